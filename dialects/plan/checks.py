@@ -9,14 +9,13 @@ from collections.abc import Sequence
 
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-FMA_UNIT = (32, 16, 4)
-"""Rows, columns and depth of which the warps of ``fma`` take multiples."""
 LOADERS = ("tma", "cp_async", "register", "padded")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -230,7 +229,7 @@ def check_fma(op: ScheduleResources) -> None:
     """Threads that multiply f32 by themselves out of a ring of shared memory."""
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
-    of_m, of_n, of_k = FMA_UNIT
+    of_m, of_n, of_k = CONTRACT_UNITS["fma"]
     if op.pattern != "matmul":
         raise VerifyException(
             f"fma multiplies matrices of f32, and the plan is for {op.pattern or 'nothing'}"
@@ -249,6 +248,10 @@ def check_fma(op: ScheduleResources) -> None:
     if op.loader.data not in ("cp_async", "register"):
         raise VerifyException(
             f"fma is fed by cp_async or register, not by {op.loader.data}, which copies 16 bits"
+        )
+    if (parts := op.integer("split_k")) != 1:
+        raise VerifyException(
+            f"split_k is {parts}; sums of parts are those of tensor cores, and with fma it is 1"
         )
     check_one_role(op)
     if op.threads() > op.target.threads:

@@ -62,19 +62,22 @@ MEASURED = 12
 
 
 def fills_better(
-    gemm: Contraction, small: tuple[int, int], large: tuple[int, int], arch: Arch
+    gemm: Contraction,
+    small: tuple[int, int],
+    large: tuple[int, int],
+    arch: Arch,
+    lasts: tuple[int, int] = (5, 3),
 ) -> Assumption:
-    """That waves of small tiles take less time than waves of large ones, which take 5/3 of theirs.
+    """That waves of small tiles take less time than waves of large ones, where one of these lasts
+    so many times, as a fraction, what a small one does.
 
-    A wave is a tile for each multiprocessor; the last one may leave some idle.  A tile of 128x256
-    is taken to last 5/3 of one of 128x128: it holds twice the products, and reads each row of an
-    operand for twice as many.
+    A wave is a tile for each multiprocessor; the last one may leave some idle.
     """
 
     def waves(tile: tuple[int, int]) -> Dim:
         return prod(tiles_of(gemm, *tile), start=Dim.const(1)).ceildiv(arch.multiprocessors)
 
-    return Assumption(waves(large) * 5 - waves(small) * 3 - 1, ">=")
+    return Assumption(waves(large) * lasts[0] - waves(small) * lasts[1] - 1, ">=")
 
 
 def conditions(
@@ -120,7 +123,8 @@ def conditions(
         summed = "algo_choice" in variant.fields
         facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
     if variant.larger is not None:
-        facts.append(fills_better(gemm, (rows, columns), variant.larger, ARCHS[arch]))
+        small = (rows, columns)
+        facts.append(fills_better(gemm, small, variant.larger, ARCHS[arch], variant.lasts))
     if by_tma:
         known = AssumptionsAttr((*kernel.assumptions.data, *facts))
         facts += [f for f in filled_facts(gemm) if not holds_always(f, known, kernel.symbol_names)]

@@ -30,6 +30,9 @@ class MatmulVariant:
     """Whether it is only for outputs whose tiles the multiprocessors take at once, one each."""
     larger: tuple[int, int] | None = None
     """The larger tile that it is taken in the place of where its own fill the chip better."""
+    lasts: tuple[int, int] = (5, 3)
+    """How long such a tile lasts, as a fraction of its own: one of 128x256 holds twice the products
+    of one of 128x128, and reads each row of an operand for twice as many."""
     in_batches: Mapping[str, Value] = field(default_factory=dict[str, Value])
     """The fields that differ where tiles are counted in more sizes than M, N and K."""
     crowded: Mapping[str, Value] | None = field(default_factory=dict[str, Value])
@@ -155,11 +158,19 @@ _FMA: Fields = {
 """256 threads of 8x8 sums: 16 loads of 16 bytes from shared memory for 256 multiply-adds each."""
 _FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
 """For outputs of so few tiles that larger ones leave most of the chip idle."""
+_FMA_LASTS = (17, 5)
+"""Of four times the products, which threads of 8x4 sums load half as much again for; assumed."""
 
 EXACT: tuple[MatmulVariant, ...] = (
-    MatmulVariant("fma_small", 4, _FMA_SMALL, larger=(128, 128)),
+    MatmulVariant("fma_small", 4, _FMA_SMALL, larger=(128, 128), lasts=_FMA_LASTS),
     MatmulVariant("fma", 4, _FMA),
-    MatmulVariant("fma_any_small", 1, {**_FMA_SMALL, "vectorize": 1}, larger=(128, 128)),
+    MatmulVariant(
+        "fma_any_small",
+        1,
+        {**_FMA_SMALL, "vectorize": 1},
+        larger=(128, 128),
+        lasts=_FMA_LASTS,
+    ),
     MatmulVariant("fma_any", 1, {**_FMA, "vectorize": 1}),
 )
 """The variants of products of f32, which are computed exactly: tensor cores do not take them.

@@ -104,7 +104,7 @@ class Products:
     partners: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Products that may share a kernel, the earlier one first."""
     given_up: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    """Products that no family takes, whatever is stored, as those of f32."""
+    """Products that no family takes, whatever is stored, as those of two types."""
     follows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     """What elementwise ops make of each product, in the order of the program."""
     rows: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
@@ -134,7 +134,7 @@ class Products:
             for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
                 self.users.setdefault(operand, []).append(op)
             if op.results and self._is_large(op.results[0]):
-                if self._is_narrow(op.results[0]):
+                if self._is_of_tiles(op.results[0]):
                     self.levels[op.results[0]] = Level.AS_IT_IS
                 else:
                     self.given_up[op.results[0]] = None
@@ -184,10 +184,12 @@ class Products:
             return False
         return cost.points(tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims) > LEAST
 
-    def _is_narrow(self, value: SSAValue) -> bool:
-        """Whether tensor cores take the factors of a product."""
+    def _is_of_tiles(self, value: SSAValue) -> bool:
+        """Whether tiles are multiplied of the factors of a product: tensor cores take 16 bits, and
+        threads f32."""
         kinds = {tiny.tensor_of(self.source(f)).element_type for f in factors(value)}
-        return len(kinds) == 1 and isinstance(kinds.pop(), Float16Type | BFloat16Type)
+        of_tiles = Float16Type | BFloat16Type | Float32Type
+        return len(kinds) == 1 and isinstance(kinds.pop(), of_tiles)
 
     # What the next round does
 

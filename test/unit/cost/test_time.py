@@ -30,7 +30,9 @@ from polyc.test.fuzz import random_models, random_programs
 from polyc.test.support.attention_forms import FORMS
 from polyc.test.support.model_programs import MODELS
 from polyc.test.support.queries import fused, stored
+from polyc.test.support.root import ROOT
 from polyc.test.support.sketch import Size, Sketch
+from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
@@ -235,15 +237,17 @@ def test_every_architecture_has_a_device() -> None:
 # Threads -------------------------------------------------------------------------------
 
 
-def test_loops_pay_for_each_multiply_add() -> None:
-    """Beside the copy of the weight, whose rows threads would read one each."""
+def test_threads_pay_for_each_multiply_add() -> None:
+    """In tiles of f32, and in loops, which load what they multiply for each of them."""
     fast = the_time(product(1024, 1024, 1024))
-    copy, slow = times_of(planned(product(1024, 1024, 1024, f32), "sm_90a"), {})
-    assert 10 * copy.seconds < slow.seconds
-    assert slow.tensor == 0.0 and slow.bound == "arithmetic"
-    assert slow.seconds > 20 * fast.seconds
-    # An FMA of each at the data sheet's rate, and no more than a load and an FMA of each lane.
-    assert slow.seconds > 2 * 1024**3 / 60e12
+    tiles = the_time(product(1024, 1024, 1024, f32))
+    text = (ROOT / "examples" / "product_mixed.mlir").read_text("utf-8")
+    loops = the_time(parse_text(make_context(), text, "m.mlir"), dict.fromkeys("MNK", 1024))
+    for one in (tiles, loops):
+        assert one.tensor == 0.0 and one.bound == "arithmetic"
+        # An FMA of each at the data sheet's rate.
+        assert one.seconds > 2 * 1024**3 / 60e12
+    assert loops.seconds > 5 * tiles.seconds > 20 * fast.seconds
 
 
 def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:

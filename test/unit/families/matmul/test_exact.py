@@ -7,6 +7,7 @@ import pytest
 from xdsl.dialects.builtin import f32
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.cost.time import chosen
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -17,7 +18,7 @@ from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime import nvrtc
 from polyc.test.support.gemm_programs import Product, inputs_of, regions, tiles
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import run
 from polyc.tools.play import play
@@ -35,6 +36,28 @@ def test_a_product_of_f32_is_multiplied_by_threads_in_tiles() -> None:
     found = GEMM.schedules(only(regions(TEXT), KernelOp), "sm_90a")
     assert [p.variant.data for p in found] == ["fma_small", "fma", "fma_any_small", "fma_any"]
     assert all(p.mma.data == "fma" and p.operand_bytes == 4 for p in found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "variant"),
+    [
+        ((1, 4096, 4096), "fma_small"),
+        ((512, 512, 512), "fma_small"),
+        ((1024, 1024, 1024), "fma_small"),
+        ((4096, 4096, 4096), "fma"),
+        ((4095, 4095, 4095), "fma_any"),
+    ],
+)
+def test_tiles_that_fill_the_chip_are_taken(sizes: tuple[int, int, int], variant: str) -> None:
+    found = GEMM.schedules(only(regions(TEXT), KernelOp), "sm_90a")
+    plan = chosen(found, dict(zip("MNK", sizes, strict=True)))
+    assert plan is not None and plan.variant.data == variant
+
+
+def test_no_copy_turns_its_operands() -> None:
+    s = Sketch("turned", f32)
+    module = run(s.done(y=s.linear(s.input("x", "M", "K"), "w", "N")), "region")
+    assert len(find(module, KernelOp)) == 1
 
 
 def test_tails_and_races() -> None:
@@ -72,6 +95,7 @@ def test_nothing_spills(arch: str, turned: bool) -> None:
         ({"tile": [128, 128, 12]}, "BK is 12; fma takes a multiple of 8"),
         ({"loader": "padded"}, "fma is fed by cp_async or register, not by padded"),
         ({"algo_choice": {"conv": "implicit_gemm"}}, "the plan is for conv"),
+        ({"split_k": 4}, "split_k is 4; sums of parts are those of tensor cores"),
         ({"vectorize": 8}, "vectorize is 8 elements, 32 bytes"),
     ],
 )
