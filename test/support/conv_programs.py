@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -106,13 +107,14 @@ def scheduled(conv: Convolution, plan: Tiling) -> ScheduleOp:
     return fitted("g", plan.name, schedule_fields(conv, "sm_90a", variant), when)
 
 
-def under(module: ModuleOp, plan: Tiling, until: str = "gpu") -> ModuleOp:
+def under(module: ModuleOp, plan: Tiling, until: Literal["tiles", "gpu"] = "gpu") -> ModuleOp:
     """A region with a plan of the space alone, lowered."""
     ctx = make_context()
     kernel = only(module, KernelOp)
     block = kernel.parent_block()
     assert block is not None
     block.insert_op_after(scheduled(find_convolution(kernel), plan), kernel)
-    for name in (*STAGES["plan"][1:], *STAGES[until]):
+    following = [*STAGES["plan"][1:], *STAGES["tiles"], *(STAGES["gpu"] if until == "gpu" else ())]
+    for name in following:
         build(name, "sm_90a").apply(ctx, module)
     return module

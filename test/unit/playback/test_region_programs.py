@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, f32, i1
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i1
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend, region, tiny
@@ -135,7 +135,7 @@ def test_the_log_sum_exp_comes_out_of_the_kernel_of_its_attention() -> None:
         add(graph, op)
         return [*op.results]
 
-    module = kernels(closed([tensor(("H", s, 64), f32) for s in "MNN"], make), "cost")
+    module = kernels(closed([tensor(("H", s, 64), f16) for s in "MNN"], make), "cost")
     (kernel,) = module.ops
     assert isinstance(kernel, region.KernelOp)
     assert [len(cast(ValType, v.type).axes) for v in kernel.yield_op.values] == [3, 2]
