@@ -35,7 +35,7 @@ from math import inf
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
@@ -56,11 +56,11 @@ TILE = 8
 FEW = 64
 """Multiply-adds with each element of a factor from which on a copy of it costs little beside."""
 
-FACTOR = "a product on tensor cores reads it from memory"
-END = "a product on tensor cores, which holds no other reduction, ends with it"
+FACTOR = "a product {where} reads it from memory"
+END = "a product {where}, which holds no other reduction, ends with it"
 TURNED = "neighbours of the product that reads it are its neighbours in memory then"
 WANTED = "others want it beside an attention, which computes it of its own scores"
-SIDE = "it is reduced, and what follows a product on tensor cores reads it from memory"
+SIDE = "it is reduced, and what follows a product {where} reads it from memory"
 
 
 Turned = Mapping[SSAValue, dict[SSAValue, tuple[int, ...]]]
@@ -186,10 +186,20 @@ class Products:
 
     def _is_of_tiles(self, value: SSAValue) -> bool:
         """Whether tiles are multiplied of the factors of a product: tensor cores take 16 bits, and
-        threads f32."""
-        kinds = {tiny.tensor_of(self.source(f)).element_type for f in factors(value)}
-        of_tiles = Float16Type | BFloat16Type | Float32Type
-        return len(kinds) == 1 and isinstance(kinds.pop(), of_tiles)
+        threads f32, of matrices but not of windows."""
+        kind = self._kind(value)
+        if kind is Float32Type:
+            return not any(
+                isinstance(moved.owner, tiny.WindowOp)
+                for factor in factors(value)
+                for moved in self._way(factor)
+            )
+        return kind in (Float16Type, BFloat16Type)
+
+    def _kind(self, value: SSAValue) -> type[Attribute] | None:
+        """The type of what the factors of a product are read as, None where they differ."""
+        kinds = {type(tiny.tensor_of(self.source(f)).element_type) for f in factors(value)}
+        return kinds.pop() if len(kinds) == 1 else None
 
     # What the next round does
 
@@ -617,10 +627,13 @@ class Products:
     def _reason(self, value: SSAValue, why: str, product: SSAValue) -> str:
         """Why a value is stored for a product, with what either takes."""
         stored = cost.seconds_stored(value, len(self.users.get(value, ())))
+        where, without = "on tensor cores", "without tensor cores"
+        if self._kind(product) is Float32Type:
+            where, without = "in tiles of f32", "in loops"
         return (
-            f"{why}; storing it takes about {stored * 1e6:.3g} us, and the product without tensor "
-            f"cores {cost.seconds_by_threads(product) * 1e6:.3g} us (a size that is not known is "
-            f"taken as {cost.TYPICAL})"
+            f"{why.format(where=where)}; storing it takes about {stored * 1e6:.3g} us, and the "
+            f"product {without} {cost.seconds_by_threads(product) * 1e6:.3g} us (a size that is "
+            f"not known is taken as {cost.TYPICAL})"
         )
 
     # What is around a product

@@ -1159,11 +1159,11 @@ def test_gemm_of_wrong_shapes() -> None:
 def test_gemm_of_wrong_elements() -> None:
     def body(A, X, C, Y) -> None:
         a = T.alloc_shared((128, 64), T.f32)
-        b = T.alloc_shared((64, 256), T.f32)
+        b = T.alloc_shared((64, 256), T.f16)
         acc = T.alloc_fragment((128, 256), T.f32)
         T.gemm(a, b, acc)  # here
 
-    refused(body, "InvalidIR", "operands are both f16 or both bf16, not f32 and f32")
+    refused(body, "InvalidIR", "operands are both f16 or both bf16, not f32 and f16")
 
 
 def test_gemm_that_does_not_split() -> None:

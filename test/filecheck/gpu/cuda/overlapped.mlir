@@ -35,9 +35,10 @@ gpu.module @m arch "sm_90a" symbols [M] {
     }
     gpu.return
   }
-  // Without an access it waits too: who waits for it counts on that.
+  // Without an access it waits too: who waits for it counts on that.  What is called next may begin.
   // CHECK: last(
   // CHECK-NEXT: wait_for_launch_before();
+  // CHECK-NEXT: let_next_launch_begin();
   // CHECK-NEXT: }
   gpu.kernel @last(%M: index = symbol M) threads 32 {
     gpu.return
