@@ -110,7 +110,7 @@ def inputs_of(graph: GraphOp, sizes: Mapping[str, int], dice: random.Random) -> 
 def on_tensor_cores(module: ModuleOp) -> bool:
     """Whether a plan of the module has a region on the tensor cores."""
     plans = (op for op in module.walk() if isinstance(op, ScheduleOp))
-    return any(plan.mma.data != "none" for plan in plans)
+    return any(plan.mma.data not in ("none", "fma") for plan in plans)
 
 
 def variant_of(module: GpuModuleOp, sizes: dict[str, int], dice: random.Random) -> str | None:
