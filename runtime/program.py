@@ -72,8 +72,10 @@ class Program:
         self.symbols = module.symbol_names
         self.facts = module.assumptions.data
         kernels = {k.sym_name.data: k for k in module.kernels()}
-        later = None if sources is not None else _later(module)
-        self._code = Code(self.arch, self.name, list(kernels), sources or partial(_source, later))
+        later = _later(module) if sources is None else None
+        code = sources if later is None else partial(_source, later)
+        assert code is not None
+        self._code = Code(self.arch, self.name, list(kernels), code)
         dispatch: DispatchOp = module.dispatch()
         count = dispatch.num_inputs.value.data
         self.names = [n.data for n in dispatch.arg_names]
@@ -142,10 +144,9 @@ class Program:
 
     def compiled_at(self, symbols: Mapping[str, int]) -> list[CompileResult]:
         """The kernels of the variant that ``chosen`` names, or of all where it names none."""
-        for found in self._variants:
-            if all(fact.holds(symbols) for fact in found.facts):
-                return [self._code.result(self._code.unit(name)) for name in found.kernels]
-        return self.results
+        if (found := self._at(symbols)) is None:
+            return self.results
+        return [self._code.result(self._code.unit(name)) for name in found.kernels]
 
     def warnings(self) -> tuple[str, ...]:
         """Lines of the compiler's logs that speak of lost performance or are warnings."""
@@ -358,10 +359,12 @@ class Program:
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
         """The variant that runs at these sizes when every tensor is aligned, or None."""
-        for found in self._variants:
-            if all(fact.holds(symbols) for fact in found.facts):
-                return found.name
-        return None
+        found = self._at(symbols)
+        return None if found is None else found.name
+
+    def _at(self, symbols: Mapping[str, int]) -> Variant | None:
+        """The first variant whose conditions on sizes hold."""
+        return next((v for v in self._variants if all(f.holds(symbols) for f in v.facts)), None)
 
     def _named(self, views: Sequence[TensorView]) -> list[tuple[str, TensorView]]:
         return list(zip(self.names, views, strict=True))
@@ -481,11 +484,10 @@ def _later(module: GpuModuleOp) -> OnDemand:
     return OnDemand(module)
 
 
-def _source(later: OnDemand | None, kernel: str) -> str:
+def _source(later: OnDemand, kernel: str) -> str:
     """The CUDA C of a kernel that is lowered when it is asked for."""
     from polyc.lowering.gpu_to_cuda import cuda_unit
 
-    assert later is not None
     return cuda_unit(later.kernel(kernel))
 
 

@@ -207,7 +207,7 @@ class LoopPoint(Point):
         return super().source(op)
 
 
-class WindowPoint(LoopPoint):
+class WindowPoint(Point):
     """A point of what a tile reads: its rows go along one coordinate of what is ``slid``."""
 
     def __init__(
@@ -216,11 +216,9 @@ class WindowPoint(LoopPoint):
         block: Block,
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
-        held: Mapping[SSAValue, Held],
-        turned: Mapping[Operation, SSAValue],
         slid: Mapping[Operation, int],
     ) -> None:
-        super().__init__(frame, block, axes, origin, held, turned)
+        super().__init__(frame, block, {}, axes, 2, origin, dict[SSAValue, Held]().get)
         self.slid = slid
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -615,7 +613,7 @@ class LoopBuilder(Builder):
         used = axes_in([value])
         axes = {a: _expr(scope.places[a], origin) for a in used}
         kind = cast("FragmentType", held.type).element_type
-        point = WindowPoint(self.frame, Block(arg_types=[kind]), axes, origin, {}, {}, slid)
+        point = WindowPoint(self.frame, Block(arg_types=[kind]), axes, origin, slid)
         owner = value.owner
         assert isinstance(owner, Operation)
         scope.emit.op(point.write(held, [Wanted(value, held, (ROW, COLUMN))], owner))

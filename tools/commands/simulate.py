@@ -208,7 +208,7 @@ def _running(
     """The variant that runs at these sizes, or ``kernel``, at hardware level; None where nothing
     does, of which the simulator says why."""
     from polyc.dialects.gpu.launches import why_crowded
-    from polyc.passes.on_demand import OnDemand
+    from polyc.passes.on_demand import OnDemand, module_around
     from polyc.playback.gpu.simulate import MULTIPROCESSORS
 
     later = OnDemand(module)
@@ -217,7 +217,7 @@ def _running(
         if asked and all(fact.holds(symbols) for fact in variant.facts.data):
             made, _ = later.variant(number)
             if why_crowded(made, symbols, MULTIPROCESSORS) is None:
-                return later.holding(variant.variant_name)
+                return module_around(made)
     return None
 
 
