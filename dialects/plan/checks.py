@@ -230,9 +230,10 @@ def check_fma(op: ScheduleResources) -> None:
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
     of_m, of_n, of_k = CONTRACT_UNITS["fma"]
-    if op.pattern != "matmul":
+    if op.pattern not in ("matmul", "conv"):
         raise VerifyException(
-            f"fma multiplies matrices of f32, and the plan is for {op.pattern or 'nothing'}"
+            f"fma multiplies matrices and windows of f32, and the plan is for "
+            f"{op.pattern or 'nothing'}"
         )
     if wm % of_m or wn % of_n:
         raise VerifyException(

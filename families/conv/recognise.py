@@ -15,6 +15,7 @@ from functools import partial
 from math import prod
 from typing import cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
@@ -67,6 +68,11 @@ class Convolution:
     epilogue: tuple[str, ...]
     groups: Groups
     turned: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether image and filter are f32, which threads multiply by themselves."""
+        return self.image.element == f32
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
@@ -145,7 +151,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
     groups = groups_of(kernel)
-    product = find_product(kernel, accesses=groups.accesses)
+    product = find_product(kernel, accesses=groups.accesses, exact=True)
     if product.pattern.kind != "conv":
         why = "neither factor is read in windows"
         raise unsupported(kernel, why, WAY_OUT, product.reduce)

@@ -129,9 +129,41 @@ GATHERS: tuple[ConvVariant, ...] = (
 )
 """Pixels that the threads gather themselves; the last one takes every shape."""
 
+_FMA: Fields = {
+    "mma": "fma",
+    "loader": "cp_async",
+    "tile": [128, 128, 16],
+    "warp_tile": [64, 32],
+    "stages": 4,
+    "raster": "grouped",
+    "group": 8,
+    "vectorize": 4,
+}
+_FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
+LARGE_TILE = 128
+"""Pixels and filters of the larger tile of f32."""
+WAVE = 2 * 132
+"""Tiles of it from which on the smaller one leaves less of a chip idle no more: an SM has two."""
+
+
+def exact_variants(conv: Convolution) -> tuple[ConvVariant, ...]:
+    """Those of f32, which tensor cores would round: larger tiles where they fill the chip."""
+    filters = conv.groups.filters or conv.size(conv.filters).constant() or LARGE_TILE
+    waits = -(-WAVE // -(-filters // LARGE_TILE)) * LARGE_TILE
+    return tuple(
+        ConvVariant(name, {**fields, "vectorize": width}, width, pixels=pixels)
+        for width, kind in ((4, ""), (1, "_any"))
+        for name, fields, pixels in (
+            (f"fma{kind}", _FMA, waits),
+            (f"fma{kind}_small", _FMA_SMALL, 0),
+        )
+    )
+
 
 def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
+    if conv.is_exact:
+        return exact_variants(conv)
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
     if not has_space(conv):
@@ -239,7 +271,7 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
-    if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
+    if conv.is_exact or arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(problem_of(conv), arch, form_of(conv), MEASURED):

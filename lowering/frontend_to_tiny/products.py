@@ -124,13 +124,12 @@ def _lines(
     An image [N, H, W, C] becomes [N, H, Wo, S C] with zeros up to whole steps of tensor cores, and
     a filter [F, R, S, C] becomes [F, R, 1, S C].  Exact: the same products are summed, and 0 · 0.
     A copy of 16 bytes takes a line's neighbours then, where it takes one tap of a pixel before, of
-    which most is filled up.  None where channels are many, where a window has one column or lies
-    beside the next, and for f32, which tensor cores do not take.
+    which most is filled up.  None where channels are many, and where a window has one column or
+    lies beside the next.
     """
     f, rows, columns, c = tiny.tensor_of(w).dims
     count, width = c.constant(), columns.constant()
-    element = frontend.tensor_of(op.image).element_type
-    if element == f32 or op.groups.constant() != 1 or count is None or width in (None, 1):
+    if op.groups.constant() != 1 or count is None or width in (None, 1):
         return None
     if not 0 < count < GROUP or count * width > WIDEST or _lies_beside(op, w):
         return None
@@ -197,7 +196,9 @@ def _in_groups(
     element = frontend.tensor_of(op.image).element_type
     w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
     windows = _windows(build, x, taps, Geometry(op.stride, op.dilation, op.padding))
-    if op.layout == "nchw":
+    inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
+    first = op.layout == "nchw"
+    if first and not inside:
         windows = build.permute(windows, (0, 3, 1, 2, 5, 6, 4))
         space = (n, g, each, *pixels, *taps, inner)
         left, right = (0, 1, 3, 4, 5, 6, 7), (1, 2, 5, 6, 7)
@@ -205,12 +206,14 @@ def _in_groups(
         windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
         space = (n, *pixels, g, each, *taps, inner)
         left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
-    inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
-    if (each.constant() or TILE) >= TILE and not (inside and op.layout == "nhwc"):
+    if (each.constant() or TILE) >= TILE and not inside:
         # No family reads these windows: they are stored, in the type of products.
         windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)
     made = build.reduce("sum", build.binary("mul", *factors), (5, 6, 7))
+    if first and inside:
+        # A tile has filters of one group, which lie side by side pixel by pixel.
+        return build.permute(build.reshape(made, (n, *pixels, f)), (0, 3, 1, 2))
     return build.reshape(made, frontend.tensor_of(op.result).dims)
 
 

@@ -186,15 +186,8 @@ class Products:
 
     def _is_of_tiles(self, value: SSAValue) -> bool:
         """Whether tiles are multiplied of the factors of a product: tensor cores take 16 bits, and
-        threads f32, of matrices but not of windows."""
-        kind = self._kind(value)
-        if kind is Float32Type:
-            return not any(
-                isinstance(moved.owner, tiny.WindowOp)
-                for factor in factors(value)
-                for moved in self._way(factor)
-            )
-        return kind in (Float16Type, BFloat16Type)
+        threads f32."""
+        return self._kind(value) in (Float16Type, BFloat16Type, Float32Type)
 
     def _kind(self, value: SSAValue) -> type[Attribute] | None:
         """The type of what the factors of a product are read as, None where they differ."""
@@ -362,12 +355,13 @@ class Products:
         return all(map(self._is_window, self.users.get(op.results[0], ())))
 
     def _moved_ends(self) -> dict[SSAValue, tuple[SSAValue, SSAValue | None]]:
-        """Where an attention's end is only moved: what is stored in its place, and a view of that.
+        """Where a product's end is only moved: what is stored in its place, and a view of that.
 
-        What a permutation makes of it, whose features stay innermost, the kernel writes as well as
-        the end itself, and a reshape of what is stored is the same memory: heads that are merged in
-        the rows of a token are written there.  What else is made of the scores, as the log-sum-exp,
-        comes out of the kernel beside the end alone.
+        Of an attention's what a permutation makes of it, whose features stay innermost, the kernel
+        writes as well as the end itself, and a reshape of what is stored is the same memory: heads
+        that are merged in the rows of a token are written there.  What else is made of the scores,
+        as the log-sum-exp, comes out of the kernel beside the end alone.  The groups of a
+        convolution's filters are merged, as an implicit GEMM writes them.
         """
         found: dict[SSAValue, tuple[SSAValue, SSAValue | None]] = {}
         last = self.graph.body.block.last_op
@@ -381,7 +375,29 @@ class Products:
             beside = any(first in self._behind(output, (end,)) for output in last.args)
             if not beside and (stored is not end or view is not None):
                 found[end] = (stored, view)
+        for value, level in self.levels.items():
+            if level > Level.CORE_SPREAD and self._is_in_groups(value):
+                end = self._epilogue(value)[0]
+                user = self._only_user(end)
+                if isinstance(user, tiny.ReshapeOp):
+                    found[end] = (user.result, None)
         return found
+
+    def _merged(self, value: SSAValue) -> SSAValue:
+        """What a reshape splits into groups, in the same memory."""
+        op = value.owner
+        return self.same.get(op.operand, op.operand) if isinstance(op, tiny.ReshapeOp) else value
+
+    def _is_in_groups(self, value: SSAValue) -> bool:
+        """Whether a product is of windows, and of filters that each see some of the channels."""
+        reduce = cast(tiny.ReduceOp, value.owner)
+        given = factors(value)
+        kept = set(range(tiny.tensor_of(reduce.operand).rank)) - set(reduce.axes)
+        for axes in map(_axes_of, given):
+            kept &= axes or set()
+        return bool(kept) and any(
+            isinstance(moved.owner, tiny.WindowOp) for factor in given for moved in self._way(factor)
+        )
 
     def _only_user(self, value: SSAValue) -> Operation | None:
         users = self.users.get(value, ())
@@ -409,6 +425,8 @@ class Products:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
                     plain = (self._plain(f, spread) for f in read)
+                    if not spread and self._is_in_groups(value):
+                        plain = map(self._merged, plain)
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
@@ -663,7 +681,7 @@ class Products:
         """
         *way, source = self._way(factor)
         wide = isinstance(tiny.tensor_of(source).element_type, Float32Type)
-        for moved in way[1:]:
+        for moved in way[1 if repeats else _below_windows(way) :]:
             widened = isinstance(tiny.tensor_of(moved).element_type, Float32Type) and not wide
             if _skips(moved) or (
                 not widened
@@ -1020,3 +1038,27 @@ def _axes_of(factor: SSAValue) -> set[int] | None:
     if entry is None or len(entry.axes) != tiny.tensor_of(factor).rank:
         return None
     return {i for i, axis in enumerate(entry.axes) if not axis.repeats}
+
+
+def _below_windows(way: Sequence[SSAValue]) -> int:
+    """Where on the way from a factor inwards that begins of which a product reads windows: behind
+    the windows, the zeros around it, and what splits its axes; 1 where it reads none.
+    """
+    walked = [i for i, value in enumerate(way) if isinstance(value.owner, tiny.WindowOp)]
+    walked = [i for i in walked if not _skips(way[i])]
+    if not walked:
+        return 1
+    axes, number = cast(tiny.WindowOp, way[walked[0]].owner).axes, walked[0] + 1
+    while number < len(way):
+        match way[number].owner:
+            case tiny.PadOp() as pad:
+                ends = zip(pad.low, pad.high, strict=True)
+                padded = {axis for axis, two in enumerate(ends) if set(two) != {Dim.const(0)}}
+                if not padded <= set(axes):
+                    break
+            case tiny.ReshapeOp():
+                pass
+            case _:
+                break
+        number += 1
+    return number

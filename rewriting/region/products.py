@@ -102,13 +102,16 @@ class Product:
 
 
 def find_product(
-    kernel: KernelOp, outputs: int | None = 1, accesses: Mapping[ReadOp, AffineMap] | None = None
+    kernel: KernelOp,
+    outputs: int | None = 1,
+    accesses: Mapping[ReadOp, AffineMap] | None = None,
+    exact: bool = False,
 ) -> Product:
     """The only sum of products of a region; the conditions are those of ``find_products``.
 
     ``accesses`` are maps to take in the place of reads' own.
     """
-    return find_products(kernel, 1, outputs, accesses)[0]
+    return find_products(kernel, 1, outputs, accesses, exact=exact)[0]
 
 
 def find_products(
