@@ -47,8 +47,8 @@ def summing(count: int) -> Any:
 def contestants(torch: Any, count: int) -> dict[str, Call]:
     """Calls by name, each made once before it is timed."""
     call = summing(count)
-    inputs = [torch.zeros(64) for _ in range(count - 1)]
-    out = torch.zeros(64)
+    inputs = [torch.zeros(64, device="cuda") for _ in range(count - 1)]
+    out = torch.zeros(64, device="cuda")
     program = call.program(0)
     bound = program.launch(inputs, [out])
     launch = bound.plan.launches[0]
@@ -96,7 +96,6 @@ def on_gpu() -> tuple[Any, Call]:
     from polyc.bench.race import load_torch
 
     torch = load_torch("bench/calls.py")
-    torch.set_default_device("cuda")
     return torch, torch.cuda.synchronize
 
 

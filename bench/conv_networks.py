@@ -1,26 +1,26 @@
 """Convolutions of ResNet-50 and of a UNet beside cuDNN, and how well their plans are chosen.
 
     python bench/conv_networks.py [--networks resnet50 unet] [--batch 1 32] [--layouts nhwc nchw]
-        [--tried 6] [--spread 6] [--cases PART …]
+        [--element f16 f32] [--tried 6] [--spread 6] [--cases PART …]
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
 which has the same tensors channels-last and not; the faster of its two is the peer.  With
 ``--tried`` so many first plans of the space by the model of time run too, and ``--spread`` of those
 further behind, so that the model's choice stands beside the best of them (regret).  Results are
-compared with cuDNN's before they are timed.  ``bench/race.py`` says how it is timed.
+compared with cuDNN's before they are timed.  Of f32 both sides multiply in FP32: TF32 is off.
+``bench/race.py`` says how it is timed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 from polyc.bench import race
@@ -79,6 +79,7 @@ class Case:
     stride: int = 1
     groups: int = 1
     layout: str = "nhwc"
+    element: str = "f16"
 
     @staticmethod
     def of(text: str) -> Case:
@@ -106,7 +107,8 @@ class Case:
     def name(self) -> str:
         moves = f"k{self.kernel}" + (f" s{self.stride}" if self.stride > 1 else "")
         moves += f" g{self.groups}" if self.groups > 1 else ""
-        return f"{self.images}x{self.channels}x{self.height}x{self.filters} {moves} {self.layout}"
+        moves += f" {self.layout}" + (f" {self.element}" if self.element != "f16" else "")
+        return f"{self.images}x{self.channels}x{self.height}x{self.filters} {moves}"
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Of the image, the filter and the output, as they lie."""
@@ -122,7 +124,8 @@ class Case:
     def text(self) -> str:
         """The convolution as a graph."""
         x, w, y = (
-            f"!frontend.tensor<[{', '.join(map(str, shape))}], f16>" for shape in self.shapes()
+            f"!frontend.tensor<[{', '.join(map(str, shape))}], {self.element}>"
+            for shape in self.shapes()
         )
         moves = f"stride [{self.stride}, {self.stride}] padding {[self.padding] * 4}"
         moves += f" dilation [1, 1] groups {self.groups} {{acc = f32}}"
@@ -133,15 +136,16 @@ class Case:
 """
 
 
-def cases(networks: Sequence[str], batches: Sequence[int], layouts: Sequence[str]) -> list[Case]:
+def cases(
+    networks: Sequence[str], batches: Sequence[int], layouts: Sequence[str], elements: Sequence[str]
+) -> list[Case]:
     """The convolutions of networks, each once."""
     found: dict[Case, None] = {}
-    for layout in layouts:
-        for images in batches:
-            for network in networks:
-                for text in NETWORKS[network].split(","):
-                    case = replace(Case.of(text.strip()), images=images, layout=layout)
-                    found.setdefault(case)
+    for element, layout, images in product(elements, layouts, batches):
+        for network in networks:
+            for text in NETWORKS[network].split(","):
+                case = Case.of(text.strip())
+                found.setdefault(replace(case, images=images, layout=layout, element=element))
     return list(found)
 
 
@@ -215,10 +219,11 @@ def compiled(job: Job) -> str:
 def tensors(torch: Any, case: Case) -> list[tuple[Any, Any, Any]]:
     """Random images and filters, whose sums have variance 1, and outputs, several of each."""
     shapes = case.shapes()
-    bytes_of = sum(2 * torch.Size(shape).numel() for shape in shapes)
+    dtype = {"f16": torch.float16, "f32": torch.float32}[case.element]
+    bytes_of = sum(dtype.itemsize * torch.Size(shape).numel() for shape in shapes)
     found: list[tuple[Any, Any, Any]] = []
     for _ in range(race.copies_for(bytes_of, driver.device().l2_bytes, MOST_COPIES)):
-        x, w, y = (torch.empty(shape, device="cuda", dtype=torch.float16) for shape in shapes)
+        x, w, y = (torch.empty(shape, device="cuda", dtype=dtype) for shape in shapes)
         x.normal_()
         w.normal_().mul_((case.kernel**2 * case.channels // case.groups) ** -0.5)
         found.append((x, w, y))
@@ -303,11 +308,12 @@ def line(case: Case, racers: Sequence[Contestant]) -> str:
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Geometric means, by layout and images."""
-    for layout, images in dict.fromkeys((row["layout"], row["images"]) for row in rows):
-        own = [r for r in rows if (r["layout"], r["images"]) == (layout, images)]
+    """Geometric means, by layout, images and type."""
+    for kind in dict.fromkeys((row["layout"], row["images"], row["element"]) for row in rows):
+        own = [r for r in rows if (r["layout"], r["images"], r["element"]) == kind]
+        layout, images, element = kind
         ratios = sorted(row["peer_us"] / row["own_us"] for row in own)
-        found = f"{layout} batch {images}: {len(own)} convolutions, cuDNN / polyc "
+        found = f"{layout} {element} batch {images}: {len(own)} convolutions, cuDNN / polyc "
         found += f"{mean(ratios):.3f}, least {ratios[0]:.2f}"
         regrets = [row["own_us"] / row["best_us"] for row in own if row.get("best_us")]
         if regrets:
@@ -320,16 +326,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=["resnet50", "unet"])
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--layouts", nargs="+", choices=["nhwc", "nchw"], default=["nhwc"])
+    parser.add_argument("--element", nargs="+", choices=["f16", "f32"], default=["f16"])
     parser.add_argument("--tried", type=int, default=0)
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th case")
     parser.add_argument("--seconds", type=float, default=100)
-    parser.add_argument("--out")
+    parser.add_argument("--out", help="a folder for the report")
     parser.add_argument("--commit", help="what to record where there is no git")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = cases(args.networks, args.batch, args.layouts)
+    asked = cases(args.networks, args.batch, args.layouts, args.element)
     asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
     asked = asked[:: args.every]
     plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
@@ -365,6 +372,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "case": case.name,
                 "layout": case.layout,
                 "images": case.images,
+                "element": case.element,
                 "flops": case.flops,
                 "peer_us": min(us["cuDNN"], us["cuDNN other"]),
                 "own_us": us["own"],
@@ -376,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     show(rows)
     if args.out:
         report = {**race.surroundings(torch, ROUNDS, args.commit), "rows": rows}
-        Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
+        print(race.write_report(f"conv_networks-{'-'.join(args.element)}", report, args.out))
     print(f"{time.perf_counter() - start:.1f} s")
     return 0
 

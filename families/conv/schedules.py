@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.cost.products import CONV_RATES, Stored
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
@@ -142,6 +143,8 @@ _FMA: Fields = {
 _FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
 LARGE_TILE = 128
 """Pixels and filters of the larger tile of f32."""
+FMA_ROWS = CONTRACT_UNITS["fma"][0]
+"""Rows that a warp has at least where threads multiply."""
 WAVE = 2 * 132
 """Tiles of it from which on the smaller one leaves less of a chip idle no more: an SM has two."""
 
@@ -271,7 +274,12 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
-    if conv.is_exact or arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
+    if (
+        conv.is_exact
+        or arch != "sm_90a"
+        or not has_space(conv)
+        or why_no_descriptor(conv, 128) is not None
+    ):
         return []
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(problem_of(conv), arch, form_of(conv), MEASURED):
@@ -401,7 +409,8 @@ def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     high, across = cast("list[int]", fields["warp_tile"])
     narrow = min(across, wide)
     if fields["mma"] != "wgmma":
-        high = max(high * wide * across // (columns * narrow), MMA_DEPTH)
+        least = FMA_ROWS if fields["mma"] == "fma" else MMA_DEPTH
+        high = max(high * wide * across // (columns * narrow), least)
     return {"tile": [rows, wide, deep], "warp_tile": [high, narrow], "stages": stages}
 
 
@@ -500,6 +509,10 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
+    if conv.is_exact != (plan.mma.data == "fma"):
+        there = '"fma"' if conv.is_exact else '"mma.sync" or "wgmma"'
+        why = f"{plan.mma.data} does not multiply operands of {conv.image.element}"
+        refuse_choice(plan, "mma", why, there)
     check_split(plan)
     if plan.integers("cluster") != (1, 1):
         why = "region-to-gpu does not build yet for a convolution"

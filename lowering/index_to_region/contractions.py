@@ -396,7 +396,9 @@ class Products:
         for axes in map(_axes_of, given):
             kept &= axes or set()
         return bool(kept) and any(
-            isinstance(moved.owner, tiny.WindowOp) for factor in given for moved in self._way(factor)
+            isinstance(moved.owner, tiny.WindowOp)
+            for factor in given
+            for moved in self._way(factor)
         )
 
     def _only_user(self, value: SSAValue) -> Operation | None:

@@ -15,18 +15,27 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from polyc.bench.conv_networks import Case
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp
 from polyc.families import ranking
 from polyc.families.conv.schedules import depths_of
+from polyc.playback.reference import make_inputs
 from polyc.runtime import driver
 from polyc.runtime.program import Program
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.conv_programs import Conv, of, under
 from polyc.test.support.gemm_programs import regions
+from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.im2col_programs import GEOMETRIES, convolution
 
 Build = Callable[[str, str], Program]
 ARCHS = ("sm_80", "sm_90a")
-DTYPES: dict[str, Any] = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+DTYPES: dict[str, Any] = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+}
 SIZES = [
     {"N": 3, "H": 9, "W": 7, "C": 40, "F": 136},
     {"N": 2, "H": 17, "W": 20, "C": 6, "F": 10},
@@ -75,7 +84,7 @@ def test_every_variant_at_every_geometry(
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_a_bottleneck_of_a_network(build: Build, element: str, arch: str) -> None:
     """Bias, residual and relu after 3x3, stored by TMA or by threads in 16 bits."""
     more = ((("F",), "add"), (("N", "H", "W", "F"), "add"))
@@ -97,6 +106,34 @@ def test_a_bottleneck_of_a_network(build: Build, element: str, arch: str) -> Non
                 assert error.kind == "NoVariant"
                 continue
             np.testing.assert_array_equal(np.asarray(found).view(kind), wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("turned", [False, True], ids=["filters last", "filters first"])
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_f32(build: Build, name: str, turned: bool, arch: str) -> None:
+    """Threads multiply; the sums of small integers are exact."""
+    conv = replace(Conv(GEOMETRIES[name]), element="f32", out="f32", turned=turned)
+    program = build(conv.text, arch)
+    for sizes in SIZES:
+        inputs = tensors(conv, sizes)
+        wanted = convolution(inputs[0], inputs[1], conv.geometry)
+        assert_variants_give(program, inputs, wanted.transpose(0, 3, 1, 2) if turned else wanted)
+
+
+GROUPED = ["64x28x64 k3 g2", "96x15x192 k3 s2 g3", "128x14x128 k5 g8", "256x28x256 k3 g4"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("element", ["f16", "f32"])
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+@pytest.mark.parametrize("text", GROUPED)
+def test_groups(build: Build, text: str, layout: str, element: str, arch: str) -> None:
+    case = replace(Case.of(text), images=3, layout=layout, element=element)
+    program = build(case.text(), arch)
+    graph = only(parsed(case.text()), GraphOp)
+    inputs = make_inputs(graph, {}, 7)
+    assert_agree(program.run(inputs), meant(parsed(case.text()), inputs, {}))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

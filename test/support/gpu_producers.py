@@ -214,5 +214,5 @@ class FakeTorch(ModuleType):
         self.made.append((made, self._current(device.index)))
         return made
 
-    def zeros(self, *shape: int, index: int = 0) -> Tensor:
+    def zeros(self, *shape: int, index: int = 0, device: str = "cuda") -> Tensor:
         return self.empty(shape, "float32", Device("cuda", index))

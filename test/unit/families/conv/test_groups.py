@@ -80,6 +80,7 @@ PROGRAMS = {
     "strides": grouped(("B", 9, 8, 64), 64, 2, stride=2),
     "one image": grouped((1, 7, 9, 64), 64, 2),
     "groups of 80": grouped(("B", 4, 5, 160), 160, 2),
+    "channels first": grouped(("B", 64, 7, 9), 64, 2, layout="nchw"),
 }
 
 
@@ -148,10 +149,10 @@ def test_kernels_of_groups_spill_nothing(name: str, arch: str) -> None:
     [
         grouped(("B", 7, 9, 64), 64, 8),
         grouped(("B", 7, 9, 64), 96, 4),
-        grouped(("B", 64, 7, 9), 64, 2, layout="nchw"),
+        grouped(("B", 64, 7, 9), 64, 8, layout="nchw"),
         grouped(("B", 7, 9, 64), 64, 2, taps=1),
     ],
-    ids=["8 filters", "24 filters", "channels first", "no windows"],
+    ids=["8 filters", "24 filters", "8 filters first", "no windows"],
 )
 def test_groups_that_are_no_tiles_are_refused(module: ModuleOp) -> None:
     """Their windows are stored, and a batch of products has a group each."""
