@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineDimExpr
 from polyc.cost.values import Values, operations, read_labels, result_labels, size_in_bytes
 from polyc.cost.work import Work, load_cost
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
 
 SUM_BYTES = 4
@@ -48,8 +48,11 @@ class _Space:
         self.turned = plan.cached
         self.outputs = 1.0
         """Neighbouring outputs of a thread, whose windows share what they read."""
+        self.vector = 1
+        """Elements that one of its loads brings."""
         if plan.slides_windows:
-            self.outputs = prod(plan.tile_sizes[:2]) / plan.threads() / plan.integer("vectorize")
+            self.vector = plan.integer("vectorize")
+            self.outputs = prod(plan.tile_sizes[:2]) / plan.threads() / self.vector
         self.roots = [values.kernel.yield_op.values[i] for i in outputs]
         self.kinds = [values.kernel.outs.data[i] for i in outputs]
         self.labels = val_type(self.roots[0]).labels
@@ -124,7 +127,8 @@ class _Space:
         inner: dict[str, int | None] = {**scope, **{a: apart.get(a) for a in order}}
         self.before(reduce.operand, scope, inner, order, trips, times)
         self.step([reduce.operand], inner, times * prod(trips), points, apart)
-        extra = (OVERHEAD + 1) * max(points, self.work.threads)
+        # Points of a window that slides are unrolled.
+        extra = (1 if self.outputs > 1 else OVERHEAD + 1) * max(points, self.work.threads)
         self.work.operations += self.blocks * times * prod(trips) * extra
         self.steps += times * prod(trips)
 
@@ -173,7 +177,7 @@ class _Space:
                 price, over = load_cost(op, column, lies)
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, 1.0
-                cost += price * self.shared(op, scope)
+                cost += price / self.vector * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in read_labels(op)
@@ -181,6 +185,10 @@ class _Space:
                 )
                 bytes_of = size_in_bytes(op.result.type.element_type)
                 work.cache += self.blocks * times * unique * bytes_of * over
+            elif self.outputs > 1 and isinstance(op, BinaryOp) and op.result in roots:
+                continue  # It is multiplied and added at once.
+            elif isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp):
+                cost += operations(op) * self.shared(op.operand.owner, scope)
             else:
                 cost += operations(op)
         work.operations += self.blocks * times * max(points, work.threads) * cost

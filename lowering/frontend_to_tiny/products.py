@@ -192,8 +192,11 @@ def _in_groups(
     f, *taps, inner = tiny.tensor_of(w).dims
     each = divided(f, g, op)
     assert each is not None  # the verifier has seen that it comes out even
-    x = build.reshape(x, (n, height, width, g, inner))
     element = frontend.tensor_of(op.image).element_type
+    if each.constant() == inner.constant() == 1:
+        filters = build.rounded(build.reshape(w, (f, *taps)), element)
+        return _depthwise(op, build, x, filters, pixels)
+    x = build.reshape(x, (n, height, width, g, inner))
     w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
     windows = _windows(build, x, taps, Geometry(op.stride, op.dilation, op.padding))
     inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
@@ -215,6 +218,21 @@ def _in_groups(
         # A tile has filters of one group, which lie side by side pixel by pixel.
         return build.permute(build.reshape(made, (n, *pixels, f)), (0, 3, 1, 2))
     return build.reshape(made, frontend.tensor_of(op.result).dims)
+
+
+def _depthwise(
+    op: frontend.Conv2dOp, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
+) -> SSAValue:
+    """The convolution of an image [N, H, W, C] with one filter [C, R, S] a channel."""
+    n, *_, c = tiny.tensor_of(x).dims
+    _, *taps = tiny.tensor_of(w).dims
+    windows = _windows(build, x, taps, Geometry(op.stride, op.dilation, op.padding))
+    space, channel = (n, *pixels, c, *taps), 3
+    if op.layout == "nchw":
+        windows = build.permute(windows, (0, 3, 1, 2, 4, 5))
+        space, channel = (n, c, *pixels, *taps), 1
+    filters = build.expand(w, (channel, 4, 5), space)
+    return build.reduce("sum", build.binary("mul", windows, filters), (4, 5))
 
 
 def _patches(

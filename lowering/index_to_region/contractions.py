@@ -134,9 +134,10 @@ class Products:
             for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
                 self.users.setdefault(operand, []).append(op)
             if op.results and self._is_large(op.results[0]):
-                if self._is_of_tiles(op.results[0]):
+                tiles, each = self._is_of_tiles(op.results[0]), self._is_depthwise(op.results[0])
+                if tiles:
                     self.levels[op.results[0]] = Level.AS_IT_IS
-                else:
+                if each or not tiles:
                     self.given_up[op.results[0]] = None
         self.follows = {value: self._following(value) for value in self.levels}
         rows = {value: self._following(value, rows=True) for value in self.levels}
@@ -304,6 +305,27 @@ class Products:
         other.parted = dict(self.parted)
         return other
 
+    def outside(self, value: SSAValue) -> Products:
+        """The same with a product of each channel by itself whose pixels lie outside."""
+        other = self._copied()
+        other.levels[value] = Level.PLAIN
+        return other
+
+    def depthwise(self) -> list[SSAValue]:
+        """The products of each channel by itself that have channels outside, and pixels inside."""
+        return [
+            value
+            for value, level in self.levels.items()
+            if level is Level.AS_IT_IS and self._is_depthwise(value)
+            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
+        ]
+
+    def _is_depthwise(self, value: SSAValue) -> bool:
+        """Whether a product is of windows, and of a filter for each channel, which no tile has."""
+        reduce = cast(tiny.ReduceOp, value.owner)
+        axes = self._windows_and_filters(value)
+        return axes is not None and axes[1] - set(reduce.axes) <= axes[0]
+
     def read_across(self) -> list[SSAValue]:
         """Products of windows of one tap that read an input of the graph where it lies, whose
         pixels are not outside.
@@ -391,15 +413,8 @@ class Products:
     def _is_in_groups(self, value: SSAValue) -> bool:
         """Whether a product is of windows, and of filters that each see some of the channels."""
         reduce = cast(tiny.ReduceOp, value.owner)
-        given = factors(value)
-        kept = set(range(tiny.tensor_of(reduce.operand).rank)) - set(reduce.axes)
-        for axes in map(_axes_of, given):
-            kept &= axes or set()
-        return bool(kept) and any(
-            isinstance(moved.owner, tiny.WindowOp)
-            for factor in given
-            for moved in self._way(factor)
-        )
+        axes = self._windows_and_filters(value)
+        return axes is not None and bool((axes[0] & axes[1]) - set(reduce.axes))
 
     def _only_user(self, value: SSAValue) -> Operation | None:
         users = self.users.get(value, ())
@@ -426,6 +441,8 @@ class Products:
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
+                    if value in self.given_up:
+                        read = (f for f in read if self._plain(f) not in turned[value])
                     plain = (self._plain(f, spread) for f in read)
                     if not spread and self._is_in_groups(value):
                         plain = map(self._merged, plain)
@@ -439,6 +456,7 @@ class Products:
     def _find_partners(self) -> None:
         """Pair products that share a factor and meet in an epilogue, each with one at most."""
         free = [v for v, level in self.levels.items() if level is Level.AS_IT_IS]
+        free = [value for value in free if value not in self.given_up]
         for number, first in enumerate(free):
             if self.levels[first] is not Level.AS_IT_IS:
                 continue
@@ -521,6 +539,8 @@ class Products:
         reduce = cast(tiny.ReduceOp, value.owner)
         space = tiny.tensor_of(reduce.operand).dims
         kept = [i for i in range(len(space)) if i not in reduce.axes]
+        if self.levels.get(value, Level.AS_IT_IS) is not Level.AS_IT_IS:
+            kept = [kept[i] for i in self._pixels_first(value) or range(len(kept))]
         wide = [i for i in kept if space[i].constant() != 1]
         found: dict[SSAValue, tuple[int, ...]] = {}
         for factor in factors(value) if wide else ():
@@ -587,22 +607,29 @@ class Products:
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
         """The axes of a product, first those of its factor of windows.
 
-        None where it has no such factor, or its factors share an axis.
+        None where it has no such factor, or its factors share an axis, and others beside that.
+        """
+        if (axes := self._windows_and_filters(value)) is None:
+            return None
+        image, filters = axes
+        reduce = cast(tiny.ReduceOp, value.owner)
+        rank = tiny.tensor_of(reduce.operand).rank
+        kept = [axis for axis in range(rank) if axis not in reduce.axes]
+        if image & filters & set(kept) and not self._is_depthwise(value):
+            return None
+        # An axis of one point may be neither's: one image may be read without its number.
+        return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] in filters))
+
+    def _windows_and_filters(self, value: SSAValue) -> tuple[set[int], set[int]] | None:
+        """The axes of a product's space that its factor of windows has, and the other one; None
+        where not just one is of windows.
         """
         given = factors(value)
         windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in self._way(f)) for f in given]
         if sum(windowed) != 1:
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
-        if image is None or filters is None:
-            return None
-        reduce = cast(tiny.ReduceOp, value.owner)
-        rank = tiny.tensor_of(reduce.operand).rank
-        kept = [axis for axis in range(rank) if axis not in reduce.axes]
-        if image & filters & set(kept):
-            return None
-        # An axis of one point may be neither's: one image may be read without its number.
-        return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] in filters))
+        return None if image is None or filters is None else (image, filters)
 
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""

@@ -86,7 +86,8 @@ def seconds_by_threads(product: SSAValue) -> float:
 
 
 def is_contraction(value: SSAValue) -> bool:
-    """Whether a value is a sum of products, each factor repeated along a kept axis (S5.2).
+    """Whether a value is a sum of products, each factor repeated along a kept axis, or read in
+    windows along one (S5.2).
 
     Tensor cores compute it; a row's sum of products is another reduction.
     """
@@ -118,11 +119,17 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _repeats(value: SSAValue, gone: Sequence[int]) -> bool:
-    """Whether a value, but for a mask, is the same all along an axis that is not ``gone``."""
+    """Whether a value, but for a mask, is the same all along an axis that is not ``gone``, or has
+    elements again there, as windows do.
+    """
     value = unmasked(value)
     entry = value_op(value)
     axes = () if entry is None else entry.axes.data
-    return any(axis.repeats for i, axis in enumerate(axes) if i not in gone)
+    if any(axis.repeats for i, axis in enumerate(axes) if i not in gone):
+        return True
+    while isinstance(value.owner, tiny.PermuteOp):
+        value = value.owner.operand
+    return isinstance(value.owner, tiny.WindowOp)
 
 
 @dataclass(frozen=True, slots=True)

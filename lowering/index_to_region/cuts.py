@@ -349,7 +349,8 @@ class Settling:
         """What is stored so that all products run well that can, in the least time, and for which.
 
         An attention whose scores others want too may stay one kernel, and the scores be computed
-        twice, or the two products be kernels of their own, and the scores lie in memory.
+        twice, or the two products be kernels of their own, and the scores lie in memory.  A
+        product of each channel by itself may have its pixels outside, as windows slide.
         """
         settled, kernels = self._settled(products)
         for pair in products.shared():
@@ -359,6 +360,11 @@ class Settling:
             other = self._settled(apart)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = apart, other
+        for value in products.depthwise():
+            outside = products.outside(value)
+            other = self._settled(outside)
+            if self._gains(kernels, other[1]):
+                products, (settled, kernels) = outside, other
         return settled, products
 
     def ordered(
@@ -369,10 +375,10 @@ class Settling:
         time.  ``stored`` is what is stored beside.
         """
         said: dict[SSAValue, str] = {}
-        tried = [(value, True) for value in products.turned_ends()]
-        tried += [(value, False) for value in products.read_across()]
-        for value, given in tried[:MOST_ORDERS]:
-            one = products.given(value) if given else products.plain(value)
+        tried = [(value, Products.given) for value in products.turned_ends()]
+        tried += [(value, Products.plain) for value in products.read_across()]
+        for value, other_way in tried[:MOST_ORDERS]:
+            one, given = other_way(products, value), other_way is Products.given
             settled, _ = self._settled(one)
             other = self.composing.limited(settled.also(stored))
             before, after = self._apart(kernels[0], other[0])
