@@ -77,18 +77,20 @@ def wgmma(
 ) -> DeviceFunction:
     """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors.
 
-    With ``clear`` it is ``d = a · b``.
+    With ``clear`` it is ``d = a · b``.  f32 is m64nNk8 of TF32, whose operands lie along k alone.
     """
     count = n // 2
     places, outs = _accumulator(count)
+    depth, element = (8, "tf32") if element == "f32" else (16, element)
+    turned = f", {int(transpose_a)}, {int(transpose_b)}" if depth == 16 else ""
     code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{element}.{element}\n{{{places}}},\n"
+        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1{turned};"
     )
     suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
     suffix += "_clear" if clear else ""
     return device_function(
-        f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
+        f"void wgmma_m64n{n}k{depth}_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
         asm(code, outs, '"l"(a), "l"(b)', memory=False),
     )
 

@@ -31,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.hardware.checks import (
     I32,
     I64,
+    verify_k_major,
     verify_operand_element,
     verify_registers,
 )
@@ -192,6 +193,9 @@ class WgmmaDescriptorOp(IRDLOperation):
 class WgmmaOp(IRDLOperation):
     """``acc += a · b`` for m64nNk16 by one warpgroup, asynchronously (``wgmma.mma_async``).
 
+    Of ``element`` f32 it is m64nNk8 of TF32: of each number the sign, the exponent and the upper
+    10 bits of the mantissa count, and both operands are stored along k.
+
     ``a`` and ``b`` are descriptors advanced by ``a_offset`` and ``b_offset`` bytes; ``acc`` is
     N/2 f32 registers a thread, from register ``0``.  ``transpose_a`` and ``transpose_b`` say
     that the operand is stored M-major or N-major.  With ``clear`` it is ``acc = a · b``: what the
@@ -246,7 +250,8 @@ class WgmmaOp(IRDLOperation):
         for offset in (self.a_offset.value.data, self.b_offset.value.data):
             if offset % 16 or offset < 0:
                 raise VerifyException(f"a descriptor advances by multiples of 16, not {offset}")
-        verify_operand_element(self.element)
+        transposed = self.transpose_a is not None or self.transpose_b is not None
+        verify_k_major(self.element, transposed)
 
 
 def _verify_wgmma(n: int, acc: SSAValue) -> None:

@@ -36,6 +36,10 @@ ROWS_PER_ATOM = 8
 """Rows of a core matrix; the stride offset of a descriptor steps from one to the next."""
 
 
+STEP_BYTES = 32
+"""Bytes of a row of an operand that is stored along k, of one wgmma."""
+
+
 def words_of(emit: Emit, fragment: SSAValue) -> SSAValue:
     """Registers of 32 bits with two neighbouring 16-bit registers of a fragment each."""
     registers = registers_of(emit, fragment)
@@ -95,7 +99,7 @@ class LowerAwaitReady(RewritePattern):
 
 
 class LowerWgmmaContract(RewritePattern):
-    """A contract by warpgroups: one wgmma for every 16 of k, on descriptors (S9.1).
+    """A contract by warpgroups: one wgmma for every 16 of k, of f32 8, on descriptors (S9.1).
 
     A k-major operand advances by 32 bytes in a panel's row, an m- or n-major one by 16 rows of
     its panel.  Warpgroup ``w`` of the op's scope takes rows ``64 w`` and up of the left tile.  A
@@ -127,7 +131,7 @@ class LowerWgmmaContract(RewritePattern):
         b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or zero))
         a = emit.value(self.descriptor(a_address, lhs, op.lhs_k_major), "a")
         b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
-        for step in range(k // K_STEP):
+        for step in range(k * element_bytes(lhs.element_type) // STEP_BYTES):
             emit.op(
                 hw.WgmmaOp(
                     a,
@@ -178,11 +182,11 @@ class LowerWgmmaContract(RewritePattern):
 
     @staticmethod
     def k_bytes(kind: SharedType, k_major: bool, step: int) -> int:
-        """Bytes from the tile's start to the ``step``-th 16 of k."""
+        """Bytes from the tile's start to the ``step``-th 16 of k, of f32 8."""
         span = kind.swizzle_bytes or 0
         if not k_major:
             return step * K_STEP * span
-        linear = step * K_STEP * element_bytes(kind.element_type)
+        linear = step * STEP_BYTES
         return linear // span * kind.panel_bytes + linear % span
 
     @staticmethod
