@@ -25,7 +25,8 @@ PARTS = {TF32: 1, F32X3: 2}
 """Numbers of TF32 that one of f32 is copied to: itself, or a high and a low one."""
 
 SEGMENTS = {TF32: 1, F32X3: 3}
-"""Products of TF32 that one of f32 is: each factor's high part by the other's, and by its low one."""
+"""Products of TF32 that one of f32 is: high by high, and each factor's high part by the other's low
+one."""
 
 STEPS = {TF32: 2, F32X3: 6}
 """How often one of f32 counts where a product of 16 bits counts once, in time of tensor cores."""

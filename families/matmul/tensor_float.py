@@ -33,9 +33,10 @@ from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import Tiling
 
 LAUNCH = 2500
-"""What a launch that copies takes beside its bytes, in ns, and ``BANDWIDTH`` bytes a ns of these."""
+"""What a launch that copies takes beside its bytes, in ns."""
 
 BANDWIDTH = 2500
+"""Bytes that it moves in a ns."""
 
 EXACT_TILE = 64
 """Rows and columns of the tiles in whose waves threads' time is reckoned."""

@@ -1,10 +1,11 @@
 """``region-to-gpu``: operands of f32 that are copied so that they lie along k, as wgmma takes them.
 
 A launch ahead of the product copies such an operand to a workspace whose rows lie along k and are
-whole panels, zeros behind each.  One that lies along another axis is turned in shared memory on the
-way.  For ``f32x3`` a row is two parts, as long as each other: of each number the nearest one of TF32,
-ties away from 0, and that of what it leaves.  The operand of the product's rows has the low part
-first and that of its columns the high one, so that the steps over k go along both in order.
+whole panels, zeros behind each.  One that lies along another axis is turned in shared memory on
+the way.  For ``f32x3`` a row is two parts, as long as each other: of each number the nearest one
+of TF32, ties away from 0, and that of what it leaves.  The operand of the product's rows has the
+low part first and that of its columns the high one, so that the steps over k go along both in
+order.
 """
 
 from __future__ import annotations
