@@ -16,8 +16,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.cost.time import chosen, modelled
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.k_major import rows
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
 from polyc.lowering.gpu_to_cuda import cuda_units
@@ -131,6 +133,10 @@ def lowered(
     build("region-to-gpu", "sm_90a").apply(ctx, module)
     kernels = (only(planned, KernelOp), only(planned, ScheduleOp))
     return (*kernels, gpu_module_of(module))
+
+
+def test_rows_of_copies_are_whole_lines() -> None:
+    assert [rows(Dim.const(k)) for k in (1, 32, 33)] == [Dim.const(k) for k in (32, 32, 64)]
 
 
 def operands(flags: Sequence[str], sizes: dict[str, int], batch: tuple[int, ...] = ()) -> list[Any]:
