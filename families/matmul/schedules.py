@@ -84,6 +84,7 @@ def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
+    gemm = tensor_float.as_fields(gemm, variant.fields)
     kernel, loader = gemm.kernel, variant.fields["loader"]
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
@@ -174,6 +175,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
 
 def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the product and a schedule's other ``fields``."""
+    gemm = tensor_float.as_fields(gemm, fields)
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = fields["mma"] == "wgmma"
     steps = gemm.epilogue
@@ -422,7 +424,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     It loads by tma where K or a piece may be empty, parts rows to reduce, goes beyond a part or a
     piece of an operand, or has warps that would compute one twice.
     """
-    kernel = gemm.kernel
+    kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
     if way == "implicit_gemm":

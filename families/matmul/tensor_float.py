@@ -1,14 +1,15 @@
 """Products of f32 on tensor cores, as TF32, where a precision permits it (S8, S9).
 
-wgmma takes f32 as TF32, from shared tiles that are stored along k alone.  An operand that is not is
-copied ahead of the product so that it is; the three products of ``f32x3`` read copies of a high and
-a low part each, one after another along k.  What a copy takes a product of few or small tiles does
-not win back: threads multiply that, exactly.
+wgmma takes f32 as TF32, from shared tiles that are stored along k alone, or the left operand from
+registers.  Where neither operand lies along k, or rows begin anywhere, they are copied ahead of the
+product so that they do; the three products of ``f32x3`` read copies of a high and a low part each,
+one after another along k.  What a copy takes a product of few or small tiles does not win back:
+threads multiply that, exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import cast
@@ -21,6 +22,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import COARSER, F32X3, TF32
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan.fields import Value
 from polyc.dialects.plan.k_major import ELEMENT_BYTES, PARTS, SEGMENTS, STEPS, VECTOR
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import ReadOp
@@ -61,6 +63,31 @@ def is_plain(gemm: Contraction, arch: str) -> bool:
 def lies_along_k(side: MatrixOperand, k: str) -> bool:
     """Whether an operand is stored along k."""
     return side.tile_axes[-1] == k
+
+
+def oriented(gemm: Contraction, way: str | None, loader: str) -> Contraction:
+    """A product as the kernels of a way see it that bring operands as they lie: one that does not
+    lie along k is that of the rows, which wgmma takes from registers too."""
+    if way != TF32 or loader != "tma" or lies_along_k(gemm.rhs, gemm.k):
+        return gemm
+    return replace(gemm, lhs=gemm.rhs, rhs=gemm.lhs, m=gemm.n, n=gemm.m)
+
+
+def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
+    """A product as a schedule's kernel sees it."""
+    return oriented(gemm, plan.tensor_float, plan.loader.data)
+
+
+def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
+    """The same of a schedule's fields."""
+    way = cast("dict[str, str]", fields.get("algo_choice", {})).get("matmul")
+    return oriented(gemm, way, str(fields["loader"]))
+
+
+def is_held(gemm: Contraction, plan: ScheduleOp) -> bool:
+    """Whether threads bring the operand of the rows to registers, as it does not lie along k."""
+    brought = plan.tensor_float == TF32 and plan.loader.data == "tma"
+    return brought and not lies_along_k(gemm.lhs, gemm.k)
 
 
 def lies(gemm: Contraction, side: MatrixOperand, when: Sequence[Assumption] = ()) -> bool:
@@ -152,15 +179,15 @@ def pays(gemm: Contraction, way: str, sides: Collection[MatrixOperand], arch: st
 def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumption] | None:
     """What a variant on tensor cores needs of the sizes; None where it can never run.
 
-    One of vectors takes operands that are stored along k as they lie, and rows of whole vectors of
-    the output; others copy what may have other rows.
+    One of vectors takes operands as they lie, of which one lies along k at least, and rows of whole
+    vectors of the output; others copy what may have other rows, or what does not lie along k.
     """
     way = way_of(variant)
     if way is None or not is_plain(gemm, arch) or way not in ways(gemm):
         return None
     vectors = variant.multiple > 1
     if variant.fields["loader"] == "tma":
-        lying = way == TF32 and all(lies_along_k(side, gemm.k) for side in gemm.sides)
+        lying = way == TF32 and any(lies_along_k(side, gemm.k) for side in gemm.sides)
         return [] if lying and vectors else None
     sides = [
         side
@@ -184,11 +211,10 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     if not is_plain(gemm, plan.arch.data):
         why = "is of one product of operands that are read"
         refuse_choice(plan, f"way of matmul ({way})", why, '"tiled"')
-    if plan.loader.data == "tma":
-        for side in gemm.sides:
-            if not lies_along_k(side, gemm.k):
-                why = f"takes operands along {gemm.k}, and {side.name} is stored along another axis"
-                refuse_choice(plan, "loader (tma)", why, '"padded"')
+    if plan.loader.data == "tma" and not any(lies_along_k(s, gemm.k) for s in gemm.sides):
+        names = " and ".join(side.name for side in gemm.sides)
+        why = f"takes one operand along {gemm.k} at least, and {names} are stored along other axes"
+        refuse_choice(plan, "loader (tma)", why, '"padded"')
     for side in copied(gemm, plan):
         if not can_copy(gemm, side):
             why = (
@@ -234,8 +260,11 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
         return []
     way, found = permitted[0], list[MatmulVariant]()
-    problem, form = problem_of(gemm, way), _form(gemm, crowded)
     for loader, multiple in (("tma", VECTOR), ("padded", VECTOR), ("padded", 1)):
+        seen = oriented(gemm, way, loader)
+        problem, form = problem_of(seen, way), _form(seen, crowded)
+        if loader == "padded" and multiple > 1 and found:
+            continue  # What lies as it is taken, whose rows these have too, needs no copies.
         probe = _variant(gemm, way, loader, multiple, Tiling(128, 128, 4), ())
         if facts(gemm, probe, arch) is None:
             continue

@@ -105,19 +105,24 @@ def _accumulator(count: int) -> tuple[str, str]:
 
 @cache
 def wgmma_registers(n: int, element: str, transpose_b: bool, clear: bool) -> DeviceFunction:
-    """``wgmma`` with a in four registers of pairs."""
+    """``wgmma`` with a in four registers of pairs, of f32 of one number of TF32 each."""
     count = n // 2
     places, outs = _accumulator(count)
     a = ", ".join(f"%{count + i}" for i in range(4))
+    wide = element == "f32"
+    depth, kind = (8, "tf32") if wide else (16, element)
+    turned = "" if wide else f", {int(transpose_b)}"
     code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1, {int(transpose_b)};"
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}\n{{{places}}},\n"
+        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1{turned};"
     )
     suffix = ("_tb" if transpose_b else "") + ("_clear" if clear else "")
+    held, word = ("float", "__float_as_uint(a{})") if wide else ("u32", "a{}")
+    words = [f'"r"({word.format(i)})' for i in range(4)]
     return device_function(
-        f"void wgmma_m64n{n}k16_{element}_registers{suffix}(float (&d)[{count}], "
-        "u32 a0, u32 a1, u32 a2, u32 a3, i64 b)",
-        asm(code, outs, ", ".join([*(f'"r"(a{i})' for i in range(4)), '"l"(b)']), memory=False),
+        f"void wgmma_m64n{n}k{depth}_{kind}_registers{suffix}(float (&d)[{count}], "
+        f"{', '.join(f'{held} a{i}' for i in range(4))}, i64 b)",
+        asm(code, outs, ", ".join([*words, '"l"(b)']), memory=False),
     )
 
 

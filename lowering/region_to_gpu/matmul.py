@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -62,9 +63,8 @@ class GemmLowering(ContractedLowering):
         return alignments(self.gemm, plan, others) if plan.loader.data == "padded" else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
-        *batch, m, n = (
-            (a, self.gemm.size(a)) for a in (*self.gemm.batch, self.gemm.m, self.gemm.n)
-        )
+        gemm = tensor_float.as_planned(self.gemm, plan)
+        *batch, m, n = ((a, gemm.size(a)) for a in (*gemm.batch, gemm.m, gemm.n))
         return [Grid.of(plan, batch, m, n)]
 
     def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
@@ -74,7 +74,8 @@ class GemmLowering(ContractedLowering):
         return [Padded.of(self.kernel, number) for number in copied(self.gemm, plan)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
-        return Matrices(self.gemm, plan, grids, adds, self.copies(plan))
+        gemm = tensor_float.as_planned(self.gemm, plan)
+        return Matrices(gemm, plan, grids, adds, self.copies(plan))
 
     @property
     def reduces_rows(self) -> bool:
@@ -165,7 +166,18 @@ class Matrices(Contracted):
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
             travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)
+        if tensor_float.is_held(gemm, plan):
+            return self.held(shared[0])
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
+
+    def held(self, shared: SSAValue) -> SSAValue:
+        """The operand of the rows in registers, as its shared tile has it."""
+        rows, _, depth = self.plan.tile_sizes
+        kind = FragmentType.of([depth, rows], f32)
+        left = self.scope.value(tile.FragmentOp(kind), self.gemm.lhs.name)
+        take = tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(left))
+        self.emit.op(located(take, self.gemm.lhs.read))
+        return left
 
     def in_segment(self, position: SSAValue, rows: bool) -> SSAValue:
         """Where a step of the three products of ``f32x3`` is in an operand's copy.

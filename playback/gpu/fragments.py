@@ -42,7 +42,10 @@ def stmatrix_rows(registers: Array, transpose: bool) -> Array:
 
 
 def mma_a(registers: Array, dtype: np.dtype[Any]) -> Array:
-    """The 16 x 16 operand a from four registers a lane."""
+    """The 16 x 16 operand a from four registers a lane; of f32 the 16 x 8 one of wgmma."""
+    if dtype == np.float32:
+        numbers = np.ascontiguousarray(registers).view(dtype).reshape(2, 2, 8, 4)
+        return as_tf32(numbers.transpose(1, 2, 0, 3).reshape(16, 8))
     halves = np.ascontiguousarray(registers).view(dtype).reshape(2, 2, 8, 4, 2)
     return halves.transpose(1, 2, 0, 3, 4).reshape(16, 16).astype(np.float32)
 

@@ -80,7 +80,8 @@ class ContractOp(IRDLOperation):
     that one warp (``mma.sync``, ``fma``) or one warpgroup (``wgmma``) computes.  ``fma`` is no
     tensor core: threads multiply f32 exactly as they are, add along k in ascending order, and
     round each sum once; both of its operands are shared tiles.  ``wgmma`` of f32 takes both
-    operands as TF32 (``gpu.wgmma``), from shared tiles that are stored along k.  It is
+    operands as TF32 (``gpu.wgmma``), from shared tiles that are stored along k, or the left one
+    from a fragment, which may be stored either way.  It is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
     ``token``.  ``stage`` is the contract's in its pipeline (``gpu-pipeline-planning``).
     """
@@ -204,7 +205,8 @@ class ContractOp(IRDLOperation):
         lhs, rhs, acc = self.lhs.type, self.rhs.type, self.acc.type
         assert isinstance(lhs, SharedType | FragmentType) and isinstance(rhs, SharedType)
         assert isinstance(acc, FragmentType)
-        if isinstance(lhs, FragmentType) and (self.lhs_slot is not None or not self.lhs_k_major):
+        lies = self.lhs_k_major or self.is_tf32
+        if isinstance(lhs, FragmentType) and (self.lhs_slot is not None or not lies):
             raise VerifyException(
                 "a fragment on the left is [m, k] and has no slots; the instruction takes rows "
                 "of it from registers"
@@ -253,10 +255,11 @@ class ContractOp(IRDLOperation):
             if isinstance(lhs, FragmentType):
                 raise VerifyException("fma reads both operands from shared tiles, not a fragment")
         elif self.is_tf32 and elements == "f32 and f32":
-            if isinstance(lhs, FragmentType) or not (self.lhs_k_major and self.rhs_k_major):
+            held = isinstance(lhs, FragmentType)
+            if not (self.rhs_k_major and (held or self.lhs_k_major)):
                 raise VerifyException(
                     "wgmma takes operands of f32, as TF32, from shared tiles that are stored along "
-                    "k; copy them so"
+                    "k, or the left one from a fragment; copy them so"
                 )
         elif lhs.element_type != rhs.element_type or str(lhs.element_type) not in ("f16", "bf16"):
             raise VerifyException(f"operands are both f16 or both bf16, not {elements}")

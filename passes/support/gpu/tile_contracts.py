@@ -75,6 +75,8 @@ class PackLeftOperand(RewritePattern):
         owner, kind = op.lhs.owner, op.lhs.type
         if not isinstance(kind, FragmentType) or not isinstance(owner, tile.FragmentOp):
             return
+        if op.is_tf32:
+            return
         if not isinstance(kind.layout, FragmentLayoutAttr) or kind.layout.registers.data % 2:
             return
         for use in op.lhs.uses:
@@ -149,15 +151,16 @@ class LowerWgmmaContract(RewritePattern):
         rewriter.replace(op, emit.ops, [None] * len(op.results))
 
     def from_registers(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        """Pairs of the left fragment's registers are words; four of them are an operand."""
+        """Pairs of the left fragment's registers are words, of f32 single ones; four of them are an
+        operand."""
         rhs = shared_type(op.rhs)
         _, n, k = op.sizes
         emit = Emit()
         acc = registers_of(emit, op.acc)
-        words = words_of(emit, op.lhs)
+        words = registers_of(emit, op.lhs) if op.is_tf32 else words_of(emit, op.lhs)
         b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or emit.index(0)))
         b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
-        for step in range(k // K_STEP):
+        for step in range(k * element_bytes(rhs.element_type) // STEP_BYTES):
             emit.op(
                 hw.WgmmaRegistersOp(
                     words,

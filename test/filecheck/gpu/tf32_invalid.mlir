@@ -12,7 +12,7 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
-// CHECK: wgmma takes operands of f32, as TF32, from shared tiles that are stored along k; copy them so
+// CHECK: wgmma takes operands of f32, as TF32, from shared tiles that are stored along k, or the left one from a fragment; copy them so
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 128 {
     %a = gpu.shared_tile : !gpu.shared<[64, 32], f32>

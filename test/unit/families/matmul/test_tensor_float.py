@@ -43,7 +43,7 @@ LAYOUTS: tuple[tuple[str, ...], ...] = (
     ("transpose_b",),
     ("transpose_a", "transpose_b"),
 )
-WHOLE = ["K mod 4 == 0", "N mod 4 == 0", "K >= 1"]
+WHOLE = ["K mod 4 == 0", "M mod 4 == 0", "N mod 4 == 0", "K >= 1"]
 
 
 def text(
@@ -69,14 +69,15 @@ def kinds(found: Sequence[ScheduleOp]) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("flags", LAYOUTS)
-def test_operands_that_do_not_lie_along_k_are_copied(flags: tuple[str, ...]) -> None:
+def test_one_operand_that_lies_along_k_is_enough(flags: tuple[str, ...]) -> None:
+    """The other one comes to registers; else, and where rows begin anywhere, it is copied."""
     exact = ("exact", "cp_async")
-    lying = flags == ("transpose_b",)
+    lying = flags != ("transpose_a",)
     found = schedules(text("tf32", flags))
     copied = {("tf32", "padded"), exact}
     assert kinds(found) == copied | ({("tf32", "tma")} if lying else set())
     assert kinds(schedules(text("f32x3", flags))) == {("f32x3", "padded"), exact}
-    # Of known sizes there is one, and what is copied is what does not lie as it is taken.
+    # Of known sizes there is one.
     first = schedules(text("tf32", flags, sizes=(4096, 4096, 4096)))[0]
     assert (first.loader.data == "tma") == lying
 
@@ -97,7 +98,8 @@ def test_others_are_exact() -> None:
         ("tf32", (), (4096, 4096, 4096), "tf32"),
         ("f32x3", (), (4096, 4096, 4096), "f32x3"),
         ("tf32", (), (4095, 4095, 4095), "tf32"),
-        ("tf32", (), (64, 64, 64), None),
+        ("tf32", ("transpose_a",), (64, 64, 64), None),
+        ("tf32", (), (64, 64, 64), "tf32"),
         ("f32x3", (), (512, 512, 64), None),
         ("tf32", ("transpose_b",), (64, 64, 64), "tf32"),
     ],
@@ -155,11 +157,13 @@ def off(found: Any, flags: Sequence[str], inputs: Sequence[Any]) -> float:
     return float((np.abs(np.asarray(found) - a @ b) / (np.abs(a) @ np.abs(b))).max())
 
 
-ODD, EVEN = {"M": 65, "K": 37, "N": 35}, {"M": 66, "K": 36, "N": 68}
+ODD, EVEN = {"M": 65, "K": 37, "N": 35}, {"M": 72, "K": 36, "N": 68}
 
 CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] = [
     ("tf32", ("transpose_b",), "tf32_64x32_once_by2", EVEN, ()),
-    ("tf32", (), "tf32_copied_64x32_once_by2", EVEN, (2,)),
+    ("tf32", (), "tf32_64x32_once_by2", EVEN, ()),
+    ("tf32", ("transpose_a", "transpose_b"), "tf32_128x128", EVEN, ()),
+    ("tf32", ("transpose_a",), "tf32_copied_64x32_once_by2", EVEN, (2,)),
     ("tf32", ("transpose_a",), "tf32_copied_any_64x32_split2", ODD, ()),
     ("f32x3", (), "f32x3_copied_any_64x64_once_by2", ODD, ()),
     ("f32x3", ("transpose_a", "transpose_b"), "f32x3_copied_64x64_split2", EVEN, ()),
@@ -190,6 +194,9 @@ def test_tails_and_races(
     if "split" not in variant:
         expected = estimate(kernel, plan, known, MULTIPROCESSORS).as_dict()
         counted = {name: getattr(found.counters, name) for name in expected}
+        if plan.loader.data == "tma" and flags != ("transpose_b",):
+            # Two k of a warp's four are in the same banks.
+            expected["bank_conflicts"] = expected["shared_read_bytes"] // 128
         assert counted == expected
 
 
@@ -218,7 +225,7 @@ def test_infinities_stay_what_they_are_or_are_not_known(
     a = np.asarray([[np.inf], [-np.inf], [np.nan], [3.4e38], [1.0]], np.float32)
     one = np.ones((1, 4), np.float32)
     known = {"M": 5, "K": 1, "N": 4}
-    kernels = lowered(text("tf32"), "tf32_copied_64x32_once_by2", WHOLE, tmp_path)[2]
+    kernels = lowered(text("tf32"), "tf32_64x32_once_by2", [WHOLE[0], *WHOLE[2:]], tmp_path)[2]
     four = [np.tile(a, 4), np.ones((4, 4), np.float32)]
     lone = np.asarray(tile.run(kernels, four, {**known, "K": 4})[0])
     assert lone[:2, 0].tolist() == [np.inf, -np.inf] and np.isnan(lone[2]).all()
@@ -229,8 +236,8 @@ def test_infinities_stay_what_they_are_or_are_not_known(
 @pytest.mark.parametrize(
     ("precision", "flags", "variant"),
     [
-        ("tf32", (), "tf32_copied_128x256"),
-        ("tf32", ("transpose_a", "transpose_b"), "tf32_copied_any_128x128"),
+        ("tf32", (), "tf32_128x256"),
+        ("tf32", ("transpose_a",), "tf32_copied_any_128x128"),
         ("tf32", ("transpose_b",), "tf32_128x192_once"),
         ("f32x3", (), "f32x3_copied_128x256"),
     ],
@@ -240,6 +247,10 @@ def test_nothing_spills(precision: str, flags: tuple[str, ...], variant: str) ->
     found = gpu_module_of(run(module, "gpu", variant=variant))
     for result in nvrtc.compile_each(list(cuda_units(found)), "sm_90a"):
         assert {info.spill_bytes for info in result.kernels.values()} == {0}
+
+
+BESIDE = text("tf32", ("transpose_a",))
+COPIED = schedules(BESIDE)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +266,7 @@ def test_nothing_spills(precision: str, flags: tuple[str, ...], variant: str) ->
     ],
 )
 def test_a_plan_of_tf32_that_is_refused(changes: dict[str, Any], sentence: str) -> None:
-    first = next(p for p in schedules(text("tf32")) if p.variant.data == "tf32_copied_128x256")
+    first = next(p for p in COPIED if p.variant.data == "tf32_copied_128x256")
     with pytest.raises(VerifyException) as caught:
         ScheduleOp(first.region, "own", {**first.fields(), **changes}).verify_()
     assert sentence in str(caught.value)
@@ -282,13 +293,13 @@ def both_ways() -> ModuleOp:
             'is not permitted by a product of f32 of precision "f32x3"; use "f32x3"',
         ),
         (text("tf32").replace("f32>", "f16>").replace(', precision = "tf32"', ""), {}, "of f16"),
-        (text("tf32"), {"loader": "tma"}, "takes operands along k, and B is stored along another"),
+        (BESIDE, {"loader": "tma"}, "takes one operand along k at least"),
     ],
 )
 def test_a_product_refuses_a_way_that_is_not_its_own(
     graph: str, changes: dict[str, Any], sentence: str
 ) -> None:
-    first = next(p for p in schedules(text("tf32")) if p.variant.data == "tf32_copied_128x256")
+    first = next(p for p in COPIED if p.variant.data == "tf32_copied_128x256")
     plan = ScheduleOp(first.region, "own", {**first.fields(), **changes})
     with pytest.raises(PolycError) as caught:
         GEMM.check(only(regions(graph), KernelOp), plan)
@@ -299,6 +310,6 @@ def test_an_operand_that_is_read_twice_is_not_copied() -> None:
     module = run(both_ways(), "region")
     for op in module.walk():
         assert op.name != "plan.schedule"
-    text_of = str(module).replace('name "acc"', 'name "acc" precision tf32')
+    text_of = str(module).replace('name "acc"', 'name "acc" precision f32x3')
     kernel = only(parse_text(make_context(), text_of, "t.mlir"), KernelOp)
     assert kinds(GEMM.schedules(kernel, "sm_90a")) == {("exact", "cp_async")}
