@@ -4,7 +4,8 @@
 
     python bench/gemm.py [--shapes 4096 8192x8192x1024] [--dtype f16] [--archs sm_90a sm_80]
 
-Of f32 both sides multiply in FP32: TF32 is off.
+Of f32 both sides multiply in FP32: TF32 is off.  With ``--precision tf32`` both take TF32, and with
+``--precision f32x3`` polyc takes three products of TF32 beside cuBLAS in FP32.
 
 Needs an NVIDIA GPU and PyTorch, which brings cuBLAS.  Writes bench/results/*.json.
 """
@@ -24,6 +25,8 @@ import numpy as np
 from polyc.bench import race, right
 from polyc.bench.race import Contestant
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.precision import COARSER, TF32
+from polyc.playback.estimate import products_of
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
@@ -161,6 +164,7 @@ def surroundings(torch: Any, programs: dict[str, Program], args: argparse.Namesp
     return {
         **race.surroundings(torch, args.rounds, args.commit),
         "dtype": args.dtype,
+        "precision": args.precision,
         "reduced_precision_reduction": bool(
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
         ),
@@ -183,6 +187,8 @@ def compile_programs(args: argparse.Namespace) -> dict[str, Program]:
     text = (ROOT / "examples" / EXAMPLES.get(args.dtype, EXAMPLES["f16"])).read_text()
     if args.dtype not in EXAMPLES:
         text = text.replace("f16", args.dtype)
+    if args.precision is not None:
+        text = text.replace("{acc = f32}", f'{{acc = f32, precision = "{args.precision}"}}')
     found: dict[str, Program] = {}
     for arch in args.archs:
         if arch.endswith("a") and not driver.device().runs(arch):
@@ -204,6 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time polyc's GEMM beside cuBLAS.")
     parser.add_argument("--shapes", nargs="+", type=parse_shape, metavar="MxNxK")
     parser.add_argument("--dtype", choices=DTYPES, default="f16")
+    parser.add_argument("--precision", choices=COARSER, help="of f32, where it is not exact")
     parser.add_argument("--archs", nargs="+", default=["sm_90a", "sm_80"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--plan", help="a plan in JSON instead of plan-select's")
@@ -213,6 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--commit", help="what to record where there is no git")
     args = parser.parse_args(argv)
+    if args.precision is not None and args.dtype != "f32":
+        parser.error(f"a precision is said of f32, not of {args.dtype}; add --dtype f32")
     torch = race.load_torch("bench/gemm.py")
     try:
         return run(torch, args)
@@ -225,12 +234,13 @@ def run(torch: Any, args: argparse.Namespace) -> int:
     programs = compile_programs(args)
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[args.dtype]
     report = surroundings(torch, programs, args)
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == TF32
     torch.manual_seed(0)
     shapes: list[Shape] = args.shapes or [parse_shape(text) for text in SHAPES]
     print(f"{report['device']}, driver CUDA {report['driver_cuda']}, torch {report['torch']}, ")
+    kind = args.precision or args.dtype
     print(
-        f"NVRTC {report['nvrtc']}, {args.dtype}, commit {report['commit']}; TFLOP/s, median of "
+        f"NVRTC {report['nvrtc']}, {kind}, commit {report['commit']}; TFLOP/s, median of "
         f"{args.rounds} rounds, ms a launch"
     )
     rows: list[dict[str, Any]] = []
@@ -239,7 +249,8 @@ def run(torch: Any, args: argparse.Namespace) -> int:
         m, n, k = shape
         sets = make_inputs(torch, shape, dtype, report["l2_bytes"])
         racers = contestants(torch, programs, sets)
-        errors = {r.name: check(torch, sets[0], r.run, bool(r.traits["fused"])) for r in racers}
+        with products_of(args.precision):
+            errors = {r.name: check(torch, sets[0], r.run, bool(r.traits["fused"])) for r in racers}
         race.measure(torch, racers, args.rounds, len(sets))
         print(f"{m}x{n}x{k}, {len(sets)} copies")
         for racer in racers:
@@ -270,7 +281,7 @@ def run(torch: Any, args: argparse.Namespace) -> int:
     report["launch_overhead_us"] = overhead = launch_overhead(torch, program, dtype)
     print("host time a call, µs: " + ", ".join(f"{k} {v:.1f}" for k, v in overhead.items()))
     if args.out != "-":
-        path = race.write_report(f"gemm-{args.dtype}", report, args.out)
+        path = race.write_report(f"gemm-{kind}", report, args.out)
         print(f"wrote {path}")
     return 1 if wrong else 0
 

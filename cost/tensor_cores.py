@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
-from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, tensor_bytes
+from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, k_major_bytes, tensor_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan.k_major import SEGMENTS, STEPS
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import (
     CastOp,
@@ -84,7 +85,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.flops += 2 * values.multiply_adds(reduce) * padded
         brought |= _operand_bytes(values, reduce, tile, attention, plan.operand_bytes)
     work.flops *= visible
+    way = plan.tensor_float
+    work.flops *= 1 if way is None else STEPS[way]
     work.cache = visible * sum(one.moved for one in brought.values())
+    work.cache *= 1 if way is None else SEGMENTS[way]
     # Keys that no tile of queries sees are not read.
     if visible < 1.0:
         work.unseen = sum(max(0.0, one.size - visible * one.moved) for one in brought.values())
@@ -93,7 +97,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.step_bytes = columns * sum(_widths(plan)) * OPERAND_BYTES
         work.ahead = plan.integer("stages") - 1
     if plan.loader.data == "padded":
-        moved = (copy_bytes(values, tensor) for tensor in brought)
+        moved = [copy_bytes(values, tensor) for tensor in brought]
+        if way is not None:
+            (depth,) = values.contractions()[0].labels
+            moved = [k_major_bytes(values, tensor, plan, depth) for tensor in brought]
         work.copied = [size for size in moved if size]
     if plan.brings != "tma":
         vectors = work.cache / (plan.operand_bytes * max(1, plan.widest))

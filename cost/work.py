@@ -10,6 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.k_major import PARTS, VECTOR
 from polyc.dialects.plan.padded import panels
 from polyc.dialects.plan.resources import RESERVED
 from polyc.dialects.region import ReadOp
@@ -114,6 +115,19 @@ def copy_bytes(values: Values, tensor: SSAValue) -> float:
     if more == 1.0:
         return 0.0
     return _elements(values, kind) * size_in_bytes(kind.element_type) * (1.0 + more)
+
+
+def k_major_bytes(values: Values, tensor: SSAValue, plan: ScheduleOp, depth: str) -> float:
+    """What a copy of an operand of f32 along ``depth`` moves, in parts of TF32; 0 where the product
+    reads it as it lies."""
+    assert isinstance(tensor, BlockArgument) and plan.tensor_float is not None
+    kind = values.kernel.inputs[tensor.index].type
+    length, parts = kind.shape[-1].evaluate(values.sizes), PARTS[plan.tensor_float]
+    reads = (op for op in values.reached if isinstance(op, ReadOp) and op.tensor is tensor)
+    along = any(depth in innermost(op) for op in reads)
+    if parts == 1 and along and length % VECTOR == 0:
+        return 0.0
+    return _elements(values, kind) * size_in_bytes(kind.element_type) * (1.0 + parts)
 
 
 def tensor_bytes(values: Values, tensor: SSAValue) -> float:

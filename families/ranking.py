@@ -109,6 +109,7 @@ class Form:
     ``alone``     whether the blocks of a cluster share nothing that they read
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
+    ``sums``      whether sums of parts may go through memory
     """
 
     crowded: bool = False
@@ -123,6 +124,7 @@ class Form:
     alone: bool = False
     reads: bool = False
     rates: Rates = H200_RATES
+    sums: bool = True
 
     def space(self, arch: str, every: bool = False) -> tuple[Tiling, ...]:
         """The plans whose sums have the registers that they take, of ``every`` depth or one."""
@@ -134,7 +136,7 @@ class Form:
         )
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
-        picks = self.joined or self.alone or self.within
+        picks = self.joined or self.alone or self.within or not self.sums
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -142,10 +144,13 @@ class Form:
         block's too; of a convolution, whose producers count, whether threads have registers left.
         """
         tile = (plan.rows, plan.columns)
+        if plan.summed and not self.sums:
+            return False
+        alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
         enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4) if self.crowded and self.alone else 0
         fits = self.within % plan.columns == 0 and registers_left(plan) >= enough
-        return plan.below == plan.beside == 1 and fits and all(whole)
+        return alone and fits and all(whole)
 
     def nanoseconds(self, sizes: tuple[Size, Size, Size, Size], plan: Tiles, arch: str) -> Size:
         """The modelled time of ``sizes`` under a plan."""

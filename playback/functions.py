@@ -121,6 +121,12 @@ def widen(array: Array) -> Array:
     return as_array(array).astype(np.float32, copy=False)
 
 
+def as_tf32(x: Array) -> Array:
+    """Numbers of f32 as tensor cores take them for TF32: without the lower 13 bits."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def ulp(array: Array, element_type: Attribute) -> Array:
     """The distance between neighbours of ``element_type`` around each value, in f64.
 

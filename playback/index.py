@@ -26,10 +26,12 @@ from xdsl.ir.affine import AffineMap
 from polyc.dialects import index, tiny
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.index import PieceAttr, ValueOp
 from polyc.playback import functions, views
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.agreement import Mismatch, tolerance_check
+from polyc.playback.estimate import products_of
 from polyc.playback.functions import Array, dtype_of
 from polyc.playback.signature import bind, sizes, value_sizes
 
@@ -302,9 +304,11 @@ class Player:
             arrays = self._product(op.operand, piece, wide, here)
             kept = np.broadcast_shapes(*(kept_shape(a, rank) for a in arrays))
             x, y = (spread(a, kept) for a in arrays)
-            return tiny_playback.sum_of_product(x, y, axes)
+            with products_of(coarser(op.precision)):
+                return tiny_playback.sum_of_product(x, y, axes)
         (array,) = self._args(op, piece, wide, here)
-        return functions.reduce(op.function, spread(array, kept_shape(array, rank)), axes)
+        with products_of(coarser(op.precision)):
+            return functions.reduce(op.function, spread(array, kept_shape(array, rank)), axes)
 
     def _product(
         self, product: SSAValue, piece: PieceAttr, coords: Sequence[Array], here: Array

@@ -19,9 +19,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import graph_of
 from polyc.playback import functions, views
-from polyc.playback.estimate import Estimate
+from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.functions import Array, round_to
 from polyc.playback.signature import bind, sizes
 
@@ -58,7 +59,8 @@ def run(graph: tiny.GraphOp, inputs: Sequence[Array], symbols: Mapping[str, int]
             found = [parts[v] if v in parts else seen(v, op) for v in op.operands]
             parts[op.result] = _in_parts(op, found, symbols)
         elif isinstance(op, tiny.ReduceOp) and op.operand in factors:
-            values[op.result] = sum_of_product(*factors[op.operand], op.axes)
+            with products_of(coarser(op.precision)):
+                values[op.result] = sum_of_product(*factors[op.operand], op.axes)
         else:
             result, moves = op.results[0], isinstance(op, MovementOp)
             if moves and op.operands[0] in stored:
@@ -253,6 +255,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
         case MovementOp():
             return views.move(op, args[0], symbols)
         case tiny.ReduceOp():
-            return functions.reduce(op.function, args[0], op.axes)
+            with products_of(coarser(op.precision)):
+                return functions.reduce(op.function, args[0], op.axes)
         case _:
             fail("UnsupportedProgram", f"{op.name} has no playback in a tiny graph", op)

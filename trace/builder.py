@@ -132,6 +132,7 @@ class Builder:
         transpose_a: bool = False,
         transpose_b: bool = False,
         element: Attribute | None = None,
+        precision: str | None = None,
     ) -> SSAValue:
         """The matrix product of the last two axes; those before broadcast."""
         if self._is_transpose(a):
@@ -147,7 +148,12 @@ class Builder:
             shape = (*(() if batch is None else batch), row, column)
             kind = tensor(shape, element or left.element_type)
         op = frontend.GemmOp(
-            a, b, transpose_a=transpose_a, transpose_b=transpose_b, result_type=kind
+            a,
+            b,
+            transpose_a=transpose_a,
+            transpose_b=transpose_b,
+            precision=precision,
+            result_type=kind,
         )
         return self.add(op)
 
@@ -161,6 +167,7 @@ class Builder:
         padding: Sequence[int] = (0, 0, 0, 0),
         dilation: Sequence[int] = (1, 1),
         groups: Dim | int = 1,
+        precision: str | None = None,
     ) -> SSAValue:
         """A convolution over two axes; padding is before and after H, before and after W."""
         if (fault := frontend.Conv2dOp.fault(layout)) is not None:
@@ -174,6 +181,7 @@ class Builder:
                 padding=padding,
                 dilation=dilation,
                 groups=groups,
+                precision=precision,
             )
         )
 

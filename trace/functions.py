@@ -116,10 +116,14 @@ def full(shape: Sequence[SizeLike | str], value: Number, dtype: object = "f32") 
 
 
 @public
-def matmul(a: Value, b: Value, dtype: object = None) -> Value:
-    """``a @ b``; ``dtype`` is ``"f32"`` where the sums are not to be rounded."""
+def matmul(a: Value, b: Value, dtype: object = None, *, precision: str | None = None) -> Value:
+    """``a @ b``; ``dtype`` is ``"f32"`` where the sums are not to be rounded.
+
+    ``precision`` is how precise products of f32 have to be: ``"tf32"``, ``"f32x3"``, or ``"f32"``,
+    which they are without it.
+    """
     element = None if dtype is None else ELEMENTS[element_name(dtype)]
-    return Value._product(a, b, element)  # pyright: ignore[reportPrivateUsage]
+    return Value._product(a, b, element, precision)  # pyright: ignore[reportPrivateUsage]
 
 
 @public
@@ -147,11 +151,12 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: SizeLike = 1,
     layout: str = "nchw",
+    precision: str | None = None,
 ) -> Value:
     """A convolution over two axes: [N, C, H, W] and [F, C / groups, R, S], or in ``nhwc``.
 
     ``padding`` is one number, two (H and W), or four (before and after H, before and after W);
-    ``bias`` is [F].
+    ``bias`` is [F]; ``precision`` is as of ``matmul``.
     """
     image, filters = value_of(x), value_of(weight)
     same_type("conv2d", image, filters)
@@ -168,6 +173,7 @@ def conv2d(
         padding=four,
         dilation=_two(dilation, "dilation"),
         groups=dim_of(groups),
+        precision=precision,
     )
     found = Value(build, made)
     if bias is None:

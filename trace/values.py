@@ -179,7 +179,9 @@ class Value:
         return self._product(other, self)
 
     @staticmethod
-    def _product(a: object, b: object, element: Attribute | None = None) -> Value:
+    def _product(
+        a: object, b: object, element: Attribute | None = None, precision: str | None = None
+    ) -> Value:
         """``a @ b`` by NumPy's rules: a vector is a row at the left, a column at the right."""
         left, right = value_of(a), value_of(b)
         build = left.builder
@@ -192,7 +194,7 @@ class Value:
             x = build.reshape(x, (Dim.const(1), *left.kind.dims))
         if right.ndim == 1:
             y = build.reshape(y, (*right.kind.dims, Dim.const(1)))
-        found = build.gemm(x, y, element=element)
+        found = build.gemm(x, y, element=element, precision=precision)
         dims = list(tensor_of(found).dims)
         if right.ndim == 1:
             dims.pop()

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, DimAttr, Shape, parse_dim, shape_text
 from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
+from polyc.dialects.common.precision import verify as verify_precision
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
 from polyc.dialects.common.sizes import (
     divided,
@@ -63,6 +64,17 @@ def need_product_types(what: str, operands: Sequence[SSAValue], result: SSAValue
         )
 
 
+def need_precision(what: str, precision: StringAttr | None, operand: SSAValue) -> None:
+    """Check that ``precision`` is one, and of a product of f32."""
+    verify_precision(precision)
+    element = tensor_of(operand).element_type
+    if precision is not None and element != f32:
+        raise VerifyException(
+            f"{what} has a precision of {precision}, which is said of products of f32, and its "
+            f"operands hold {element}; leave it out, or cast them to f32"
+        )
+
+
 @irdl_op_definition
 class GemmOp(IRDLOperation):
     """The matrix product ``c[m, n] = sum over k of a[m, k] * b[k, n]`` (S2.2).
@@ -70,7 +82,9 @@ class GemmOp(IRDLOperation):
     Axes before the last two are a batch, broadcast right-aligned.  ``transpose_a`` reads
     ``a`` as [K, M], ``transpose_b`` reads ``b`` as [N, K].  The sum is accumulated in
     ``acc`` (f32); operands are rounded to their element type first, since tensor cores
-    take them in it (S0.6).
+    take them in it (S0.6).  ``precision`` says of operands of f32 how precise their products
+    have to be at least: ``"f32"``, exact, which is what holds without it, ``"tf32"`` or
+    ``"f32x3"`` (docs/semantics.md, *Precision*).
     """
 
     name = "frontend.gemm"
@@ -79,6 +93,7 @@ class GemmOp(IRDLOperation):
     acc = opt_prop_def(Float32Type)
     transpose_a = opt_prop_def(UnitAttr)
     transpose_b = opt_prop_def(UnitAttr)
+    precision = opt_prop_def(StringAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
@@ -91,6 +106,7 @@ class GemmOp(IRDLOperation):
         *,
         transpose_a: bool = False,
         transpose_b: bool = False,
+        precision: str | None = None,
         result_type: TensorType | None = None,
     ) -> None:
         """The result type is inferred for matrices and for equal batches unless given."""
@@ -107,6 +123,7 @@ class GemmOp(IRDLOperation):
                 "acc": f32,
                 "transpose_a": UnitAttr() if transpose_a else None,
                 "transpose_b": UnitAttr() if transpose_b else None,
+                "precision": None if precision is None else StringAttr(precision),
             },
         )
 
@@ -121,6 +138,7 @@ class GemmOp(IRDLOperation):
                     "axes or more"
                 )
         need_product_types("gemm", self.operands, self.result)
+        need_precision("gemm", self.precision, self.a)
         m, k = reversed(a.dims[-2:]) if self.transpose_a else a.dims[-2:]
         k_of_b, n = reversed(b.dims[-2:]) if self.transpose_b else b.dims[-2:]
         if not same_size(k, k_of_b, self):
@@ -165,7 +183,8 @@ class Conv2dOp(IRDLOperation):
     after H, then before and after W, with zeros.  The result has
     ``(H + lo + hi - dilation * (R - 1) - 1) floordiv stride + 1`` rows.  Group ``g`` of the
     F filters reads group ``g`` of the channels.  Operands are rounded to their element
-    type first, and the sum is accumulated in ``acc`` (S0.6).
+    type first, and the sum is accumulated in ``acc`` (S0.6).  ``precision`` is as of
+    ``frontend.gemm``.
     """
 
     name = "frontend.conv2d"
@@ -177,6 +196,7 @@ class Conv2dOp(IRDLOperation):
     dilation_list = prop_def(DenseArrayBase, prop_name="dilation")
     groups_attr = prop_def(DimAttr, prop_name="groups")
     acc = opt_prop_def(Float32Type)
+    precision = opt_prop_def(StringAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -190,6 +210,7 @@ class Conv2dOp(IRDLOperation):
         padding: Sequence[int] = (0, 0, 0, 0),
         dilation: Sequence[int] = (1, 1),
         groups: Dim | int = 1,
+        precision: str | None = None,
         result_type: TensorType | None = None,
     ) -> None:
         if result_type is None:
@@ -206,6 +227,7 @@ class Conv2dOp(IRDLOperation):
                 "dilation": numbers_attr(dilation),
                 "groups": DimAttr(Dim.of(groups)),
                 "acc": f32,
+                "precision": None if precision is None else StringAttr(precision),
             },
         )
 
@@ -255,6 +277,7 @@ class Conv2dOp(IRDLOperation):
                     else f"conv2d takes a {what} of rank 4, not {t} of rank {t.rank}"
                 )
         need_product_types("conv2d", self.operands, self.result)
+        need_precision("conv2d", self.precision, self.image)
         self._verify_numbers()
         _, c, h, w_size = canonical(self.layout, x.dims)
         filters, inner, *window = canonical(self.layout, w.dims)
@@ -327,8 +350,9 @@ class Conv2dOp(IRDLOperation):
         parser.parse_keyword("groups")
         properties["groups"] = DimAttr(parse_dim(parser))
         args, results, attributes = parse_typed(parser, unresolved)
-        if (acc := attributes.pop("acc", None)) is not None:
-            properties["acc"] = acc
+        for key in ("acc", "precision"):
+            if (found := attributes.pop(key, None)) is not None:
+                properties[key] = found
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes
         )
@@ -340,7 +364,8 @@ class Conv2dOp(IRDLOperation):
             f" stride {numbers_text(self.stride)} padding {numbers_text(self.padding)} "
             f"dilation {numbers_text(self.dilation)} groups {self.groups}"
         )
-        print_typed(printer, self, {} if self.acc is None else {"acc": self.acc})
+        said = {"acc": self.acc, "precision": self.precision}
+        print_typed(printer, self, {key: a for key, a in said.items() if a is not None})
 
 
 def canonical(layout: str, dims: Shape) -> Shape:

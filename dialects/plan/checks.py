@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.precision import F32X3
 from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
@@ -40,6 +41,8 @@ def check_schedule(op: ScheduleResources) -> None:
             check_fma(op)
         case _:
             check_no_mma(op)
+    if op.tensor_float:
+        check_tensor_float(op)
     check_loader(op)
     check_edges(op)
     check_shared(op)
@@ -107,6 +110,20 @@ def check_choices(op: ScheduleResources) -> None:
             raise VerifyException(f"the condition {fact} never holds; drop the variant")
 
 
+def check_tensor_float(op: ScheduleResources) -> None:
+    """Products of f32 on tensor cores, as TF32."""
+    way = op.tensor_float
+    if op.mma.data != "wgmma":
+        raise VerifyException(
+            f'the way of matmul is {way}, which is one of wgmma, not of {op.mma.data}; use "tiled"'
+        )
+    if way == F32X3 and op.loader.data != "padded":
+        raise VerifyException(
+            f"the way of matmul is {way}, whose parts are copied; the loader is padded, not "
+            f"{op.loader.data}"
+        )
+
+
 def check_attention(op: ScheduleResources) -> None:
     plan_attention.check_tiles(op)
     if op.mma.data == "wgmma":
@@ -143,8 +160,10 @@ def check_wgmma(op: ScheduleResources) -> None:
             f"warp_tile {wm}x{wn} does not fit wgmma m64nNk16: the first size is a "
             "multiple of 64, the second a multiple of 8 up to 256"
         )
-    if k % 16:
-        raise VerifyException(f"BK is {k}; a wgmma step takes a multiple of 16")
+    if k * op.operand_bytes % 32:
+        raise VerifyException(
+            f"BK is {k}; a wgmma step takes a multiple of {32 // op.operand_bytes}"
+        )
     shared = {(wm * consumers, wn), (wm, wn * consumers)}
     if op.flag("pingpong") and consumers < 2:
         raise VerifyException("pingpong is of consumers that take turns, and there is 1; use 2")

@@ -27,6 +27,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.precision import COARSER
+
 Scalar = bool | int | str
 Record = dict[str, Scalar]
 Value = bool | int | str | list[int] | list[str] | Record | list[Record]
@@ -183,7 +185,7 @@ def no_field(name: str) -> str:
 
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("tiled", "partial_sums", "implicit_gemm"),
+    "matmul": ("tiled", "partial_sums", "implicit_gemm", *COARSER),
     "conv": ("implicit_gemm", "partial_sums", "im2col"),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),

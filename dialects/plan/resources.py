@@ -151,7 +151,7 @@ class ScheduleResources(Schedule):
         as the ring leaves.  None where threads store from registers.
         """
         m, n, _ = self.tile_sizes
-        if plan_attention.is_attention(self) or self.stores_sums or self.mma.data == "fma":
+        if plan_attention.is_attention(self) or self.stores_sums or self.operand_bytes > 2:
             return None
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()

@@ -18,7 +18,8 @@ from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import AssumptionsAttr
-from polyc.dialects.plan.fields import FIELDS, Record, Value, from_attr
+from polyc.dialects.common.precision import COARSER
+from polyc.dialects.plan.fields import FIELDS, Record, Value, from_attr, record_of
 
 
 class Schedule(IRDLOperation):
@@ -138,9 +139,17 @@ class Schedule(IRDLOperation):
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 
     @property
+    def tensor_float(self) -> str | None:
+        """The precision of products of f32 on tensor cores, ``tf32`` or ``f32x3``; None of
+        others."""
+        way = str(record_of(self.algo_choice).get("matmul"))
+        return way if way in COARSER else None
+
+    @property
     def operand_bytes(self) -> int:
-        """Bytes of an element of a product's operands: tensor cores take 16 bits, threads f32."""
-        return 4 if self.mma.data == "fma" else 2
+        """Bytes of an element of a product's operands: tensor cores take 16 bits but where a
+        precision of f32 is theirs, threads f32."""
+        return 4 if self.mma.data == "fma" or self.tensor_float else 2
 
     @property
     def widest(self) -> int:
@@ -148,7 +157,8 @@ class Schedule(IRDLOperation):
 
         An operand that ``padded`` need not copy is brought as copies are, by 16 bytes.
         """
-        return 8 if self.loader.data == "padded" else self.integer("vectorize")
+        wide = 16 // self.operand_bytes
+        return wide if self.loader.data == "padded" else self.integer("vectorize")
 
     @property
     def stores_lines(self) -> bool:

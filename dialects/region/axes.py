@@ -34,6 +34,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common import precision as precisions
 from polyc.dialects.common.numbers import check_fits, number_text, parse_real
 from polyc.dialects.region.scope import (
     NEUTRAL,
@@ -219,7 +220,8 @@ class ReduceOp(IRDLOperation):
     ``init`` is the neutral value of ``fn`` (sum 0, max -inf, min +inf) and what a
     reduction over nothing gives.  ``acc`` is the type in which it accumulates, and the
     result's element type; without it that is the operand's.  ``name`` is how a plan
-    speaks of the reduction (S6.7).
+    speaks of the reduction (S6.7).  ``precision`` says of a
+    sum how precise its terms have to be, where they are products (docs/semantics.md, *Precision*).
     """
 
     name = "region.reduce"
@@ -230,6 +232,7 @@ class ReduceOp(IRDLOperation):
     init = prop_def(FloatAttr)
     acc = opt_prop_def(Attribute)
     label_attr = opt_prop_def(StringAttr, prop_name="label")
+    precision = opt_prop_def(StringAttr)
     result = result_def(ValType)
 
     traits = traits_def(Pure())
@@ -243,6 +246,7 @@ class ReduceOp(IRDLOperation):
         init: float | None = None,
         acc: AnyFloat | None = None,
         label: str | None = None,
+        precision: StringAttr | None = None,
     ) -> None:
         source = cast(ValType, operand.type)
         element = acc or cast(AnyFloat, source.element_type)
@@ -255,6 +259,7 @@ class ReduceOp(IRDLOperation):
                 "init": FloatAttr(start, element),
                 "acc": acc,
                 "label": None if label is None else StringAttr(label),
+                "precision": precision,
             },
             result_types=[ValType.of((a for a in source.axes if a.label not in axes), element)],
         )
@@ -285,6 +290,7 @@ class ReduceOp(IRDLOperation):
         if self.label is not None:
             printer.print_string(" name ")
             printer.print_string_literal(self.label)
+        precisions.print_precision(printer, self.precision)
         printer.print_op_attributes(self.attributes)
         print_types(printer, [self.operand], self.result.type)
 
@@ -301,6 +307,7 @@ class ReduceOp(IRDLOperation):
         label: str | None = None
         if parser.parse_optional_keyword("name") is not None:
             label = parser.parse_str_literal()
+        precision = precisions.parse(parser)
         extra = parser.parse_optional_attr_dict()
         pos = parser.pos
         operands, result = parse_types(parser, [unresolved])
@@ -308,13 +315,14 @@ class ReduceOp(IRDLOperation):
         if not isinstance(source, ValType) or not isinstance(source.element_type, AnyFloat):
             parser.raise_error(f"expected a !region.val of floats, got {source}", pos)
         check_fits(parser, init, source.element_type if acc is None else acc, start)
-        op = cls(fn, operands[0], axes, init=init, acc=acc, label=label)
+        op = cls(fn, operands[0], axes, init=init, acc=acc, label=label, precision=precision)
         set_type(op, result)
         op.attributes |= extra
         return op
 
     def verify_(self) -> None:
         check_fn(self, self.fn.data, REDUCE_FNS)
+        precisions.need_sum(self.fn.data, self.precision)
         operand, result = val_type(self.operand), val_type(self.result)
         if not self.labels or len(set(self.labels)) != len(self.labels):
             raise VerifyException(

@@ -21,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common import precision as precisions
 from polyc.dialects.common.dim import shape_text
 from polyc.dialects.common.movements import (
     ExpandBase,
@@ -33,6 +34,7 @@ from polyc.dialects.common.movements import (
     numbers_text,
     parse_numbers,
 )
+from polyc.dialects.common.precision import need_sum
 from polyc.dialects.common.signature import SizedTensorType, same_shape, verify_symbols
 from polyc.dialects.tiny.types import (
     TensorType,
@@ -110,7 +112,9 @@ class ReduceOp(IRDLOperation):
     """Sum, max or min over axes, which leave the shape; the others keep their order (S3.1).
 
     ``tiny.reduce sum %x axes [1] : [M, K, N] -> [M, N]``.  Over nothing a sum is 0, a max
-    -inf, a min +inf.  The order of a sum is not defined.
+    -inf, a min +inf.  The order of a sum is not defined.  ``precision`` says of a sum how
+    precise its terms have to be, where they are products (docs/semantics.md, *Precision*):
+    ``tiny.reduce sum %x axes [1] precision tf32 : …``.
     """
 
     name = "tiny.reduce"
@@ -118,6 +122,7 @@ class ReduceOp(IRDLOperation):
     operand = operand_def(TensorType)
     axis_list = prop_def(DenseArrayBase, prop_name="axes")
     own = opt_prop_def(Attribute)
+    precision = opt_prop_def(StringAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -127,6 +132,7 @@ class ReduceOp(IRDLOperation):
         operand: SSAValue,
         axes: Sequence[int],
         result_type: TensorType | None = None,
+        precision: StringAttr | None = None,
     ) -> None:
         if result_type is None:
             t = tensor_of(operand)
@@ -135,7 +141,11 @@ class ReduceOp(IRDLOperation):
         super().__init__(
             operands=[operand],
             result_types=[result_type],
-            properties={"fn": StringAttr(fn), "axes": numbers_attr(axes)},
+            properties={
+                "fn": StringAttr(fn),
+                "axes": numbers_attr(axes),
+                "precision": precision,
+            },
         )
 
     @property
@@ -159,6 +169,7 @@ class ReduceOp(IRDLOperation):
                 f"result {result.element_type}"
             )
         need_own(self.function, self.result, self.own)
+        need_sum(self.function, self.precision)
         axes = self.axes
         if any(not 0 <= a < operand.rank for a in axes) or list(axes) != sorted(set(axes)):
             raise VerifyException(
@@ -181,12 +192,14 @@ class ReduceOp(IRDLOperation):
         parser.parse_keyword("axes")
         axes = parse_numbers(parser, "an axis of a reduce")
         properties = parse_own(parser)
+        precision = precisions.parse(parser)
         attributes: dict[str, Attribute] = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand_type = parse_tensor(parser)
         parser.parse_punctuation("->")
         result_type = parse_tensor(parser)
-        op = cls(fn, parser.resolve_operand(unresolved, operand_type), axes, result_type)
+        operand = parser.resolve_operand(unresolved, operand_type)
+        op = cls(fn, operand, axes, result_type, precision)
         op.properties |= properties
         op.attributes |= attributes
         return op
@@ -196,6 +209,7 @@ class ReduceOp(IRDLOperation):
         printer.print_operand(self.operand)
         printer.print_string(f" axes {numbers_text(self.axes)}")
         print_own(printer, self.own)
+        precisions.print_precision(printer, self.precision)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.operand.type)

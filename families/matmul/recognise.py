@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
@@ -141,8 +142,14 @@ class Contraction:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its operands are f32, which threads multiply by themselves."""
+        """Whether its operands are f32, which threads multiply by themselves but where a precision
+        permits tensor cores to."""
         return self.lhs.factor.element == f32
+
+    @property
+    def precision(self) -> str | None:
+        """What products of f32 may be less than exact; None where nothing."""
+        return coarser(self.reduce.precision)
 
     @property
     def names(self) -> str:

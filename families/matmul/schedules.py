@@ -27,7 +27,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded
+from polyc.families.matmul import padded, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -84,12 +84,18 @@ def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
+    gemm = tensor_float.as_fields(gemm, variant.fields)
     kernel, loader = gemm.kernel, variant.fields["loader"]
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
         return None
     facts: list[Assumption] = []
-    if loader == "padded":
+    if tensor_float.way_of(variant) is not None:
+        needs = tensor_float.facts(gemm, variant, arch)
+        if needs is None:
+            return None
+        facts += needs
+    elif loader == "padded":
         rows, columns, _ = cast(
             "list[int]", (variant.fields if variant.where is None else WGMMA_SMALL)["tile"]
         )
@@ -160,7 +166,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    if chosen["loader"] == "padded":
+    if chosen["loader"] == "padded" and not gemm.is_exact:
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
@@ -169,6 +175,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
 
 def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the product and a schedule's other ``fields``."""
+    gemm = tensor_float.as_fields(gemm, fields)
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = fields["mma"] == "wgmma"
     steps = gemm.epilogue
@@ -365,7 +372,7 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     if gemm.is_exact:
-        return list(EXACT)
+        return [*tensor_float.variants(gemm, arch, is_crowded(gemm, arch)), *EXACT]
     others = PAIRS if gemm.beside else VARIANTS
     if found := ranked_variants(gemm, arch):
         return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
@@ -417,7 +424,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     It loads by tma where K or a piece may be empty, parts rows to reduce, goes beyond a part or a
     piece of an operand, or has warps that would compute one twice.
     """
-    kernel = gemm.kernel
+    kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
     if way == "implicit_gemm":
@@ -425,7 +432,9 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     if way == "partial_sums" and parts == 1:
         there = '"tiled", or a split_k of 2 or more'
         refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
-    if gemm.is_exact != (plan.mma.data == "fma"):
+    if plan.tensor_float:
+        tensor_float.check(gemm, plan)
+    elif gemm.is_exact != (plan.mma.data == "fma"):
         there = '"fma"' if gemm.is_exact else '"mma.sync" or "wgmma"'
         why = f"{plan.mma.data} does not multiply operands of {gemm.lhs.factor.element}"
         refuse_choice(plan, "mma", why, there)

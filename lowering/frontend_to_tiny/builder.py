@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import UnrealizedConversionCastOp, f32
+from xdsl.dialects.builtin import StringAttr, UnrealizedConversionCastOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineSet
 from xdsl.pattern_rewriter import PatternRewriter
@@ -14,6 +14,7 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.common.sizes import product
 
@@ -123,6 +124,15 @@ class Builder:
 
     def reduce(self, fn: str, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         return self.add(tiny.ReduceOp(fn, value, axes))
+
+    def contract(
+        self, lhs: SSAValue, rhs: SSAValue, axes: Sequence[int], precision: StringAttr | None
+    ) -> SSAValue:
+        """The sum of products along ``axes``, as precise as it has to be."""
+        if coarser(precision) is None:
+            precision = None
+        product = self.binary("mul", lhs, rhs)
+        return self.add(tiny.ReduceOp("sum", product, axes, precision=precision))
 
     def mean(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         """The sum along ``axes`` over the number of elements; NaN over nothing."""

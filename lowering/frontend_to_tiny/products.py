@@ -66,7 +66,7 @@ class LowerGemm(RewritePattern):
         left = (*range(at - rank_a + 2, at), at, at + 1)
         right = (*range(at - rank_b + 2, at), at + 1, at + 2)
         factors = build.expand(a, left, space), build.expand(b, right, space)
-        replace(op, build.reduce("sum", build.binary("mul", *factors), (at + 1,)), rewriter)
+        replace(op, build.contract(*factors, (at + 1,), op.precision), rewriter)
 
 
 class LowerConv2d(RewritePattern):
@@ -112,7 +112,7 @@ class LowerConv2d(RewritePattern):
             )
             left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *taps, c))
             right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
-            value = build.reduce("sum", build.binary("mul", left, right), (4, 5, 6))
+            value = build.contract(left, right, (4, 5, 6), op.precision)
         replace(op, value, rewriter)
 
 
@@ -213,7 +213,7 @@ def _in_groups(
         # No family reads these windows: they are stored, in the type of products.
         windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)
-    made = build.reduce("sum", build.binary("mul", *factors), (5, 6, 7))
+    made = build.contract(*factors, (5, 6, 7), op.precision)
     if first and inside:
         # A tile has filters of one group, which lie side by side pixel by pixel.
         return build.permute(build.reshape(made, (n, *pixels, f)), (0, 3, 1, 2))
@@ -232,7 +232,7 @@ def _depthwise(
         windows = build.permute(windows, (0, 3, 1, 2, 4, 5))
         space, channel = (n, c, *pixels, *taps), 1
     filters = build.expand(w, (channel, 4, 5), space)
-    return build.reduce("sum", build.binary("mul", windows, filters), (4, 5))
+    return build.contract(windows, filters, (4, 5), op.precision)
 
 
 def _patches(

@@ -48,6 +48,7 @@ class ScaleAfterProduct(RewritePattern):
             *factors,
             transpose_a=op.transpose_a is not None,
             transpose_b=op.transpose_b is not None,
+            precision=None if op.precision is None else op.precision.data,
             result_type=kind,
         )
         number = frontend.ConstantOp(found.number, tensor((), kind.element_type))

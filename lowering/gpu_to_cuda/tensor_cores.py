@@ -77,18 +77,20 @@ def wgmma(
 ) -> DeviceFunction:
     """``d += a · b`` for m64nNk16; ``d`` is N/2 registers, a and b are descriptors.
 
-    With ``clear`` it is ``d = a · b``.
+    With ``clear`` it is ``d = a · b``.  f32 is m64nNk8 of TF32, whose operands lie along k alone.
     """
     count = n // 2
     places, outs = _accumulator(count)
+    depth, element = (8, "tf32") if element == "f32" else (16, element)
+    turned = f", {int(transpose_a)}, {int(transpose_b)}" if depth == 16 else ""
     code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1, {int(transpose_a)}, {int(transpose_b)};"
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{element}.{element}\n{{{places}}},\n"
+        f"%{count}, %{count + 1}, {int(not clear)}, 1, 1{turned};"
     )
     suffix = ("_ta" if transpose_a else "") + ("_tb" if transpose_b else "")
     suffix += "_clear" if clear else ""
     return device_function(
-        f"void wgmma_m64n{n}k16_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
+        f"void wgmma_m64n{n}k{depth}_{element}{suffix}(float (&d)[{count}], i64 a, i64 b)",
         asm(code, outs, '"l"(a), "l"(b)', memory=False),
     )
 
@@ -103,19 +105,24 @@ def _accumulator(count: int) -> tuple[str, str]:
 
 @cache
 def wgmma_registers(n: int, element: str, transpose_b: bool, clear: bool) -> DeviceFunction:
-    """``wgmma`` with a in four registers of pairs."""
+    """``wgmma`` with a in four registers of pairs, of f32 of one number of TF32 each."""
     count = n // 2
     places, outs = _accumulator(count)
     a = ", ".join(f"%{count + i}" for i in range(4))
+    wide = element == "f32"
+    depth, kind = (8, "tf32") if wide else (16, element)
+    turned = "" if wide else f", {int(transpose_b)}"
     code = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element}\n{{{places}}},\n"
-        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1, {int(transpose_b)};"
+        f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}\n{{{places}}},\n"
+        f"{{{a}}}, %{count + 4}, {int(not clear)}, 1, 1{turned};"
     )
     suffix = ("_tb" if transpose_b else "") + ("_clear" if clear else "")
+    held, word = ("float", "__float_as_uint(a{})") if wide else ("u32", "a{}")
+    words = [f'"r"({word.format(i)})' for i in range(4)]
     return device_function(
-        f"void wgmma_m64n{n}k16_{element}_registers{suffix}(float (&d)[{count}], "
-        "u32 a0, u32 a1, u32 a2, u32 a3, i64 b)",
-        asm(code, outs, ", ".join([*(f'"r"(a{i})' for i in range(4)), '"l"(b)']), memory=False),
+        f"void wgmma_m64n{n}k{depth}_{kind}_registers{suffix}(float (&d)[{count}], "
+        f"{', '.join(f'{held} a{i}' for i in range(4))}, i64 b)",
+        asm(code, outs, ", ".join([*words, '"l"(b)']), memory=False),
     )
 
 

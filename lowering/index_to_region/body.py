@@ -130,6 +130,7 @@ class Body:
             [a.label for a in form.fresh],
             acc=cast(AnyFloat, f32),
             label=label,
+            precision=op.precision,
         )
         return self.values.add(made, op, label)
 

@@ -116,7 +116,7 @@ class Scheduled:
             names[plan] = []
             for space in _built_from(plan, lowering).spaces(plan):
                 label = copies.get(space.name) or labels.free(space.name)
-                if space.copies is not None:
+                if space.copies is not None or space.shared:
                     copies[space.name] = label
                 names[plan].append(label)
         return Scheduled(lowering, plans, names)

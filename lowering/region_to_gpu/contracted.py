@@ -28,6 +28,7 @@ from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
+from polyc.lowering.region_to_gpu.k_major import KMajor
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
@@ -80,7 +81,7 @@ class ContractedLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
         """What builds the kernel of a schedule, or the one that ``adds``."""
 
-    def copies(self, plan: ScheduleOp) -> list[Padded]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
         """The tensors that are copied to other rows before a schedule's kernels read them."""
         return []
 
@@ -156,7 +157,7 @@ class Contracted(Builder):
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
         adds: bool = False,
-        copies: Sequence[Padded] = (),
+        copies: Sequence[Padded | KMajor] = (),
     ) -> None:
         super().__init__(kernel, plan, grids, {copy.number: copy.kind for copy in copies})
         self.reduces, self.operands = tuple(reduces), tuple(operands)

@@ -35,12 +35,14 @@ class Space:
     ``kind``    its type
     ``copies``  the number of the tensor of the signature that it is a copy of, or None
     ``zeroed``  whether it is all zeros at first
+    ``shared``  whether one kernel writes it for all schedules that have one of its name
     """
 
     name: str
     kind: GlobalType
     copies: int | None = None
     zeroed: bool = False
+    shared: bool = False
 
     def workspace(self, name: str, bindings: Sequence[BindAttr]) -> WorkspaceOp:
         """The workspace as it is called; ``bindings`` say what each tensor of the signature is."""

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.precision import F32X3
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
+from polyc.families.matmul import tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
@@ -32,6 +37,7 @@ from polyc.lowering.region_to_gpu.contracted import (
     along,
 )
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
+from polyc.lowering.region_to_gpu.k_major import KMajor
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
@@ -52,19 +58,24 @@ class GemmLowering(ContractedLowering):
 
     def aligned(self, plan: ScheduleOp) -> list[int]:
         others = super().aligned(plan)
+        if plan.tensor_float:
+            return tensor_float.alignments(self.gemm, plan, others)
         return alignments(self.gemm, plan, others) if plan.loader.data == "padded" else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
-        *batch, m, n = (
-            (a, self.gemm.size(a)) for a in (*self.gemm.batch, self.gemm.m, self.gemm.n)
-        )
+        gemm = tensor_float.as_planned(self.gemm, plan)
+        *batch, m, n = ((a, gemm.size(a)) for a in (*gemm.batch, gemm.m, gemm.n))
         return [Grid.of(plan, batch, m, n)]
 
-    def copies(self, plan: ScheduleOp) -> list[Padded]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
+        if plan.tensor_float:
+            sides = tensor_float.copied(self.gemm, plan)
+            return [KMajor.of(self.gemm, side, plan) for side in sides]
         return [Padded.of(self.kernel, number) for number in copied(self.gemm, plan)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
-        return Matrices(self.gemm, plan, grids, adds, self.copies(plan))
+        gemm = tensor_float.as_planned(self.gemm, plan)
+        return Matrices(gemm, plan, grids, adds, self.copies(plan))
 
     @property
     def reduces_rows(self) -> bool:
@@ -88,9 +99,15 @@ class Matrices(Contracted):
         plan: ScheduleOp,
         grids: Sequence[Grid],
         adds: bool = False,
-        copies: Sequence[Padded] = (),
+        copies: Sequence[Padded | KMajor] = (),
     ) -> None:
         last = grids[0].axes[-1]
+        turned = [id(side) for side in tensor_float.copied(gemm, plan)]
+        self.sides = tuple(
+            tensor_float.as_copied(gemm, side) if id(side) in turned else side
+            for side in gemm.sides
+        )
+        """The operands as the kernel sees them."""
         order = {gemm.m: M, gemm.n: N, **{part.k: K for part in gemm.parts}}
         super().__init__(
             gemm.kernel,
@@ -99,7 +116,7 @@ class Matrices(Contracted):
             reduces=[part.reduce for part in gemm.parts],
             operands=[
                 Operand(side.name, side.read, (order[first], order[second]))
-                for side in gemm.sides
+                for side in self.sides
                 for first, second in [side.tile_axes]
             ],
             staged=staged_tile(gemm, plan),
@@ -112,7 +129,10 @@ class Matrices(Contracted):
 
     def sizes(self, grid: Grid) -> list[SSAValue]:
         found = super().sizes(grid)
-        self.depth = self.frame.size(self.gemm.size(self.gemm.k))
+        self.depth = self.frame.size(tensor_float.depth_of(self.gemm, self.plan))
+        if self.plan.tensor_float == F32X3:
+            self.part_of_row = self.frame.size(rows_of(self.gemm.size(self.gemm.k)))
+            self.parts_of_row = self.frame.size(rows_of(self.gemm.size(self.gemm.k)) * 2)
         return found
 
     def targets(self) -> list[Target]:
@@ -135,17 +155,43 @@ class Matrices(Contracted):
             shifted = affine_dim(0) + affine_dim(1)
             along_k = self.emit.apply(shifted, [self.own.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
-        for side, target in zip(gemm.sides, shared, strict=True):
-            place = [
-                self.coordinate(start, *one) for one in zip(side.axes, side.first, strict=True)
-            ]
+        for side, target in zip(self.sides, shared, strict=True):
+            here = start
+            if plan.tensor_float == F32X3:
+                here = {**at, gemm.k: self.in_segment(along_k, side is self.sides[0])}
+            place = [self.coordinate(here, *one) for one in zip(side.axes, side.first, strict=True)]
             # The CTAs of a cluster lie along the rows or the columns, and share what has none.
             along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
             multicast = plan.flag("multicast") and along_axis not in side.axes
             view = tile.CopyView(axes=along(side.along, len(side.axes)))
             travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)
+        if tensor_float.is_held(gemm, plan):
+            return self.held(shared[0])
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
+
+    def held(self, shared: SSAValue) -> SSAValue:
+        """The operand of the rows in registers, as its shared tile has it."""
+        rows, _, depth = self.plan.tile_sizes
+        kind = FragmentType.of([depth, rows], f32)
+        left = self.scope.value(tile.FragmentOp(kind), self.gemm.lhs.name)
+        take = tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(left))
+        self.emit.op(located(take, self.gemm.lhs.read))
+        return left
+
+    def in_segment(self, position: SSAValue, rows: bool) -> SSAValue:
+        """Where a step of the three products of ``f32x3`` is in an operand's copy.
+
+        They go along k one after another: the low parts of the operand of the ``rows`` by the high
+        ones of the columns, high by low, and high by high.  So the copy of the rows, [low, high],
+        is gone along whole and then the high parts again, and that of the columns, [high, low],
+        whole and then the high ones again.
+        """
+        again = self.emit.compare("sge", position, self.parts_of_row)
+        back = self.part_of_row if rows else self.parts_of_row
+        none = self.emit.index(0)
+        back = self.emit.value(arith.SelectOp(again, back, none))
+        return self.emit.apply(affine_dim(0) - affine_dim(1), [position, back])
 
     def coordinate(self, start: Coordinates, axis: str | None, first: Dim) -> SSAValue:
         """Where a tile begins on a dimension that ``axis`` walks from ``first`` on."""

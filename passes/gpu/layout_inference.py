@@ -32,6 +32,7 @@ from polyc.passes.support.gpu.free_layouts import (
 from polyc.passes.support.gpu.layouts import (
     accumulator,
     mma_sync_accumulator,
+    tf32_operand,
     wgmma_accumulator,
 )
 from polyc.rewriting.driver import rewrite
@@ -60,10 +61,13 @@ class LayOutContract(RewritePattern):
 
     @staticmethod
     def lay_out_left(op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        """A fragment on the left lies as an accumulator of its sizes would."""
+        """A fragment on the left lies as an accumulator of its sizes would; of TF32 as wgmma has
+        it."""
         m, n, k = op.sizes
         rows, columns = op.warp_sizes
-        if op.mma.data == "wgmma":
+        if op.is_tf32:
+            layout = tf32_operand(m, k, turned=not op.lhs_k_major)
+        elif op.mma.data == "wgmma":
             layout = wgmma_accumulator(m, k, (64, k))
         elif columns == n:
             layout = mma_sync_accumulator(m, k, (rows, k))

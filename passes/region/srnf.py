@@ -84,6 +84,7 @@ class JoinReductions(RewritePattern):
             [label for label in type_of(inner.operand).labels if label in both],
             acc=cast(AnyFloat | None, inner.acc),
             label=op.label or inner.label,
+            precision=inner.precision,
         )
         joined.result.name_hint = op.result.name_hint
         if self.report is not None:
@@ -115,7 +116,10 @@ class HoistFromReduction(RewritePattern):
         if row is None:
             return
         acc = None if isinstance(c.body, region.CastOp) else cast(AnyFloat | None, op.acc)
-        reduced = region.ReduceOp(row.becomes, c.varying, op.labels, acc=acc, label=op.label)
+        precision = op.precision if row.becomes == "sum" else None
+        reduced = region.ReduceOp(
+            row.becomes, c.varying, op.labels, acc=acc, label=op.label, precision=precision
+        )
         reduced.result.name_hint = op.result.name_hint
         rewriter.insert(reduced)
         operands: list[SSAValue] = [reduced.result]

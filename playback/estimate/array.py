@@ -343,6 +343,24 @@ def together(*args: Estimate) -> list[Estimate]:
     return [repeated(a, shape) for a in args]
 
 
+_TERMS: ContextVar[str | None] = ContextVar("terms", default=None)
+
+
+@contextmanager
+def products_of(precision: str | None) -> Generator[None]:
+    """In here the terms of sums are products of a precision; None is exact ones."""
+    token = _TERMS.set(precision)
+    try:
+        yield
+    finally:
+        _TERMS.reset(token)
+
+
+def precision_of_products() -> str | None:
+    """The precision that ``products_of`` says of sums' terms."""
+    return _TERMS.get()
+
+
 _FREELY: ContextVar[bool] = ContextVar("freely", default=False)
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from polyc.dialects.common.precision import F32X3, TF32
 from polyc.playback.estimate.array import (
     FACTOR,
     FINITE,
@@ -21,6 +22,7 @@ from polyc.playback.estimate.array import (
     in_f64,
     made,
     plus,
+    precision_of_products,
     together,
     unsure_where,
 )
@@ -32,6 +34,14 @@ Up to 0.80 were seen on an H200, in sums of 65,536 products of one sign of f16, 
 (``bench/agreement.py``).  They align 16 products with the sum so far and cut off what does not fit
 (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, *Numerical behavior of NVIDIA tensor cores*, 2021).
 """
+
+
+COARSE = {TF32: 2.0**-10, F32X3: 2.0**-22}
+"""What a term of a sum may be off where it is a product of a precision, of its own size: the half
+of what cutting both factors off to TF32 loses at most, and the last place of f32."""
+
+PRODUCTS = {None: 16, TF32: 4, F32X3: 4}
+"""Products that tensor cores align with the sum at once, at least, by the precision."""
 
 
 def _axes(axis: Any, rank: int) -> tuple[int, ...]:
@@ -81,7 +91,10 @@ def _sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None, **
     cost = None if count < 2 else _accumulation(count, partial, size)
     if cost is not None and _whole(terms) and _errorless(x):
         cost = np.where(total <= EXACT, 0.0, cost)
+    if (precision := precision_of_products()) is not None:
+        shared = plus(shared, COARSE[precision] * (partial + size))
     found = made(value, shared, plus(random, cost), _any_unknown(x, axes))
+    found = _of_finite_factors(found, precision)
     finite = np.all(np.isfinite(terms), axis=axes, keepdims=True)
     beyond = _overflow(total, lambda: np.sum(terms, axis=axes, keepdims=True), finite)
     found = unsure_where(found, beyond)
@@ -167,10 +180,14 @@ def contracted(
     size = np.sqrt(np.maximum(with_other(x * x, 2), 0.0))
     partial = np.where(np.isfinite(value), np.abs(value), 0.0).astype(np.float64)
     random = _accumulation(count, partial, size)
-    shared = TENSOR_CORE * 2 * U * np.ceil(count / 16) * (partial + size) * (count > 1)
+    precision = precision_of_products()
+    steps = np.ceil(count / PRODUCTS[precision])
+    shared = TENSOR_CORE * 2 * U * steps * (partial + size) * (count > 1)
     total = with_other(x, 1)
     if finite and _whole(x, y) and _errorless(a, b):
         shared, random = (np.where(total <= EXACT, 0.0, e) for e in (shared, random))
+    if precision is not None:
+        shared = shared + COARSE[precision] * (partial + size)
     if not a.exact:
         shared = shared + _carried(a, with_other)
     if not b.exact:
@@ -179,10 +196,16 @@ def contracted(
         ends = [np.where(np.isinf(e.error), 0.0, e.error) for e in (a, b)]
         shared = shared + np.asarray(product(*ends))
     found = made(value, shared, random, Estimate(np.zeros(value.shape), shared))
+    found = _of_finite_factors(found, precision)
     if not finite:
         return found
     beyond = _overflow(total, lambda: np.asarray(product(in_f64(a), in_f64(b))))
     return unsure_where(found, beyond)
+
+
+def _of_finite_factors(x: Estimate, precision: str | None) -> Estimate:
+    """``x``, with nothing known where its products have parts that infinities do not have."""
+    return x if precision != F32X3 else unsure_where(x, ~np.isfinite(x.value))
 
 
 def _carried(operand: Estimate, joined: Callable[[Array, int], Array]) -> Array:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.frontend.scaled import scaled_load
 from polyc.dialects.frontend.storable import keeps, rounds, storable
 from polyc.dialects.frontend.weights import (
@@ -26,7 +27,7 @@ from polyc.dialects.frontend.weights import (
     rounded_weights,
 )
 from polyc.playback import functions, views
-from polyc.playback.estimate import Estimate
+from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
@@ -112,9 +113,11 @@ class _Player:
     def result(self, op: Operation, args: list[Array]) -> Array:
         match op:
             case frontend.GemmOp():
-                return self._gemm(op, args[0], args[1])
+                with products_of(coarser(op.precision)):
+                    return self._gemm(op, args[0], args[1])
             case frontend.Conv2dOp():
-                return self._conv2d(op, args[0], args[1])
+                with products_of(coarser(op.precision)):
+                    return self._conv2d(op, args[0], args[1])
             case frontend.ElementwiseOp():
                 fn = op.function
                 if len(args) == 1:

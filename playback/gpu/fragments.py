@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyc.playback.functions import as_tf32
 from polyc.playback.gpu.storage import PATTERN, swizzled
 
 Array = NDArray[Any]
@@ -41,7 +42,10 @@ def stmatrix_rows(registers: Array, transpose: bool) -> Array:
 
 
 def mma_a(registers: Array, dtype: np.dtype[Any]) -> Array:
-    """The 16 x 16 operand a from four registers a lane."""
+    """The 16 x 16 operand a from four registers a lane; of f32 the 16 x 8 one of wgmma."""
+    if dtype == np.float32:
+        numbers = np.ascontiguousarray(registers).view(dtype).reshape(2, 2, 8, 4)
+        return as_tf32(numbers.transpose(1, 2, 0, 3).reshape(16, 8))
     halves = np.ascontiguousarray(registers).view(dtype).reshape(2, 2, 8, 4, 2)
     return halves.transpose(1, 2, 0, 3, 4).reshape(16, 16).astype(np.float32)
 
@@ -124,7 +128,12 @@ def operand_addresses(descriptor: Descriptor, rows: int, major: bool) -> Array:
 
 
 def operand(chunks: Array, rows: int, major: bool, dtype: np.dtype[Any]) -> Array:
-    """The ``rows`` x 16 operand from its chunks' bytes, ``[..., 16]`` in ``operand_addresses``."""
+    """The ``rows`` x 16 operand from its chunks' bytes, ``[..., 16]`` in ``operand_addresses``.
+
+    Of f32 it is ``rows`` x 8 numbers of TF32, whose lower 13 bits do not count.
+    """
+    if dtype == np.float32:
+        return as_tf32(chunks.view(dtype)).reshape(rows, 8)
     values = chunks.view(dtype)
     if major:
         values = values.reshape(rows // 8, 16, 8).transpose(0, 2, 1)

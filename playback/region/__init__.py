@@ -29,9 +29,11 @@ from xdsl.ir.affine import (
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.dim import shape_text
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.region.scope import KernelScope
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.playback import functions
+from polyc.playback.estimate import products_of
 from polyc.playback.functions import Array, dtype_of, round_to, widen
 from polyc.playback.region.together import CHUNK, reduce_together
 from polyc.playback.signature import sizes
@@ -320,12 +322,13 @@ class _Player:
         labels = cast(ValType, op.operand.type).labels
         axes = tuple(labels.index(label) for label in op.labels)
         fn, element = op.fn.data, op.accumulator
-        if op.operand in self.factors:
-            return sum_of_products(*self.factors[op.operand], axes)
-        array = self.values[op.operand]
-        if fn == "sum" and element != f32:
-            return narrow_sum(array, axes, element)
-        return functions.reduce(fn, widen(array), axes)
+        with products_of(coarser(op.precision)):
+            if op.operand in self.factors:
+                return sum_of_products(*self.factors[op.operand], axes)
+            array = self.values[op.operand]
+            if fn == "sum" and element != f32:
+                return narrow_sum(array, axes, element)
+            return functions.reduce(fn, widen(array), axes)
 
 
 def evaluate(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[int]) -> Array:

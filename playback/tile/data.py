@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import affine, arith
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 from xdsl.ir.affine import (
     AffineMap,
@@ -22,7 +23,7 @@ from polyc.dialects.gpu.hardware import (
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
-from polyc.playback.functions import as_array, dtype_of, posing, zeros_like
+from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
 from polyc.playback.tile.im2col import taken
@@ -110,6 +111,8 @@ def _load(cta: Cta, op: LoadGlobalOp) -> None:
 def _contract(cta: Cta, op: tile.ContractOp) -> None:
     left = tile_at(cta, op.lhs, op.lhs_slot).astype(np.float32)
     right = tile_at(cta, op.rhs, op.rhs_slot).astype(np.float32)
+    if op.is_tf32:
+        left, right = as_tf32(left), as_tf32(right)
     acc: Array = cta.values[op.acc]
     with np.errstate(all="ignore"):
         found = (left if op.lhs_k_major else left.T) @ (right.T if op.rhs_k_major else right)
@@ -267,6 +270,9 @@ def _scalar(cta: Cta, op: Operation) -> None:
             case arith.SelectOp():
                 condition, then, other = (as_array(v) for v in operands)
                 found = np.where(condition, then, other)
+            case arith.BitcastOp():
+                kind = op.result.type
+                found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
             case arith.UIToFPOp():

@@ -196,6 +196,7 @@ class Composer:
             [a.label for a in fresh],
             acc=cast("AnyFloat | None", op.acc),
             label=label,
+            precision=op.precision,
         )
         return self.values.add(made, op, op.result.name_hint)
 

@@ -155,3 +155,13 @@ def verify_registers(memref: SSAValue, what: str, element: Attribute) -> None:
 def verify_operand_element(element: Attribute) -> None:
     if str(element) not in ("f16", "bf16"):
         raise VerifyException(f"tensor-core operands are f16 or bf16, not {element}")
+
+
+def verify_k_major(element: Attribute, transposed: bool) -> None:
+    """Check operands of wgmma in shared memory: of TF32 they are stored along k (PTX ISA)."""
+    if str(element) != "f32":
+        verify_operand_element(element)
+    elif transposed:
+        raise VerifyException(
+            "wgmma takes operands of f32, as TF32, that are stored along k, and transposes none"
+        )

@@ -31,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.hardware.checks import (
     I32,
     I64,
+    verify_k_major,
     verify_operand_element,
     verify_registers,
 )
@@ -192,6 +193,9 @@ class WgmmaDescriptorOp(IRDLOperation):
 class WgmmaOp(IRDLOperation):
     """``acc += a · b`` for m64nNk16 by one warpgroup, asynchronously (``wgmma.mma_async``).
 
+    Of ``element`` f32 it is m64nNk8 of TF32: of each number the sign, the exponent and the upper
+    10 bits of the mantissa count, and both operands are stored along k.
+
     ``a`` and ``b`` are descriptors advanced by ``a_offset`` and ``b_offset`` bytes; ``acc`` is
     N/2 f32 registers a thread, from register ``0``.  ``transpose_a`` and ``transpose_b`` say
     that the operand is stored M-major or N-major.  With ``clear`` it is ``acc = a · b``: what the
@@ -246,7 +250,8 @@ class WgmmaOp(IRDLOperation):
         for offset in (self.a_offset.value.data, self.b_offset.value.data):
             if offset % 16 or offset < 0:
                 raise VerifyException(f"a descriptor advances by multiples of 16, not {offset}")
-        verify_operand_element(self.element)
+        transposed = self.transpose_a is not None or self.transpose_b is not None
+        verify_k_major(self.element, transposed)
 
 
 def _verify_wgmma(n: int, acc: SSAValue) -> None:
@@ -267,6 +272,9 @@ class WgmmaRegistersOp(IRDLOperation):
     pairs of k, the lower one in the lower half: row ``lane / 4`` of the warp's 16 rows at k of
     ``2 (lane mod 4)``, the row 8 further, and both again 8 of k further.  They must not change
     until the wait for the instruction.
+
+    Of ``element`` f32 it is m64nNk8 of TF32, and ``a`` is f32 registers of one number each: row
+    ``lane / 4`` at k of ``lane mod 4``, the row 8 further, and both again 4 of k further.
     """
 
     name = "gpu.wgmma_registers"
@@ -310,14 +318,15 @@ class WgmmaRegistersOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_wgmma(self.n.value.data, self.acc)
-        verify_registers(self.a, "the left operand of wgmma", i32)
+        held = f32 if self.element == f32 else i32
+        verify_registers(self.a, "the left operand of wgmma", held)
         count, first = register_count(self.a.type) or 0, self.a_register.value.data
         if first < 0 or first + 4 > count:
             raise VerifyException(f"wgmma takes 4 registers from {first} on, and there are {count}")
         offset = self.b_offset.value.data
         if offset % 16 or offset < 0:
             raise VerifyException(f"a descriptor advances by multiples of 16, not {offset}")
-        verify_operand_element(self.element)
+        verify_k_major(self.element, self.transpose_b is not None)
 
 
 @irdl_op_definition

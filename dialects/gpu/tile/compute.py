@@ -55,6 +55,9 @@ MMA_KINDS = ("wgmma", "mma.sync", "fma")
 CONTRACT_UNITS = {"wgmma": (64, 8, 16), "mma.sync": (16, 16, 16), "fma": (32, 16, 4)}
 """The (m, n, k) of which each takes multiples: of a warp_tile, and of the tile's k."""
 
+TF32_STEP = 8
+"""The k of one wgmma of TF32."""
+
 
 @dataclass(frozen=True)
 class ContractSide:
@@ -76,7 +79,9 @@ class ContractOp(IRDLOperation):
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
     that one warp (``mma.sync``, ``fma``) or one warpgroup (``wgmma``) computes.  ``fma`` is no
     tensor core: threads multiply f32 exactly as they are, add along k in ascending order, and
-    round each sum once; both of its operands are shared tiles.  A ``wgmma`` contract is
+    round each sum once; both of its operands are shared tiles.  ``wgmma`` of f32 takes both
+    operands as TF32 (``gpu.wgmma``), from shared tiles that are stored along k, or the left one
+    from a fragment, which may be stored either way.  It is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
     ``token``.  ``stage`` is the contract's in its pipeline (``gpu-pipeline-planning``).
     """
@@ -182,6 +187,12 @@ class ContractOp(IRDLOperation):
         return self.rhs_map.data == RHS_NK
 
     @property
+    def is_tf32(self) -> bool:
+        """Whether tensor cores multiply f32, of which they take 10 bits of the mantissa."""
+        assert isinstance(self.rhs.type, SharedType)
+        return self.mma.data == "wgmma" and str(self.rhs.type.element_type) == "f32"
+
+    @property
     def sizes(self) -> tuple[int, int, int]:
         """The tile's (m, n, k)."""
         assert isinstance(self.lhs.type, SharedType | FragmentType)
@@ -194,7 +205,8 @@ class ContractOp(IRDLOperation):
         lhs, rhs, acc = self.lhs.type, self.rhs.type, self.acc.type
         assert isinstance(lhs, SharedType | FragmentType) and isinstance(rhs, SharedType)
         assert isinstance(acc, FragmentType)
-        if isinstance(lhs, FragmentType) and (self.lhs_slot is not None or not self.lhs_k_major):
+        lies = self.lhs_k_major or self.is_tf32
+        if isinstance(lhs, FragmentType) and (self.lhs_slot is not None or not lies):
             raise VerifyException(
                 "a fragment on the left is [m, k] and has no slots; the instruction takes rows "
                 "of it from registers"
@@ -226,6 +238,8 @@ class ContractOp(IRDLOperation):
             )
         wm, wn = self.warp_sizes
         of_m, of_n, of_k = CONTRACT_UNITS[self.mma.data]
+        if self.is_tf32:
+            of_k = TF32_STEP
         if m % wm or n % wn or wm % of_m or wn % of_n or k % of_k:
             raise VerifyException(
                 f"a tile of {m}x{n}x{k} does not split into {self.mma.data} work of "
@@ -240,6 +254,13 @@ class ContractOp(IRDLOperation):
                 raise VerifyException(f"operands of fma are both f32, not {elements}")
             if isinstance(lhs, FragmentType):
                 raise VerifyException("fma reads both operands from shared tiles, not a fragment")
+        elif self.is_tf32 and elements == "f32 and f32":
+            held = isinstance(lhs, FragmentType)
+            if not (self.rhs_k_major and (held or self.lhs_k_major)):
+                raise VerifyException(
+                    "wgmma takes operands of f32, as TF32, from shared tiles that are stored along "
+                    "k, or the left one from a fragment; copy them so"
+                )
         elif lhs.element_type != rhs.element_type or str(lhs.element_type) not in ("f16", "bf16"):
             raise VerifyException(f"operands are both f16 or both bf16, not {elements}")
 

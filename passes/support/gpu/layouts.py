@@ -45,6 +45,17 @@ def wgmma_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> FragmentLay
     return FragmentLayoutAttr.of(2 * m, n // 2, AffineMap(2, 0, (row, column)))
 
 
+def tf32_operand(m: int, k: int, turned: bool) -> FragmentLayoutAttr:
+    """The left operand of wgmma of TF32 in registers, ``[m, k]`` or, ``turned``, ``[k, m]``.
+
+    A warp has 16 rows; a thread holds one of them and the one 8 below at each fourth k.
+    """
+    row = T // 32 * 16 + (T % 32) // 4 + (R % 2) * 8
+    along = R // 4 * 8 + T % 4 + (R // 2 % 2) * 4
+    place = (along, row) if turned else (row, along)
+    return FragmentLayoutAttr.of(2 * m, k // 2, AffineMap(2, 0, place))
+
+
 def mma_sync_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> FragmentLayoutAttr:
     """Warps in row-major order over the tile, each with a grid of m16n8k16 accumulators."""
     wm, wn = warp_tile

@@ -36,6 +36,10 @@ ROWS_PER_ATOM = 8
 """Rows of a core matrix; the stride offset of a descriptor steps from one to the next."""
 
 
+STEP_BYTES = 32
+"""Bytes of a row of an operand that is stored along k, of one wgmma."""
+
+
 def words_of(emit: Emit, fragment: SSAValue) -> SSAValue:
     """Registers of 32 bits with two neighbouring 16-bit registers of a fragment each."""
     registers = registers_of(emit, fragment)
@@ -71,6 +75,8 @@ class PackLeftOperand(RewritePattern):
         owner, kind = op.lhs.owner, op.lhs.type
         if not isinstance(kind, FragmentType) or not isinstance(owner, tile.FragmentOp):
             return
+        if op.is_tf32:
+            return
         if not isinstance(kind.layout, FragmentLayoutAttr) or kind.layout.registers.data % 2:
             return
         for use in op.lhs.uses:
@@ -95,7 +101,7 @@ class LowerAwaitReady(RewritePattern):
 
 
 class LowerWgmmaContract(RewritePattern):
-    """A contract by warpgroups: one wgmma for every 16 of k, on descriptors (S9.1).
+    """A contract by warpgroups: one wgmma for every 16 of k, of f32 8, on descriptors (S9.1).
 
     A k-major operand advances by 32 bytes in a panel's row, an m- or n-major one by 16 rows of
     its panel.  Warpgroup ``w`` of the op's scope takes rows ``64 w`` and up of the left tile.  A
@@ -127,7 +133,7 @@ class LowerWgmmaContract(RewritePattern):
         b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or zero))
         a = emit.value(self.descriptor(a_address, lhs, op.lhs_k_major), "a")
         b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
-        for step in range(k // K_STEP):
+        for step in range(k * element_bytes(lhs.element_type) // STEP_BYTES):
             emit.op(
                 hw.WgmmaOp(
                     a,
@@ -145,15 +151,16 @@ class LowerWgmmaContract(RewritePattern):
         rewriter.replace(op, emit.ops, [None] * len(op.results))
 
     def from_registers(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        """Pairs of the left fragment's registers are words; four of them are an operand."""
+        """Pairs of the left fragment's registers are words, of f32 single ones; four of them are an
+        operand."""
         rhs = shared_type(op.rhs)
         _, n, k = op.sizes
         emit = Emit()
         acc = registers_of(emit, op.acc)
-        words = words_of(emit, op.lhs)
+        words = registers_of(emit, op.lhs) if op.is_tf32 else words_of(emit, op.lhs)
         b_address = emit.value(hw.SharedAddressOp(op.rhs, op.rhs_slot or emit.index(0)))
         b = emit.value(self.descriptor(b_address, rhs, op.rhs_k_major), "b")
-        for step in range(k // K_STEP):
+        for step in range(k * element_bytes(rhs.element_type) // STEP_BYTES):
             emit.op(
                 hw.WgmmaRegistersOp(
                     words,
@@ -178,11 +185,11 @@ class LowerWgmmaContract(RewritePattern):
 
     @staticmethod
     def k_bytes(kind: SharedType, k_major: bool, step: int) -> int:
-        """Bytes from the tile's start to the ``step``-th 16 of k."""
+        """Bytes from the tile's start to the ``step``-th 16 of k, of f32 8."""
         span = kind.swizzle_bytes or 0
         if not k_major:
             return step * K_STEP * span
-        linear = step * K_STEP * element_bytes(kind.element_type)
+        linear = step * STEP_BYTES
         return linear // span * kind.panel_bytes + linear % span
 
     @staticmethod

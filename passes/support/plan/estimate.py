@@ -21,6 +21,7 @@ from polyc.families.matmul.recognise import (
     find_contraction,
     staged_tile,
 )
+from polyc.families.matmul.tensor_float import as_planned, depth_of, is_held
 from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.plan.copied import Copied, points
 from polyc.passes.support.plan.followed import Followed
@@ -28,8 +29,8 @@ from polyc.passes.support.plan.followed import Followed
 MMA = (16, 8, 16)
 """Sizes m, n, k of one mma.sync."""
 
-WGMMA = (64, 16)
-"""Sizes m and k of one wgmma; its n is the warp tile's."""
+WGMMA = (64, 32)
+"""Rows of one wgmma, and bytes of k; its n is the warp tile's."""
 
 LANES_OF_ROW = 4
 """Threads that hold elements of one row of a fragment of tensor cores."""
@@ -51,7 +52,8 @@ class Estimate:
     ``global_read_bytes`` takes every epilogue input to be read once for each element of the
     accumulator that the input's own axes do not put outside: a bias of n is read in the rows
     beyond M too.  What rows have one of, a thread reads once for each of its rows.
-    ``bank_conflicts`` is 0, which the swizzle of 128 bytes keeps; a tile whose rows are no
+    ``bank_conflicts`` is 0, which the swizzle of 128 bytes keeps but for an operand of f32 that
+    threads take along the other axis; a tile whose rows are no
     multiple of that gets a narrower one, which may not.
     """
 
@@ -129,10 +131,11 @@ def estimate(
     ``multiprocessors`` bounds the grid of a persistent kernel.  Raises PolycError
     ``UnsupportedProgram`` where the region is no contraction that a plan can schedule.
     """
-    gemm = find_contraction(region)
+    gemm = as_planned(find_contraction(region), plan)
     sizes = {axis: gemm.size(axis).evaluate(symbols) for axis in (gemm.m, gemm.n, gemm.k)}
     tile = dict(zip(sizes, plan.tile_sizes, strict=True))
-    blocks = _Blocks.of(gemm, plan, sizes, symbols, multiprocessors)
+    deep = {**sizes, gemm.k: depth_of(gemm, plan).evaluate(symbols)}
+    blocks = _Blocks.of(gemm, plan, deep, symbols, multiprocessors)
     batch, tiles, sharing = blocks.batch, blocks.tiles, blocks.sharing
     outputs, ctas, split = blocks.outputs, blocks.ctas, plan.integer("split_k")
     sent = batch * tiles[gemm.n] * _sent_bytes(gemm, sizes[gemm.m], plan)
@@ -156,8 +159,8 @@ def estimate(
     grouped, tma = plan.mma.data == "wgmma", plan.brings == "tma"
     computing = 4 * consumers if grouped else warps
     columns_of = [part.rhs for part in gemm.parts]
-    boxes = _share(_boxes(gemm.lhs, tile), blocks.across)
-    boxes += sum(_share(_boxes(s, tile), sharing) for s in columns_of)
+    boxes = _share(_boxes(gemm, gemm.lhs, tile, plan), blocks.across)
+    boxes += sum(_share(_boxes(gemm, s, tile, plan), sharing) for s in columns_of)
     high, wide = plan.warp_tile_sizes
     # With two buffers each CTA waits once before its loop, and loads once more than it multiplies.
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
@@ -180,12 +183,14 @@ def estimate(
             if exact
             else loads * warps * matrices * MATRICES_BYTES
         )
-        + (_taken_bytes(gemm, tile) * steps if grouped else 0)
+        + (_taken_bytes(gemm, tile, plan) * steps if grouped else 0)
         + _taken_out_bytes(plan, outputs, staged)
-        + ctas * followed.shared_read_bytes,
+        + ctas * followed.shared_read_bytes
+        + copies.turned_bytes,
         shared_write_bytes=_staged_bytes(plan, outputs, staged)
         + (sent if tma else steps * stage)
-        + ctas * followed.shared_write_bytes,
+        + ctas * followed.shared_write_bytes
+        + copies.turned_bytes,
         # A warp's rows end in as many banks as 8 of them do.
         bank_conflicts=outputs * _lasts(plan, staged) * tile[gemm.m] // 32 * 3,
         peak_shared_bytes=plan.ring_bytes()
@@ -198,7 +203,11 @@ def estimate(
         mma=0
         if grouped or exact
         else parts * steps * warps * depths * (high // MMA[0]) * (wide // MMA[1]),
-        wgmma=parts * steps * consumers * (high // WGMMA[0]) * (tile[gemm.k] // WGMMA[1])
+        wgmma=parts
+        * steps
+        * consumers
+        * (high // WGMMA[0])
+        * (tile[gemm.k] * plan.operand_bytes // WGMMA[1])
         if grouped
         else 0,
         # All warps meet once a step, or once in all when mbarriers keep the ring (and once more in
@@ -210,6 +219,7 @@ def estimate(
         + (0 if staged is None else outputs * (tile[gemm.n] // staged[1]) * 2 * computing)
         + meetings * ctas * (warps + 4 * consumers)
         + ctas * followed.barriers
+        + copies.barriers
         + turns,
         # Every consumer warp waits for a full stage, one producer warp for an empty one; and for
         # the sums of the others.
@@ -267,13 +277,16 @@ def _lasts(plan: ScheduleOp, staged: tuple[int, int] | None) -> int:
     return plan.tile_sizes[1] // staged[1] if loose and staged else 0
 
 
-def _boxes(side: MatrixOperand, tile: Mapping[str, int]) -> int:
+def _boxes(
+    gemm: Contraction, side: MatrixOperand, tile: Mapping[str, int], plan: ScheduleOp
+) -> int:
     """TMA copies that bring one tile of an operand: one a panel, as wide as its swizzle spans."""
-    kind = SharedType.of(
-        [tile[axis] for axis in side.tile_axes], side.read.result.type.element_type
-    )
+    axes = side.tile_axes
+    if plan.tensor_float and not is_held(gemm, plan):
+        axes = tuple(sorted(axes, key=lambda axis: axis == gemm.k))
+    kind = SharedType.of([tile[axis] for axis in axes], side.read.result.type.element_type)
     span = widest_swizzle(kind)
-    return kind.sizes[-1] * OPERAND_BYTES // span if span else 1
+    return kind.sizes[-1] * plan.operand_bytes // span if span else 1
 
 
 def _share(boxes: int, sharing: int) -> int:
@@ -281,14 +294,14 @@ def _share(boxes: int, sharing: int) -> int:
     return boxes // sharing if boxes % sharing == 0 else boxes
 
 
-def _taken_bytes(gemm: Contraction, tile: Mapping[str, int]) -> int:
-    """What threads take out of a step's tile of the rows, where they compute with it.
+def _taken_bytes(gemm: Contraction, tile: Mapping[str, int], plan: ScheduleOp) -> int:
+    """What threads take out of a step's tile of the rows, where they compute with it or hold it.
 
     What ``ldmatrix`` would load otherwise is as much.
     """
     factor = gemm.lhs.factor
-    whole = tile[gemm.m] * tile[gemm.k] * OPERAND_BYTES
-    return whole if factor.is_computed else 0
+    whole = tile[gemm.m] * tile[gemm.k] * plan.operand_bytes
+    return whole if factor.is_computed or is_held(gemm, plan) else 0
 
 
 def _computing_bytes(

@@ -74,6 +74,14 @@ def test_of_one_tensor(name: str):
     np.testing.assert_allclose(played(ours, X), numpys(X), rtol=2e-5, atol=2e-6)
 
 
+def test_products_say_how_precise_they_are():
+    a, b = Tensor["M", "K", "f32"], Tensor["K", 8, "f32"]
+    found = text(lambda a, b: polyc.matmul(a, b, precision="tf32"), a, b)
+    assert 'precision = "tf32"' in found
+    with pytest.raises(PolycError, match="tf8 is no precision; there are f32, tf32, f32x3"):
+        text(lambda a: polyc.matmul(a, a, precision="tf8"), Tensor[8, 8, "f32"])
+
+
 def test_of_two_tensors():
     def ours(x: Any, y: Any, row: Any) -> Any:
         return (

@@ -16,6 +16,7 @@ from polyc.playback.estimate import (
     Estimate,
     accumulated,
     erf,
+    products_of,
     rounded,
     rounding_freely,
     scattered,
@@ -244,6 +245,36 @@ def test_a_contraction_is_within_its_error(kind: str) -> None:
     for _ in range(10):
         other = a.astype(np.float64) + moved.error * rng.uniform(-1, 1, a.shape)
         assert off(found, other @ b.astype(np.float64)) <= FACTOR
+
+
+def cut(x: Array) -> Array:
+    """What tensor cores take of numbers as TF32: the lower 13 bits are left out."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def nearest(x: Array) -> Array:
+    """The nearest numbers of TF32, ties away from 0."""
+    return cut((x.view(np.uint32) + np.uint32(0x1000)).view(np.float32))
+
+
+@pytest.mark.parametrize("low", [-1.0, 0.5])
+@pytest.mark.parametrize("precision", ["tf32", "f32x3"])
+def test_products_of_a_precision_are_within_its_error(precision: str, low: float) -> None:
+    a, b = values(low, 1, 1, (20, 600)), values(low, 1, 2, (600, 30))
+    with products_of(precision):
+        found = np.matmul(Estimate(a), b)
+        summed = np.sum(Estimate(a[:, :, None] * b), axis=1)
+    if precision == "tf32":
+        other = cut(a).astype(np.float64) @ cut(b)
+    else:
+        (x, p), (y, q) = ((nearest(z), nearest(z - nearest(z))) for z in (a, b))
+        wide = x.astype(np.float64)
+        other = wide @ q + p.astype(np.float64) @ y + wide @ y
+        with products_of(precision):
+            assert np.matmul(Estimate(np.full((1, 1), INF)), np.ones((1, 1))).error[0, 0] == INF
+    assert off(found, other) <= FACTOR and off(summed, other) <= FACTOR
+    if precision == "tf32":  # An exact product's error does not hold them.
+        assert off(np.matmul(Estimate(a), b), other) > FACTOR
 
 
 def test_contractions_of_all_spellings_are_one() -> None:

@@ -1,0 +1,100 @@
+"""Products of f32 on tensor cores: every layout, every variant, within what a precision permits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime import driver
+from polyc.runtime.program import Program
+
+Build = Callable[[str, str], Program]
+LAYOUTS = ("", "transpose_a", "transpose_b", "transpose_a transpose_b")
+
+SHAPES = [
+    (1, 1, 1),
+    (33, 47, 429),
+    (64, 72, 1040),
+    (129, 257, 1025),
+    (1, 4096, 512),
+    (1000, 1000, 1000),
+    (2047, 2048, 332),
+    (512, 384, 4099),
+    (2048, 2052, 2048),
+]
+"""M, N, K; copies pay for few points of k nowhere."""
+
+OFF = {"tf32": 2.0**-9, "f32x3": 2.0**-20}
+"""Of the sum of the terms' sizes, beside what the accumulator rounds."""
+
+
+def operands(flags: str, m: int, n: int, k: int, whole: bool) -> list[np.ndarray[Any, Any]]:
+    """A, B and bias; of small integers, which TF32 has, or normal ones."""
+    rng = np.random.default_rng([m, n, k, whole])
+    a = (k, m) if "transpose_a" in flags else (m, k)
+    b = (n, k) if "transpose_b" in flags else (k, n)
+
+    def drawn(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        values = rng.integers(-9, 10, shape) if whole else rng.standard_normal(shape)
+        return values.astype(np.float32)
+
+    return [drawn(a), drawn(b), drawn((n,))]
+
+
+def wanted(flags: str, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """``relu(a @ b + bias)`` in FP64."""
+    a, b, bias = (x.astype(np.float64) for x in inputs)
+    a, b = a.T if "transpose_a" in flags else a, b.T if "transpose_b" in flags else b
+    return np.maximum(a @ b + bias, 0)
+
+
+@pytest.fixture
+def hopper() -> str:
+    if not driver.device().runs("sm_90a"):
+        pytest.skip("wgmma is of sm_90a")
+    return "sm_90a"
+
+
+@pytest.mark.parametrize("precision", OFF)
+@pytest.mark.parametrize("flags", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES, ids=["x".join(map(str, shape)) for shape in SHAPES])
+def test_every_variant_of_every_layout(
+    build: Build, gemm: Any, hopper: str, shape: tuple[int, int, int], flags: str, precision: str
+) -> None:
+    """Whole numbers to the bit; others within what the precision permits."""
+    program = build(gemm.text("f32", flags=f'{flags} precision="{precision}"'), hopper)
+    for whole in (True, False):
+        inputs = operands(flags, *shape, whole)
+        expected = wanted(flags, inputs)
+        sums = wanted(flags, [abs(x) for x in inputs])
+        bound = 0 if whole else OFF[precision] + 3 * 1.2e-7 * (shape[2] + 2)
+        ran = 0
+        for variant in (None, *program.variants):
+            try:
+                (found,) = program.run(inputs, variant=variant)
+            except PolycError as error:
+                assert error.kind == "NoVariant" and variant is not None
+                continue
+            assert (abs(np.asarray(found) - expected) <= bound * sums).all(), variant
+            ran += 1
+        assert ran >= 2
+
+
+@pytest.mark.parametrize("precision", OFF)
+def test_large_products_are_those_of_tensor_cores(
+    build: Build, gemm: Any, hopper: str, precision: str
+) -> None:
+    program = build(gemm.text("f32", flags=f'precision="{precision}"'), hopper)
+    for k, large in ((2048, True), (64, False)):
+        chosen = program.chosen({"M": k, "N": k, "K": k}) or ""
+        assert (precision in chosen) == large
+    inputs = operands("", 2048, 2048, 2048, False)
+    (found,) = program.run(inputs)
+    expected, sums = wanted("", inputs), wanted("", [abs(x) for x in inputs])
+    share = float((abs(np.asarray(found) - expected) / sums).max())
+    # Three products are nearer than one of TF32 could be, and one is further off than exact ones.
+    assert share < 2.0**-18 if precision == "f32x3" else 2.0**-20 < share < 2.0**-10
