@@ -219,6 +219,19 @@ def _context(index: int) -> int | None:
     return context.value
 
 
+def context(index: int) -> int | None:
+    """The CUcontext that everything on GPU ``index`` is in: its primary one, which is kept."""
+    return _context(index)
+
+
+def asks_context() -> Any:
+    """``cuCtxGetCurrent``, which never waits: called without letting other threads run."""
+    library: Any = _library()
+    if isinstance(library, ctypes.CDLL):
+        return ctypes.PyDLL("libcuda.so.1", handle=library._handle).cuCtxGetCurrent
+    return library.cuCtxGetCurrent
+
+
 class current:
     """``with current(index)``: the primary context of GPU ``index`` is this thread's current one.
 
@@ -406,7 +419,10 @@ class Launch:
     def run(self, stream: int = 0) -> None:
         """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
         self._config.stream = stream
-        status = self._launch(self.config, self._handle, self._pointers, None)
+        self.check(self._launch(self.config, self._handle, self._pointers, None))
+
+    def check(self, status: int) -> None:
+        """Raises PolycError ``LaunchFailed`` for an answer of the driver that is not 0."""
         if status:
             config = self._config
             raise PolycError(
@@ -415,6 +431,17 @@ class Launch:
                 f"{list(config.block)} threads and {config.shared} bytes of shared memory "
                 f"does not launch: {_text(status)}",
             )
+
+    def copied(self, addresses: Sequence[int]) -> tuple[Any, tuple[Any, ...], Any, Any]:
+        """The launch with its arguments at other addresses, and a stream of its own.
+
+        The driver's function, what it is called with, the CUlaunchConfig, and the array of
+        addresses, as ctypes objects; this launch is to be kept as long as they are.
+        """
+        config = _Config.from_buffer_copy(self._config)
+        config.stream = 0
+        pointers = (c_void_p * max(1, len(addresses)))(*addresses)
+        return self._launch, (ctypes.byref(config), self._handle, pointers, None), config, pointers
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import lcm
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
@@ -26,6 +25,7 @@ from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.code import Code
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
+from polyc.runtime.repeated import Repeated
 from polyc.runtime.signature import HostSignature
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
@@ -35,22 +35,16 @@ if TYPE_CHECKING:
     from polyc.passes.on_demand import OnDemand
 
 CALLS_KEPT = 256
-"""Plans and signatures of calls that a program keeps, the oldest going first."""
+"""Plans, and kinds of calls, that a program keeps, the oldest going first."""
 
+Kind = tuple[bool, str | None, tuple[tuple[str, int], ...], int | None]
+"""Calls that are kept together: whether outputs are given, variant, symbols and GPU as asked."""
 
-@dataclass(slots=True)
-class _Call:
-    """A call on PyTorch tensors that was checked once, for those of the same signature.
+PLAIN: Kind = (True, None, (), None)
+"""Calls with outputs and nothing else."""
 
-    ``plan`` is None where nothing is launched; ``sizes`` are the tensors' bytes, ``fresh`` the
-    shapes and types of outputs that the call allocates.
-    """
-
-    plan: Plan | None
-    index: int
-    sizes: list[int]
-    fresh: list[tuple[tuple[int, ...], str]]
-    device: object
+ALLOCATING: Kind = (False, None, (), None)
+"""Calls that allocate outputs, and are told nothing else."""
 
 
 class Program:
@@ -98,7 +92,7 @@ class Program:
         ]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
-        self._calls: dict[object, _Call] = {}
+        self._repeated: dict[Kind, Repeated] = {}
         self._arenas = Arenas()
         # Of what is added to these; looking something up is one step.
         self._lock = threading.RLock()
@@ -159,8 +153,10 @@ class Program:
         code again.
         """
         with self._lock:
-            held = self._calls, self._plans, self._modules, self._arenas
-            self._calls, self._plans, self._modules, self._arenas = {}, {}, {}, Arenas()
+            held = self._plans, self._modules, self._arenas
+            self._plans, self._modules, self._arenas = {}, {}, Arenas()
+            for repeated in self._repeated.values():
+                repeated.forget()
         del held
 
     # Running
@@ -197,10 +193,13 @@ class Program:
             out = _listed(out, "out")
         sizes = tensors.sizes(symbols) if symbols else {}
         named = None if variant is None else str(variant)
-        key = (named, len(inputs), out is None, tuple(sizes.items()) if symbols else None)
+        index = None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
+        kind = (out is not None, named, tuple(sizes.items()), index)
         told = stream is not None
-        if not told and (repeated := self._repeat(inputs, out, gpu_index, key)) is not None:
-            return repeated
+        if not told and (known := self._repeated.get(kind)) is not None:
+            given = (inputs,) if out is None else (inputs, out)
+            if (repeated := known.run(*given)) is not None:
+                return list(repeated)
         at = streams.handle(stream) if told else streams.choose([*inputs, *(out or [])])
         views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
@@ -212,12 +211,10 @@ class Program:
         every = [*views, *results]
         values = self.signature.bind(every, sizes)
         self.signature.check_apart(views, results)
-        home = self._home(
-            every, None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
-        )
+        home = self._home(every, index)
         plan: Plan | None = None
         if not all(view.size == 0 for view in results):
-            index = (gpu_index or 0) if home is None else home
+            index = (index or 0) if home is None else home
             with driver.current(index):
                 if home is None:
                     self._run_from_host(index, views, results, values, variant)
@@ -231,7 +228,7 @@ class Program:
             if told and home is not None:
                 torch_tensors.keep_until([*inputs, *outputs], at)
         if home is not None and not told:
-            self._remember(inputs, out, key, plan, home, every)
+            self.repeated(kind).remember([*inputs, *(out or ())], every, plan, home, self._arenas)
         return outputs
 
     def _home(self, views: Sequence[TensorView], wanted: int | None) -> int | None:
@@ -254,66 +251,17 @@ class Program:
             )
         return home
 
-    def _repeat(
-        self,
-        inputs: Sequence[object],
-        out: Sequence[object] | None,
-        gpu_index: int | None,
-        key: object,
-    ) -> list[object] | None:
-        """Run a call like one that was checked before; None where there was none.
-
-        Everything that was checked depends on the signature, but for outputs that overlap other
-        tensors.
-        """
-        found = torch_tensors.signature(inputs if out is None else [*inputs, *out], self._period)
-        if found is None:
-            return None
-        signature, pointers = found
-        call = self._calls.get((signature, key))
-        if call is None or gpu_index not in (None, call.index):
-            return None
-        if out is None:
-            outputs = [torch_tensors.empty(*one, call.device) for one in call.fresh]
-            fresh = torch_tensors.signature(outputs, self._period)
-            assert fresh is not None
-            if any(pointer % self._period for pointer in fresh[1]):
-                return None
-            pointers += fresh[1]
-        else:
-            outputs = list(out)
-            for i in range(self.num_inputs, len(pointers)):
-                start, end = pointers[i], pointers[i] + call.sizes[i]
-                for j in range(i):
-                    if start < pointers[j] + call.sizes[j] and pointers[j] < end:
-                        return None
-        if call.plan is not None:
-            stream = torch_tensors.current_stream(call.index)
-            with driver.current(call.index):
-                call.plan.launch(pointers, stream, call.index, self._arenas)
-        return outputs
-
-    def _remember(
-        self,
-        inputs: Sequence[object],
-        out: Sequence[object] | None,
-        key: object,
-        plan: Plan | None,
-        index: int,
-        views: Sequence[TensorView],
-    ) -> None:
-        """Keep a call that was checked, for ``_repeat``."""
-        found = torch_tensors.signature(inputs if out is None else [*inputs, *out], self._period)
-        if found is None:
-            return
-        made: Sequence[TensorView] = views[self.num_inputs :] if out is None else ()
-        if any(view.pointer % self._period for view in made):
-            return
-        device = cast("Any", inputs[0]).device if inputs else None
-        fresh = [(view.shape, view.element) for view in made]
-        call = _Call(plan, index, [view.bytes for view in views], fresh, device)
+    def repeated(self, kind: Kind) -> Repeated:
+        """What runs calls of a kind like those that were checked, the same until it is dropped."""
         with self._lock:
-            _keep(self._calls, (found[0], key), call)
+            if (found := self._repeated.get(kind)) is None:
+                outputs = len(self.names) - self.num_inputs
+                found = Repeated(self.num_inputs, outputs, kind[0], self._period)
+                self._repeated[kind] = found
+                passing = [one for one in self._repeated if one not in (PLAIN, ALLOCATING)]
+                if len(passing) > CALLS_KEPT:
+                    del self._repeated[passing[0]]
+            return found
 
     def launch(
         self,

@@ -21,6 +21,12 @@ class TensorMap:
         """Describe the same tensor at another address, as aligned as the one before."""
         driver.call("cuTensorMapReplaceAddress", self.pointer, c_void_p(pointer))
 
+    def copied(self) -> TensorMap:
+        """Another one, which describes the same."""
+        made = TensorMap()
+        ctypes.memmove(made.argument, self.argument, 128)
+        return made
+
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(128 + 64)
         start = ctypes.addressof(self._memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -45,48 +45,6 @@ def stream_of(tensor: object) -> int | None:
         return None
     one: Any = tensor
     return current_stream(one.get_device()) if one.is_cuda else None
-
-
-Signature = tuple[Hashable, ...]
-"""What of PyTorch tensors decides how a call on them goes, beside their addresses."""
-
-
-def signature(given: Sequence[object], period: int) -> tuple[Signature, list[int]] | None:
-    """The signature and the addresses of PyTorch tensors; None where one is something else.
-
-    Two calls of one signature pass the same checks: shape, strides, type, device, whether a
-    gradient is asked for and whether the elements are negated are in it, and the address modulo
-    ``period``.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        return None
-    plain: Any = torch.Tensor
-    parts: list[Hashable] = []
-    pointers: list[int] = []
-    try:
-        for tensor in given:
-            # A subclass may mean anything by its attributes.
-            if type(tensor) is not plain:
-                return None
-            one: Any = tensor
-            pointer: int = one.data_ptr()
-            pointers.append(pointer)
-            parts.append(
-                (
-                    one.shape,
-                    one.stride(),
-                    one.dtype,
-                    one.device,
-                    one.requires_grad,
-                    one.is_neg(),
-                    pointer % period,
-                )
-            )
-    except RuntimeError:
-        # A tensor without plain memory, such as a sparse one: the checks have a sentence for it.
-        return None
-    return tuple(parts), pointers
 
 
 def empty(shape: Sequence[int], element: str, device: Any, stream: int | None = None) -> object:

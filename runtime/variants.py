@@ -288,6 +288,15 @@ class Plan:
         self._maps[source].append(made)
         return made.argument
 
+    @property
+    def is_one_launch(self) -> bool:
+        """Whether it is a launch and nothing else: no workspace, and nothing to clear."""
+        return len(self.launches) == 1 and not self.size and not self._fills
+
+    def bound(self) -> tuple[list[list[c_uint64]], list[list[tensor_maps.TensorMap]]]:
+        """Arguments of its launches that change with an address, by the number of its tensor."""
+        return self._values, self._maps
+
     def _point(self, source: int, pointer: int) -> None:
         for value in self._values[source]:
             value.value = pointer

@@ -63,6 +63,7 @@ class Launched:
     values: list[int]
     context: int | None
     thread: int
+    blocks: int = 0
 
 
 @dataclass
@@ -301,6 +302,7 @@ class FakeCuda:
         stream = config._obj.stream or 0
         values = [ctypes.c_uint64.from_address(one).value for one in pointers if one]
         made = Launched(name, stream, values, self.stack[-1], threading.get_ident())
+        made.blocks = config._obj.grid[0]
         number = self._number(stream)
         if graph := self._captures.get(number):
             graph.launches.append(made)

@@ -143,12 +143,13 @@ class Tensor(DLPack):
         dtype: str = "float32",
         index: int = 0,
         pinned: bool | None = None,
+        strides: Sequence[int] | None = None,
     ) -> None:
         kind = {"float32": FLOAT32, "float16": FLOAT16}[dtype]
         host = pinned is not None
-        super().__init__(
-            pointer, shape, kind=kind, device=(1, 0) if host else (2, index), version=None
-        )
+        device = (1, 0) if host else (2, index)
+        super().__init__(pointer, shape, strides, kind=kind, device=device, version=None)
+        self._stride = row_major(shape) if strides is None else tuple(strides)
         self.pointer, self.shape, self.dtype = pointer, tuple(shape), dtype
         self.device = Device("cpu" if host else "cuda", index)
         self.is_cuda, self.requires_grad, self.pinned = not host, False, pinned
@@ -159,7 +160,11 @@ class Tensor(DLPack):
         return self.pointer
 
     def stride(self) -> tuple[int, ...]:
-        return row_major(self.shape)
+        return self._stride
+
+    def is_contiguous(self) -> bool:
+        dense = zip(self.shape, self._stride, row_major(self.shape), strict=True)
+        return 0 in self.shape or all(n == 1 or s == d for n, s, d in dense)
 
     def is_pinned(self) -> bool:
         assert self.pinned is not None, "asked of a tensor on the host alone"

@@ -56,6 +56,10 @@ class Backend(ABC):
         Raises PolycError for what does not fit the signature.
         """
 
+    def repeats(self, program: Runnable, inputs: Sequence[object]) -> Program | None:
+        """The code that ran a call on ``inputs``, where it may run others like it by itself."""
+        return None
+
 
 class CudaBackend(Backend):
     """Kernels on a GPU, launched through the driver by ctypes."""
@@ -77,6 +81,9 @@ class CudaBackend(Backend):
         return program.program(index).run(
             inputs, symbols, out=out, gpu_index=gpu_index, stream=stream
         )
+
+    def repeats(self, program: Runnable, inputs: Sequence[object]) -> Program | None:
+        return program.program(None if program.arch is not None else gpu_of(inputs))
 
 
 class CpuBackend(Backend):

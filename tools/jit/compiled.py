@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -24,6 +24,11 @@ from polyc.tools.play import Signature, play_op
 if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo
     from polyc.runtime.program import Program
+
+PLAIN, ALLOCATING = (True, None, (), None), (False, None, (), None)
+"""Calls with outputs and without, which are told nothing else: see ``runtime.program.Kind``."""
+
+_SEVERAL = (list, tuple)
 
 LAYERS = ("frontend", "tiny", "index", "region", "plan", "tiles", "gpu")
 """What ``ir`` names."""
@@ -72,6 +77,9 @@ class Compiled(Runnable):
         count = len(signature.names) - signature.num_inputs
         self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
         self._made = _allocated(signature, out_idx)
+        self._one = self._returns == "one"
+        self._allocates = self._made is None or len(self._made) == count
+        self._again: tuple[Callable[..., Any], ...] = (_unknown, _unknown)
         self._programs: dict[str, Program] = {}
         self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
@@ -98,13 +106,45 @@ class Compiled(Runnable):
         gives sizes that no shape shows.  With ``out_idx`` the outputs that it leaves out follow the
         inputs.  Raises PolycError for what does not fit, in one sentence.
         """
+        return self.call(inputs, out, stream, symbols, gpu_index)
+
+    def call(
+        self,
+        inputs: tuple[object, ...],
+        out: object,
+        stream: object | None,
+        symbols: Mapping[str, int] | None,
+        gpu_index: int | None,
+    ) -> Any:
+        """What calling it does, with the inputs as they are."""
+        plain = stream is None and symbols is None and gpu_index is None
+        if plain and (found := self.again(inputs, out)) is not None:
+            return found
         given, told = list(inputs), None
         if self._made is not None:
             given, told = self._placed(given, out)
         elif out is not None:
             told = self._listed(out)
         found = self.backend.run(self, given, told, symbols, stream, gpu_index)
+        if plain and (ran := self.backend.repeats(self, given)) is not None:
+            self._again = tuple(ran.repeated(kind).run for kind in (PLAIN, ALLOCATING))
         return self._returned(found)
+
+    def again(self, inputs: tuple[object, ...], out: object) -> Any:
+        """Run a call like one that was checked before; None where there was none, or no result.
+
+        Most calls are one of these: there is little in it.
+        """
+        given, allocating = self._again
+        if out is None:
+            found = allocating(inputs) if self._allocates else None
+        elif self._made is not None:
+            found = None
+        elif self._one and not isinstance(out, _SEVERAL):
+            return None if given(inputs, (out,)) is None else out
+        else:
+            found = given(inputs, self._listed(cast("object", out)))
+        return None if found is None else self._returned(found)
 
     def _placed(self, given: list[object], out: object) -> tuple[list[object], list[object] | None]:
         """Inputs, and outputs where each is given, when ``out_idx`` says which are not."""
@@ -145,7 +185,7 @@ class Compiled(Runnable):
             return list(cast("Sequence[object]", out))
         return [out]
 
-    def _returned(self, found: list[object]) -> Any:
+    def _returned(self, found: Sequence[object]) -> Any:
         if self._made is not None:
             count = self.signature.num_inputs
             found = [found[i - count] for i in self._made]
@@ -154,7 +194,7 @@ class Compiled(Runnable):
             return found[0]
         if self._returns == "dict":
             return dict(zip(self._keys, found, strict=True))
-        return tuple(found) if self._returns == "tuple" else found
+        return tuple(found) if self._returns == "tuple" else list(found)
 
     # What a backend asks
 
@@ -342,6 +382,10 @@ class Compiled(Runnable):
         """Compile all kernels now, for the GPU of ``inputs`` or the first one; returns itself."""
         _ = self.program(gpu_of(inputs)).results
         return self
+
+
+def _unknown(*_: object) -> None:
+    """No call was made before."""
 
 
 def _program_in(module: ModuleOp, name: str | None) -> tuple[Operation, ModuleOp]:

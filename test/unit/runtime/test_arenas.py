@@ -232,11 +232,11 @@ def test_a_tensor_that_could_not_be_set_is_set_again(
     job = Program(gpu_module(parse_text(ctx, TWICE, "t.mlir")), [source])
     first, second, y = torch.zeros(4), torch.zeros(4), torch.zeros(4)
     for x in (first, second, first):
-        job.run([x], out=[y])
+        job.run([x], out=[y], stream=7)
     cuda.fail["cuTensorMapReplaceAddress"] = 700
     with pytest.raises(PolycError, match="700"):
-        job.run([second], out=[y])
-    job.run([first], out=[y])
+        job.run([second], out=[y], stream=7)
+    job.run([first], out=[y], stream=7)
     assert cuda.launches[-1].values == [first.pointer, first.pointer, y.pointer]
 
 

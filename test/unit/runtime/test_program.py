@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,6 +18,7 @@ from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import arenas, driver, tensor_maps, tensors
+from polyc.runtime.packed import Packing
 from polyc.runtime.program import Program, gpu_module
 from polyc.runtime.views import TensorView, row_major
 from polyc.tools.parsing import parse_text
@@ -482,6 +484,9 @@ class FakeTensor:
     def stride(self) -> tuple[int, ...]:
         return self.strides or row_major(self.shape)
 
+    def is_contiguous(self) -> bool:
+        return self.stride() == row_major(self.shape)
+
     def is_neg(self) -> bool:
         return self.negated
 
@@ -519,6 +524,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(tensors, "view", view)
+    # The launches of these tests are none that could be packed.
+    monkeypatch.setattr(Packing, "of", Mock(return_value=None))
+    monkeypatch.setattr(driver, "asks_context", Mock())
     return seen
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.runtime import driver, program
+from polyc.runtime import driver, program, repeated
 from polyc.runtime.program import Program
 from polyc.test.support.fake_cuda import FakeCuda, Launched
 from polyc.test.support.gpu_producers import CudaArray, FakeTorch
@@ -80,6 +80,7 @@ def test_calls_of_many_threads_do_not_mix(
 ) -> None:
     """Few plans are kept, so that they come and go all the time."""
     monkeypatch.setattr(program, "CALLS_KEPT", 3)
+    monkeypatch.setattr(repeated, "CALLS_KEPT", 3)
     job = sequence(ctx)
     wanted: list[set[tuple[int, int, int]]] = [set() for _ in range(THREADS)]
 
@@ -117,8 +118,10 @@ def test_kept_calls_are_never_walked_while_they_change(
     ctx: Context, cuda: FakeCuda, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "CALLS_KEPT", 1)
+    monkeypatch.setattr(repeated, "CALLS_KEPT", 1)
     job = sequence(ctx)
-    monkeypatch.setattr(job, "_calls", SlowDict())
+    kept = job.repeated(program.PLAIN)
+    monkeypatch.setattr(kept, "_calls", SlowDict())
     monkeypatch.setattr(job, "_plans", SlowDict())
     tensors = [(torch.zeros(m, 5), torch.zeros(m)) for m in range(1, 40)]
 
@@ -127,7 +130,7 @@ def test_kept_calls_are_never_walked_while_they_change(
             job.run([x], out=[y])
 
     at_once(work)
-    assert len(job._calls) == len(job._plans) == 1  # pyright: ignore[reportPrivateUsage]
+    assert len(kept._calls) == len(job._plans) == 1  # pyright: ignore[reportPrivateUsage]
 
 
 def test_closing_while_others_call(ctx: Context, slow: FakeCuda, torch: FakeTorch) -> None:
