@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntAttr, ModuleOp
@@ -21,6 +22,13 @@ from polyc.rewriting.driver import rewrite
 MAX_VECTOR_BYTES = 16
 """Widest global access of one thread (S8.1)."""
 
+FEW_FACTS = 4
+"""Conditions up to which isl is asked at once.  More of them compare the times of variants, in
+which each rounding up is a variable of its own to isl: that takes it up to a second."""
+
+PROBES = tuple((1 << power) + 1 for power in range(17)) + tuple(99 * n for n in range(1, 50, 4))
+"""Sizes at which it is first tried whether conditions leave a size that is no multiple."""
+
 
 def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, ...]) -> bool:
     """Whether ``size`` is a multiple of ``factor`` wherever ``facts`` hold."""
@@ -30,11 +38,23 @@ def divides(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, 
     said = [size.mod(factor * times) for times in (1, 2, 4, 8)]
     if any(fact.kind == "==" and fact.expr in said for fact in facts.data):
         return True
+    if len(facts.data) > FEW_FACTS and _refuted(size, factor, facts, symbols):
+        return False
     expr = size.as_affine(symbols)
     if expr is None:
         return all(times % factor == 0 for _, times in size.terms)
     zero = AffineConstraintExpr(AffineConstraintKind.eq, expr % factor, AffineExpr.constant(0))
     return isl.implies(facts.as_affine_set(symbols), AffineSet(0, len(symbols), (zero,)))
+
+
+def _refuted(size: Dim, factor: int, facts: AssumptionsAttr, symbols: tuple[str, ...]) -> bool:
+    """Whether a size of ``PROBES`` is no multiple of ``factor`` where all ``facts`` hold."""
+    own = size.symbols()
+    for probe, other in product(PROBES, (None, 1, 64)):
+        values = {name: probe if name in own else other or probe for name in symbols}
+        if size.evaluate(values) % factor and all(fact.holds(values) for fact in facts.data):
+            return True
+    return False
 
 
 class AlignFromConditions(RewritePattern):

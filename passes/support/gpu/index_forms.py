@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from math import lcm
 from typing import cast
@@ -35,11 +35,56 @@ from polyc.passes.support.gpu.spread import function_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.emit import applied
 
-Row = AffineConstraintExpr
-"""What holds of leaves: an expression that is 0, or not negative."""
-
 EQ, GE = AffineConstraintKind.eq, AffineConstraintKind.ge
 ZERO = AffineExpr.constant(0)
+
+
+class Row(AffineConstraintExpr):
+    """What holds of leaves: an expression that is 0, or not negative.
+
+    An expression is a tree, and the same rows are asked about over and over: a row knows its hash
+    and its leaves, and those that ``of`` makes are mostly one object where they are equal.
+    """
+
+    def __init__(self, kind: AffineConstraintKind, expr: AffineExpr) -> None:
+        super().__init__(kind, expr, ZERO, canonicalize=False)
+
+    @staticmethod
+    @lru_cache(maxsize=1 << 14)
+    def zero(expr: AffineExpr) -> Row:
+        """``expr == 0``."""
+        return Row(EQ, expr)
+
+    @staticmethod
+    @lru_cache(maxsize=1 << 14)
+    def natural(expr: AffineExpr) -> Row:
+        """``expr >= 0``."""
+        return Row(GE, expr)
+
+    def like(self, expr: AffineExpr) -> Row:
+        """What this row says, of another expression."""
+        return Row.zero(expr) if self.kind is EQ else Row.natural(expr)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Row) or self.number != other.number:
+            return False
+        return self.kind is other.kind and self.lhs == other.lhs
+
+    def __hash__(self) -> int:
+        return self.number
+
+    @cached_property
+    def number(self) -> int:
+        """The hash."""
+        return hash((self.kind, self.lhs))
+
+    @cached_property
+    def leaves(self) -> frozenset[int]:
+        """The leaves that it speaks of."""
+        return frozenset(self.lhs.used_dims())
+
 
 MOST_FORMS = 4
 """Forms of one value beyond which it is a leaf: each select and minimum doubles them."""
@@ -58,12 +103,12 @@ class Form:
 
 def at_least(expr: AffineExpr, bound: AffineExpr | int = 0) -> Row:
     """``expr >= bound``."""
-    return Row(GE, expr - bound, ZERO)
+    return Row.natural(expr - bound)
 
 
 def equal(expr: AffineExpr, other: AffineExpr | int) -> Row:
     """``expr == other``."""
-    return Row(EQ, expr - other, ZERO)
+    return Row.zero(expr - other)
 
 
 @dataclass
@@ -247,11 +292,11 @@ def _possible(rows: tuple[Row, ...]) -> bool:
         return False
     if not left:
         return True
-    used = sorted({d for row in left for d in dims_of(row)})
+    used = sorted({d for row in left for d in row.leaves})
     places: list[AffineExpr] = [AffineExpr.constant(0)] * (used[-1] + 1)
     for new, old in enumerate(used):
         places[old] = AffineDimExpr(new)
-    dense = tuple(Row(row.kind, row.lhs.replace_dims_and_symbols(places, []), ZERO) for row in left)
+    dense = tuple(row.like(row.lhs.replace_dims_and_symbols(places, [])) for row in left)
     try:
         return not isl.is_empty(AffineSet(len(used), 0, dense))
     except isl.IslLimitExceeded:
@@ -266,17 +311,17 @@ def _pinned(rows: Sequence[Row]) -> list[Row] | None:
             numbers[pin[0]] = pin[1]
     left: list[Row] = []
     for row in rows:
-        known = dims_of(row) & numbers.keys()
-        if not known and dims_of(row):
+        known = row.leaves & numbers.keys()
+        if not known and row.leaves:
             left.append(row)
             continue
         places: list[AffineExpr] = [AffineDimExpr(d) for d in range(max(known, default=-1) + 1)]
         for d in known:
             places[d] = AffineExpr.constant(numbers[d])
-        places += map(AffineDimExpr, range(len(places), max(dims_of(row), default=-1) + 1))
+        places += map(AffineDimExpr, range(len(places), max(row.leaves, default=-1) + 1))
         whole = linear_of(row.lhs.replace_dims_and_symbols(places, []))
         if whole.terms:
-            left.append(Row(row.kind, expr_of(whole), ZERO))
+            left.append(row.like(expr_of(whole)))
         elif whole.constant < 0 or (row.kind is EQ and whole.constant):
             return None
     return left
@@ -323,12 +368,6 @@ def _divisors(whole: Linear) -> Iterator[int]:
     for atom, _ in whole.terms:
         if isinstance(atom, Floor):
             yield from (atom.den * d for d in (1, *_divisors(atom.num)))
-
-
-@lru_cache(maxsize=1 << 14)
-def dims_of(row: Row) -> frozenset[int]:
-    """The leaves that a row speaks of."""
-    return frozenset(row.lhs.used_dims())
 
 
 def value_of(key: Hashable) -> SSAValue | None:

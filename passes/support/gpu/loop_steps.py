@@ -182,6 +182,7 @@ class Turn:
     changed: frozenset[int]
     carried: Carried
     forms: Forms
+    rows: dict[tuple[Row, bool], Row] = field(default_factory=dict[tuple[Row, bool], Row])
 
     @staticmethod
     def of(
@@ -219,7 +220,10 @@ class Turn:
         return expr.replace_dims_and_symbols(self.far if far else self.names, [])
 
     def row(self, row: Row, far: bool = False) -> Row:
-        return Row(row.kind, self.expr(row.lhs, far), row.rhs)
+        """A row in the next iteration; accesses share most of theirs."""
+        if (row, far) not in self.rows:
+            self.rows[row, far] = row.like(self.expr(row.lhs, far))
+        return self.rows[row, far]
 
     def equations(self, used: frozenset[int]) -> list[Row]:
         """What the loop carries, for the leaves that an access speaks of."""

@@ -29,7 +29,6 @@ from polyc.passes.support.gpu.index_forms import (
     Forms,
     Row,
     at_least,
-    dims_of,
     equal,
     never_zero,
     possible,
@@ -106,6 +105,7 @@ class Made:
         self.written: dict[Hashable, set[SSAValue]] = {None: set()}
         self.by_async: set[SSAValue] = set()
         self.at_addresses: set[SSAValue] = set()
+        self.crossing: dict[tile.ReduceOp, bool] = {}
         for op in kernel.walk():
             for access in self.of(op):
                 if access.writes:
@@ -121,6 +121,12 @@ class Made:
         if op not in self.made:
             self.made[op] = tuple(accesses(op))
         return self.made[op]
+
+    def crosses_warps(self, op: tile.ReduceOp) -> bool:
+        """Whether warps exchange what a reduction combines."""
+        if op not in self.crossing:
+            self.crossing[op] = exchange_of(op)[2].crosses_warps
+        return self.crossing[op]
 
 
 class Order(ABC):
@@ -351,7 +357,7 @@ class Order(ABC):
         """A reduction's threads meet where it goes from warp to warp."""
         if op.cluster is not None and self.kernel.cluster_size > 1:
             return met(state, None, cluster=True)
-        return met(state, who_meets(op)) if exchange_of(op)[2].crosses_warps else state
+        return met(state, who_meets(op)) if self.made.crosses_warps(op) else state
 
     # Control
 
@@ -464,7 +470,7 @@ class Order(ABC):
             rows = [turn.row(row, far) for row in past.rows]
             if not far:
                 rows += turn.equations(past.leaves)
-            when = tuple(row for row in past.when if not dims_of(row) & turn.changed)
+            when = tuple(row for row in past.when if turn.changed.isdisjoint(row.leaves))
             distance = past.distance + (forms != past.forms)
             add(found, Past(past.access, forms, kept(forms, rows), when, distance), known)
         return found

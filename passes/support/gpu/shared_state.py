@@ -14,7 +14,7 @@ from typing import Literal
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.passes.support.gpu.index_forms import Row, dims_of
+from polyc.passes.support.gpu.index_forms import Row
 from polyc.passes.support.gpu.scope import Scope
 from polyc.passes.support.gpu.shared_accesses import Access
 
@@ -70,7 +70,7 @@ class Past:
     def leaves(self) -> frozenset[int]:
         """The leaves that it speaks of."""
         found = {d for form in self.forms for d in form.used_dims()}
-        return frozenset(found.union(*(dims_of(row) for row in (*self.rows, *self.when))))
+        return frozenset(found.union(*(row.leaves for row in (*self.rows, *self.when))))
 
     @staticmethod
     def of(access: Access, forms: tuple[AffineExpr, ...], rows: Sequence[Row]) -> Past:
@@ -138,11 +138,10 @@ def kept(forms: Sequence[AffineExpr], rows: Sequence[Row]) -> tuple[Row, ...]:
     """The rows that tell something of a place: what they speak of hangs together with it."""
     close = {d for form in forms for d in form.used_dims()}
     left, found = list(dict.fromkeys(rows)), list[Row]()
-    while near := [row for row in left if dims_of(row) & close]:
+    while near := [row for row in left if not close.isdisjoint(row.leaves)]:
         found += near
-        left = [row for row in left if row not in near]
-        for row in near:
-            close |= dims_of(row)
+        left = [row for row in left if close.isdisjoint(row.leaves)]
+        close.update(*(row.leaves for row in near))
     return tuple(found)
 
 
