@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.size_expr import Dim
 from polyc.runtime import cuda_array, dlpack, torch_tensors
 from polyc.runtime.views import (
     ELEMENT_BYTES,

@@ -166,7 +166,7 @@ def _compile(job: Compilation, symbols: Mapping[str, int], steps: Steps) -> Prog
         results = program.compiled_at(symbols)
         kernels = {name: info for r in results for name, info in r.kernels.items()}
         spilled = [name for name, info in kernels.items() if info.spill_bytes]
-        there = len(program.module.kernels())
+        there = len(program.described.kernels)
         plural = "" if there == 1 else "s"
         size = sum(len(result.image) for result in results)
         step.note = f"{len(kernels)} of {there} kernel{plural}, {size // 1024} KiB"

@@ -318,18 +318,15 @@ class Compiled(Runnable):
     @property
     def report(self) -> str:
         """What was made, in some lines: variants in order of dispatch, kernels, warnings."""
-        from polyc.dialects.gpu.module import DispatchOp
-
         program = self.program()
-        dispatch: DispatchOp = program.module.dispatch()
         lines = [f"{self.name} for {program.arch}"]
         if self.signature.symbols:
             lines[0] += f", sizes {', '.join(self.signature.symbols)} of any call"
-        for op in dispatch.variants():
-            facts = [text for fact in op.facts.data if len(text := str(fact)) <= LONG]
-            if left := len(op.facts.data) - len(facts):
+        for choice in program.described.choices:
+            facts = [text for fact in choice.facts if len(text := str(fact)) <= LONG]
+            if left := len(choice.facts) - len(facts):
                 facts.append(f"{left} on when it is the fastest")
-            lines.append(f"  variant {op.variant_name}: {', '.join(facts) or 'always'}")
+            lines.append(f"  variant {choice.name}: {', '.join(facts) or 'always'}")
         for name, info in program.kernels.items():
             lines.append(
                 f"  kernel {name}: {info.registers} registers, {info.spill_bytes} bytes spilled, "
