@@ -14,7 +14,8 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
-from polyc.lowering.gpu_to_cuda import cuda_unit
+from polyc.lowering.gpu_to_cuda import cuda_unit, cuda_units
+from polyc.passes.finish import finished
 from polyc.passes.on_demand import OnDemand
 from polyc.runtime.code import Code
 from polyc.runtime.described import (
@@ -52,6 +53,15 @@ class Lowered(Origin):
             assert found is not None
             return found
         return _launches(*self._later.variant(number))
+
+
+def lowered(module: Operation, name: str | None = None, lazily: bool = False) -> Lowered:
+    """What ``Program.compile`` makes a program from."""
+    found = gpu_module(module, name)
+    if lazily:
+        return Lowered(found)
+    found = finished(found)
+    return Lowered(found, cuda_units(found))
 
 
 def _source(later: OnDemand, kernel: str) -> str:

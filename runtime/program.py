@@ -109,15 +109,9 @@ class Program:
         ``lazily`` leaves the passes of tiles and the compiler to the call that first runs a
         variant.  Needs no GPU.  Raises PolycError.
         """
-        from polyc.lowering.gpu_to_cuda import cuda_units
-        from polyc.passes.finish import finished
-        from polyc.runtime.lowered import gpu_module
+        from polyc.runtime.lowered import lowered
 
-        found = gpu_module(module, name)
-        if lazily:
-            return cls.of_module(found)
-        found = finished(found)
-        return cls.of_module(found, cuda_units(found))
+        return cls(lowered(module, name, lazily))
 
     @property
     def described(self) -> Described:

@@ -15,6 +15,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.tile.tiles import TensorSpec
 from polyc.tools.jit.backends import chosen
 from polyc.tools.jit.compiled import Compiled
+from polyc.tools.jit.declaring import written
 from polyc.trace.annotations import TensorAnnotation
 from polyc.trace.tracing import place_of_function, read_assumptions, traced
 from polyc.trace.values import Tensor, Value
@@ -297,9 +298,8 @@ class Jit:
             return _arguments(self._sig, {**constants, **values})
 
         graph = traced(self.function, kinds, arguments, name=self.name, facts=self._facts)
-        return Compiled(
-            graph.module, self.arch, returns=(graph.shape, graph.keys), **self._settings
-        )
+        found = written(graph.module, returns=(graph.shape, graph.keys))
+        return Compiled(found, self.arch, **self._settings)
 
     def _of_tiles(self, constants: Mapping[str, object]) -> Compiled:
         from xdsl.dialects.builtin import UNKNOWN_LOC
@@ -329,7 +329,7 @@ class Jit:
             self._scope,
             UNKNOWN_LOC if self._at is None else self._at,
         )
-        return Compiled(program.module(), **self._settings)
+        return Compiled(written(program.module()), **self._settings)
 
     # What is shown of a function that every call compiles alike
 
