@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -162,6 +163,16 @@ def from_text(
     if (found := _KIND.match(text)) is not None:
         kind, text = found[1], text[found.end() :]
     return PolycError(kind, text, at)
+
+
+def of_verifier(
+    error: Exception, at: Operation | LocationAttr | Place | None = None
+) -> PolycError | None:
+    """The error of what a dialect's verifier raised; None for any other exception."""
+    module = sys.modules.get("xdsl.utils.exceptions")
+    if module is None or not isinstance(error, module.VerifyException):
+        return None
+    return from_text(str(error), at)
 
 
 _SHAPE = re.compile(r"\[([^\[\]:;]*)\]")
