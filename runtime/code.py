@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import nvrtc
 from polyc.runtime.nvrtc import CompileResult
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """Kernels that one source holds, and the entry on disk that has it compiled."""
 
     kernels: tuple[str, ...]

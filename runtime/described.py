@@ -2,14 +2,14 @@
 
 A ``Described`` is read from a ``gpu.module`` (``polyc.runtime.lowered``) or from an entry on disk
 (``polyc.runtime.kept``).  It says everything that the host checks, chooses and binds, and nothing
-of what kernels do.  Nothing here imports xDSL.
+of what kernels do.  Nothing here imports xDSL, and a named
+tuple is made in a sixth of the time of a dataclass: all of it is on the way of a warm start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from polyc.dialects.common.grids import Grid
 from polyc.dialects.common.size_expr import Assumption, Dim, DivAtom, Shape
@@ -18,8 +18,7 @@ Json = Any
 """What ``json`` reads and writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMap:
+class TensorMap(NamedTuple):
     """A TMA descriptor: the box of one transfer, and the span of its swizzle in bytes.
 
     ``window`` makes it one of im2col: the lower and upper corners, and the steps.
@@ -30,8 +29,7 @@ class TensorMap:
     window: tuple[tuple[int, int], tuple[int, int], tuple[int, int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """What a kernel's argument is made from.
 
     ``source`` is a tensor of the signature by its number, or a workspace by its name; with
@@ -45,8 +43,7 @@ class Argument:
     map: TensorMap | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One launch of a variant, with what it needs of its kernel.
 
     ``alone`` says that it is the whole variant, which then has at least one block.
@@ -61,8 +58,7 @@ class Launch:
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """A workspace of a variant; ``item`` are an element's bytes.
 
     ``copies`` is the tensor, or the workspace, that it is a copy of.
@@ -76,8 +72,7 @@ class Workspace:
     copies: int | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A variant as the dispatch sees it: when it runs, and what it then needs.
 
     ``sizes`` are those that its kernels index with.  ``launches`` is None while it has not been
@@ -93,8 +88,7 @@ class Choice:
     launches: tuple[Launch, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """A program: its signature, inputs before outputs, and its variants in order of dispatch."""
 
     name: str

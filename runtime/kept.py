@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +41,9 @@ def key(what: str, parts: Mapping[str, Any]) -> str | None:
     """The name of the entry for ``parts``, which are JSON data; None where nothing is kept.
 
     The versions of polyc's source and of all that compiles with it are part of it; where there is
-    no compiler, nothing is kept.
+    no compiler, nothing is kept, and with ``POLYC_CACHE=cubins`` what was compiled alone.
     """
-    if cache_root() is None:
+    if cache_root() is None or os.environ.get("POLYC_CACHE") == "cubins":
         return None
     try:
         known = versions()
@@ -147,8 +147,8 @@ class Kept(Origin):
         found = tuple(self._now().launches(number))
         with self._lock:
             choices = list(self.described.choices)
-            choices[number] = replace(choices[number], launches=found)
-            self.described = replace(self.described, choices=tuple(choices))
+            choices[number] = choices[number]._replace(launches=found)
+            self.described = self.described._replace(choices=tuple(choices))
         self._publish()
         return found
 

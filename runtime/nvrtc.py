@@ -12,7 +12,6 @@ import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -130,6 +129,8 @@ def compile_each(sources: Iterable[str], arch: str, name: str = "kernel.cu") -> 
     NVRTC runs without Python's lock, and begins with the first source while ``sources`` makes the
     next ones.  Raises PolycError as ``compile_cuda``, of the first source that has a fault.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_processors()) as pool:
         begun = [pool.submit(compile_cuda, source, arch, "cubin", name) for source in sources]
         return [one.result() for one in begun]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def versions() -> Mapping[str, str]:
     """
     return {
         "polyc": source_digest(ROOT),
-        "python": f"{platform.python_implementation()} {sys.version}",
+        "python": f"{sys.implementation.name} {sys.version}",
         "nvrtc": " ".join(nvrtc.compiler_version()),
         **{name: installed(name) or "none" for name in LIBRARIES},
     }
@@ -49,10 +48,7 @@ def source_digest(root: Path) -> str:
     no process has read them as they are now.  It is asked once a process: what has been imported
     does not change with the files.
     """
-    listed = [
-        (str(path.relative_to(root)), status.st_size, status.st_mtime_ns)
-        for path, status in _files(root)
-    ]
+    listed = [(name, status.st_size, status.st_mtime_ns) for name, status in _files(str(root))]
     seen = hashlib.sha256(repr((str(root), listed)).encode()).hexdigest()
     folder = cache_root()
     store = None if folder is None else Store(folder / "sources")
@@ -70,17 +66,18 @@ def source_digest(root: Path) -> str:
     return digest
 
 
-def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The Python files that compile, in the order of their names."""
-    folders, found = [str(root)], list[tuple[str, os.stat_result]]()
+def _files(root: str) -> list[tuple[str, os.stat_result]]:
+    """The Python files that compile, by their names within ``root``, in order."""
+    folders, found = [""], list[tuple[str, os.stat_result]]()
     while folders:
-        with os.scandir(folders.pop()) as entries:
+        within = folders.pop()
+        with os.scandir(os.path.join(root, within)) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    hidden = entry.name.startswith((".", "__")) or entry.name in _OUTSIDE
-                    if not hidden:
-                        folders.append(entry.path)
-                elif entry.name.endswith(".py"):
-                    found.append((entry.path, entry.stat()))
-    for path, status in sorted(found):
-        yield Path(path), status
+                name = f"{within}/{entry.name}" if within else entry.name
+                if name.endswith(".py"):
+                    found.append((name, entry.stat()))
+                elif name in _OUTSIDE or entry.name.startswith((".", "__")):
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+    return sorted(found, key=lambda one: one[0])

@@ -6,8 +6,8 @@ Plain data, which a program that was kept on disk has too; ``gpu.launch`` makes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from polyc.dialects.common.size_expr import Shape
 
@@ -23,8 +23,7 @@ def product(extents: Shape, symbols: Mapping[str, int]) -> int:
     return prod(size.evaluate(symbols) for size in extents)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """The grid of a launch of ``kernel``, as ``gpu.launch`` describes its words.
 
     ``cooperative`` is the size of a group, None where CTAs do not wait for each other.  ``cluster``

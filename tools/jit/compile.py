@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +127,8 @@ def par_compile(
     Python lowers one at a time, and NVRTC compiles beside it.  Raises what ``compile`` does, of the
     first that has a fault.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     made = [compile(source, arch, **settings) for source in sources]
     with ThreadPoolExecutor() as pool:
         begun = [pool.submit(one.warm) for one in made]

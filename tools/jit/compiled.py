@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -309,6 +306,9 @@ class Compiled(Runnable):
 
         Raises PolycError ``NoDisassembler`` where that is not there.
         """
+        import subprocess
+        import tempfile
+
         tool = _disassembler()
         parts: list[str] = []
         for result in self.program().results:
@@ -384,6 +384,8 @@ class _as_file:
     def __enter__(self) -> str | None:
         if self._plan is None or isinstance(self._plan, str | Path):
             return None if self._plan is None else str(self._plan)
+        import tempfile
+
         handle, self._made = tempfile.mkstemp(suffix=".json")
         with os.fdopen(handle, "w") as file:
             json.dump(self._plan, file)
@@ -395,6 +397,8 @@ class _as_file:
 
 
 def _disassembler() -> str:
+    import shutil
+
     places = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     folders = [str(Path(place) / "bin") for place in (*places, "/usr/local/cuda") if place]
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=os.pathsep.join(folders))
