@@ -4,6 +4,8 @@
 
     python bench/gemm.py [--shapes 4096 8192x8192x1024] [--dtype f16] [--archs sm_90a sm_80]
 
+Of f32 both sides multiply in FP32: TF32 is off.
+
 Needs an NVIDIA GPU and PyTorch, which brings cuBLAS.  Writes bench/results/*.json.
 """
 
@@ -24,10 +26,13 @@ from polyc.bench.race import Contestant
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 from polyc.runtime.program import Program
+from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
+from polyc.tools.registry import make_context
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {"f16": "gemm_bias_relu.mlir", "bf16": "gemm_bias_relu_bf16.mlir"}
+DTYPES = (*EXAMPLES, "f32")
 SHAPES = [
     "512",
     "1024",
@@ -69,7 +74,7 @@ def make_inputs(torch: Any, shape: Shape, dtype: Any, l2_bytes: int) -> list[Inp
     near 0, and tensor cores round partial sums to less than FP32.
     """
     m, n, k = shape
-    one = 2 * (m * k + k * n + m * n)
+    one = dtype.itemsize * (m * k + k * n + m * n)
     copies = race.copies_for(one, l2_bytes)
     found: list[Inputs] = []
     for _ in range(copies):
@@ -175,13 +180,16 @@ def surroundings(torch: Any, programs: dict[str, Program], args: argparse.Namesp
 
 def compile_programs(args: argparse.Namespace) -> dict[str, Program]:
     """The example for each architecture that this GPU runs."""
-    text = ROOT / "examples" / EXAMPLES[args.dtype]
+    text = (ROOT / "examples" / EXAMPLES.get(args.dtype, EXAMPLES["f16"])).read_text()
+    if args.dtype not in EXAMPLES:
+        text = text.replace("f16", args.dtype)
     found: dict[str, Program] = {}
     for arch in args.archs:
         if arch.endswith("a") and not driver.device().runs(arch):
             print(f"{driver.device().name} does not run {arch}; left out")
             continue
-        job = Compilation.of_file(text, arch)
+        ctx = make_context()
+        job = Compilation(ctx, parse_text(ctx, text, f"gemm_{args.dtype}"), arch)
         job.plan = args.plan if arch == args.plan_arch else None
         start = time.perf_counter()
         program = Program.compile(job.run().module)
@@ -195,7 +203,7 @@ def compile_programs(args: argparse.Namespace) -> dict[str, Program]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time polyc's GEMM beside cuBLAS.")
     parser.add_argument("--shapes", nargs="+", type=parse_shape, metavar="MxNxK")
-    parser.add_argument("--dtype", choices=EXAMPLES, default="f16")
+    parser.add_argument("--dtype", choices=DTYPES, default="f16")
     parser.add_argument("--archs", nargs="+", default=["sm_90a", "sm_80"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--plan", help="a plan in JSON instead of plan-select's")
@@ -215,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(torch: Any, args: argparse.Namespace) -> int:
     programs = compile_programs(args)
-    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[args.dtype]
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[args.dtype]
     report = surroundings(torch, programs, args)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(0)
