@@ -95,10 +95,10 @@ def _signature_of(op: Operation) -> HostSignature:
         promised = [getattr(one, "align", None) or 0 for one in every]
     return HostSignature(
         found.sym_name.data,
-        [one.name for one in every],
-        [one.type.dims for one in every],
-        [str(one.type.element_type) for one in every],
-        promised,
+        tuple(one.name for one in every),
+        tuple(one.type.dims for one in every),
+        tuple(str(one.type.element_type) for one in every),
+        tuple(promised),
         len(found.inputs),
         tuple(found.symbol_names),
         tuple(found.facts),

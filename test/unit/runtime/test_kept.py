@@ -115,7 +115,7 @@ def test_an_entry_of_other_data_is_made_anew(change: Any, lower: Callable[[], Or
     assert name is not None
     kept.origin(name, lower).launches(1)
     head = json.loads((disk / name).read_bytes().split(b"\n")[1])
-    other: dict[str, Any] = change(head) if callable(change) else head | change
+    other: Any = change(head) if callable(change) else head | change
     Store(disk).save(name, other, b"")
     with pytest.warns(RuntimeWarning, match="is of another kind .*; it is made anew"):
         found = kept.origin(name, lower)
