@@ -185,9 +185,12 @@ class Compiled(Runnable):
 
         if self._plan is not None and self._tiles:
             raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
+        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)))
+
+    def entry(self, arch: str) -> str | None:
+        """The name of its code for an architecture on disk; None where nothing is kept."""
         ir = self._written.declared.ir
-        name = program_key(ir, arch, plan=self._plan, options=self._options)
-        return Program(kept.origin(name, lambda: self._origin(arch)))
+        return program_key(ir, arch, plan=self._plan, options=self._options)
 
     def _origin(self, arch: str) -> Origin:
         """The program, lowered for an architecture."""
