@@ -265,12 +265,6 @@ def test_an_epilogue_goes_pixel_by_pixel() -> None:
     assert "not pixel by pixel" in refusal(rowwise.text)
 
 
-def test_operands_are_of_16_bits() -> None:
-    assert "X holds f32, and tensor cores take f16 or bf16" in refusal(
-        replace(of(), element="f32", out="f32").text
-    )
-
-
 # Values ----------------------------------------------------------------------------------
 
 
