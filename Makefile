@@ -2,9 +2,11 @@
 # RUNS=... and SEED=... say how long and where `make fuzz` searches, SINCE=... what `make check`
 # compares with.
 # PYTHON=... chooses another interpreter, VENV=... another place, JOBS=... test processes.
+# `make test` takes turns among cases that are alike (CONTRIBUTING.md); `make test-all` takes all.
 
 VENV ?= .venv
 JOBS ?= auto
+CASES ?= --in-turn
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin
@@ -14,7 +16,7 @@ DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 # The suite starts many processes: the first one's bytecode is for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check test-gpu fuzz bench format clean
+.PHONY: demo test test-all check test-gpu fuzz bench format clean
 
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
@@ -29,10 +31,13 @@ test: $(STAMP)
 	step "ruff check" $(BIN)/ruff check --quiet . || failed="$$failed ruff-check"; \
 	step "ruff format" $(BIN)/ruff format --check --quiet . || failed="$$failed ruff-format"; \
 	step "lit" $(BIN)/lit -q test/filecheck || failed="$$failed lit"; \
-	step "pytest" $(BIN)/pytest -q -n $(JOBS) --dist worksteal test/unit test/docs || failed="$$failed pytest"; \
+	step "pytest" $(BIN)/pytest -q -n $(JOBS) --dist worksteal $(CASES) test/unit test/docs || failed="$$failed pytest"; \
 	step "pyright" wait $$types || failed="$$failed pyright"; \
 	cat $(VENV)/pyright.txt; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+test-all:
+	@$(MAKE) test CASES=
 
 # What differs from a commit: lint, types, and the texts and unit tests that are about it.
 SINCE ?= HEAD

@@ -15,6 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.test.support.root import ROOT
+from polyc.test.support.turns import chosen
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -29,6 +30,29 @@ settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
 # IR is full of cycles, so the collector's default of a look at every 700 new objects would
 # walk all modules that the tests keep, over and over.
 gc.set_threshold(400_000, 20, 50)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "of a test that is marked turns(n) only every n-th case, as `make test` has it"
+    parser.addoption("--in-turn", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    text = "turns(n): with --in-turn every n-th case runs, the first one to begin with"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --in-turn, leave every n-th case of the tests that are marked so."""
+    if not config.getoption("--in-turn"):
+        return
+    marks = [item.get_closest_marker("turns") for item in items]
+    names = [item.nodeid.partition("[")[0] for item in items]
+    shares = [None if mark is None else mark.args[0] for mark in marks]
+    taken = chosen(zip(names, shares, strict=True))
+    left = [item for item, now in zip(items, taken, strict=True) if not now]
+    items[:] = [item for item, now in zip(items, taken, strict=True) if now]
+    config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish() -> None:

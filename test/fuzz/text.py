@@ -46,36 +46,59 @@ BYTES = 4 << 30
 """So is more memory: what asks for it gets a MemoryError."""
 
 
-@cache
-def texts() -> tuple[str, ...]:
-    """What is mutated: the examples, and after each pass those that are graphs.
+class Passes:
+    """A graph's text, and what the passes make of it, one by one when it is asked for.
 
-    Not the blocks of models: one takes most of ``SECONDS`` as it is.
-    Random programs, at every layer down to the regions, have what no example has.
     Of the kernels of a plan there is one of each kind, so that a mutation meets each as often.
     """
-    ctx = make_context()
-    paths = sorted((ROOT / "examples").rglob("*.mlir"))
-    found = [path.read_text() for path in paths if path.parent != MODELS]
-    graphs = [path.read_text() for path in sorted((ROOT / "examples").glob("*.mlir"))]
-    graphs += [str(drawn(random.Random(f"text {number}")).module) for number in range(12)]
-    for arch in ("sm_80", "sm_90a"):
-        for number, text in enumerate(graphs):
-            if arch == "sm_90a" and number:
-                break  # what lies above the plan is the same for every architecture
-            module = parse_text(ctx, text, "x")
-            found.append(module_text(module))
+
+    def __init__(self, text: str, arch: str) -> None:
+        self._module = parse_text(make_context(), text, "x")
+        self._texts = [module_text(self._module)]
+        self._arch = arch
+        self._refused = False
+
+    def after(self, number: int) -> str:
+        """The text after so many passes, or after the last one that does not refuse it."""
+        while len(self._texts) <= number and not self._refused:
             try:
-                for name in ORDER:
-                    step(module, name, arch)
-                    found.append(module_text(module))
+                step(self._module, ORDER[len(self._texts) - 1], self._arch)
+                self._texts.append(module_text(self._module))
             except PolycError:
-                continue
-    return tuple(dict.fromkeys(found))
+                self._refused = True
+        return self._texts[min(number, len(self._texts) - 1)]
+
+
+passes = cache(Passes)
+
+
+@cache
+def graphs() -> tuple[str, ...]:
+    """The examples that are graphs, and random programs, which have what no example has.
+
+    Not the blocks of models: one takes most of ``SECONDS`` as it is.
+    """
+    found = [path.read_text() for path in sorted((ROOT / "examples").glob("*.mlir"))]
+    return (*found, *(str(drawn(random.Random(f"text {number}")).module) for number in range(12)))
+
+
+@cache
+def written() -> tuple[str, ...]:
+    """The examples of all layers as they are, but for the blocks of models."""
+    paths = sorted((ROOT / "examples").rglob("*.mlir"))
+    return tuple(path.read_text() for path in paths if path.parent != MODELS)
+
+
+def drawn_text(dice: random.Random) -> str:
+    """What is mutated: an example, or a graph after some passes."""
+    if dice.random() < 0.1:
+        return dice.choice(written())
+    text, arch = dice.choice(graphs()), dice.choice(("sm_80", "sm_90a"))
+    return passes(text, arch).after(dice.randrange(len(ORDER) + 1))
 
 
 def mutated(dice: random.Random) -> str:
-    tokens = TOKEN.findall(dice.choice(texts()))
+    tokens = TOKEN.findall(drawn_text(dice))
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         at, kind = dice.randrange(len(tokens)), dice.randrange(7)
         if kind == 0:

@@ -4,7 +4,7 @@
 
 A source file is tested by the test file of its name; where there is none, by those that import it
 and those that ``tested_by.toml`` names.  A pass and a dialect are tested also by their texts.
-``make test`` runs everything.
+``make test`` runs the tests of all files, ``make test-all`` all of their cases.
 """
 
 from __future__ import annotations

@@ -141,6 +141,7 @@ def test_a_dry_run_says_what_a_form_becomes(capsys: pytest.CaptureFixture[str]) 
     assert first.endswith("spills none") and kernel.startswith("    plain tma: ")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("name", FORMS)
 def test_what_pytorch_runs_means_the_same(

@@ -395,6 +395,7 @@ def test_unlike_outputs_are_counted_each() -> None:
     )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", range(8))
 def test_any_region_has_a_time(number: int) -> None:
     """Of graphs of every op, at the sizes that they are drawn with, at none and at many."""
@@ -424,6 +425,7 @@ KERNELS = (
 )
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", [*STABLE, *KERNELS])
 def test_a_graph_takes_what_it_was_measured_to_take(name: str) -> None:
     run = (measured() if name in MODELS else measured_kernels())[name]

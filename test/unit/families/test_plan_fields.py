@@ -209,6 +209,7 @@ TURNS = [
 """Each field with every other plan: a family has several."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("example", "arch", "variant", "field"), TURNS)
 def test_a_field_acts_or_is_refused(
     tmp_path: Path, example: str, arch: str, variant: str, field: str
@@ -238,6 +239,7 @@ def test_a_field_acts_or_is_refused(
             assert field not in RESTATED or field == "cache", f"{field} = {other} is believed"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("field", RESTATED)
 @pytest.mark.parametrize(("example", "arch", "variant"), PLANS)
 def test_a_schedule_in_the_text_is_asked_too(

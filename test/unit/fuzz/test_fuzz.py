@@ -12,6 +12,7 @@ from polyc.playback.mutation import mutants, mutated
 from polyc.test.fuzz import kernels, search, text
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", range(8))
 def test_kernels(number: int) -> None:
     run = kernels.drawn(random.Random(f"ci {number}"))

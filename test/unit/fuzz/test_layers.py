@@ -17,6 +17,7 @@ from polyc.tools.parsing import parse_text
 PARTS, EACH = 3, 25
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs(part: int) -> None:
     reached = Counter[str]()

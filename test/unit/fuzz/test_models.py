@@ -21,6 +21,7 @@ from polyc.tools.parsing import parse_text
 PARTS, EACH = 4, 2
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_models(part: int) -> None:
     reached = Counter[str]()

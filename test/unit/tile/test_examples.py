@@ -66,6 +66,7 @@ def test_text_reads_back(name: str) -> None:
     assert module_text(parse_text(make_context(), text, "again.mlir")) == text
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "element"), SIMULATED)
 def test_threads_compute_what_the_reference_does(name: str, element: str) -> None:
     """Clean and right; of two element types the second at the first shape, f16 at the others.
@@ -94,6 +95,7 @@ def test_threads_compute_what_the_reference_does(name: str, element: str) -> Non
         check(case, element, result.outputs, case.expected(inputs, sizes))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "element"), EACH)
 def test_tiles_mean_what_the_reference_does(name: str, element: str) -> None:
     case = CASES[name]
@@ -106,6 +108,7 @@ def test_tiles_mean_what_the_reference_does(name: str, element: str) -> None:
         check(case, element, outputs, case.expected(inputs, sizes))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "element"), COMPILED)
 def test_code_is_as_good_as_the_document_says(name: str, element: str) -> None:
     result = compiled(name, element)
@@ -148,6 +151,7 @@ def sample(found: Sequence[Mutant], number: int, name: str) -> list[Mutant]:
     return sorted(found, key=rank.__getitem__)[:number]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_mutants_are_caught(name: str) -> None:
     case = CASES[name]

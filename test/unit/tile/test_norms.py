@@ -110,6 +110,7 @@ def on_a_grid(name: str, inputs: Sequence[Array], found: ModuleOp, **options: An
     return simulate(found, inputs, GRID_SIZES, f"{name}_grid", multiprocessors=3, **options)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("schedule", "completion"),
     [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "late")],
@@ -159,6 +160,7 @@ def test_a_row_in_shared_memory(name: str, columns: int, schedule: str) -> None:
     check(name, result.outputs, inputs)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("variant", ["cluster", "grid", "shared"])
 @pytest.mark.parametrize("name", NORMS)
 def test_long_rows_as_tiles(name: str, variant: str) -> None:

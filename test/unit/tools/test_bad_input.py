@@ -49,6 +49,7 @@ def check(data: bytes, lower_for: str = "") -> bool:
     return refused is None
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(4))
 def test_the_example_cut_off_at_every_byte(part: int):
     text = EXAMPLE.read_bytes()
@@ -113,6 +114,7 @@ def layer(last: str, arch: str, generic: bool = False) -> str:
     return module_text(module, generic=generic)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(4))
 def test_mutants_of_the_example(part: int):
     """Two thousand through parser, verifier and printer."""
@@ -120,6 +122,7 @@ def test_mutants_of_the_example(part: int):
         check(mutant)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("last", ["", *ORDER[:7]])
 def test_mutants_of_every_layer_in_generic_form(last: str):
     """Generic form reaches the verifiers with what no assembly format lets through."""
@@ -127,6 +130,7 @@ def test_mutants_of_every_layer_in_generic_form(last: str):
         check(mutant)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("last", ["", "frontend-to-tiny", "index-to-region", "plan-select"])
 def test_mutants_that_verify_are_compiled_or_refused(last: str):
     """What parser and verifier take, the passes and the printer take or refuse."""

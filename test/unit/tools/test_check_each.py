@@ -80,6 +80,7 @@ CASES: Mapping[str, Case] = {
 }  # fmt: skip
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     # In turn: each kind of kernel is there more than once; attention's is another on each.

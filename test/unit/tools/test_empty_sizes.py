@@ -81,6 +81,7 @@ WHOLE = [*PROGRAMS][::4]
 """Programs whose every variant is compiled; of the others the one that runs."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_size_of_0_is_a_symbol_that_is_0(name: str, size: str) -> None:
     arch = arch_of(name)  # one of the program with symbols serves all of its sizes

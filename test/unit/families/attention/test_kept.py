@@ -66,6 +66,7 @@ def test_wide_heads_under_a_mask_keep_all_their_weights() -> None:
         schedules(replace(whole, depth=wide[0], width=wide[0]), "sm_80")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", KEPT)
 def test_kernels_compute_what_the_graph_means(name: str, arch: str) -> None:

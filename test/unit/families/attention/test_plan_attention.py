@@ -46,6 +46,7 @@ def fields(program: Attention, **other: Value) -> dict[str, Value]:
 # Variants --------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("arch", VARIANTS)
 def test_the_last_variant_takes_every_size(arch: str, name: str) -> None:

@@ -36,6 +36,7 @@ def found(program: Attention) -> StreamingAttention:
 # What is recognised ---------------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_attention_is_one(name: str) -> None:
     program = PROGRAMS[name]

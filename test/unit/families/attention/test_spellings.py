@@ -103,6 +103,7 @@ def test_there_is_a_row_for_no_other_spelling() -> None:
     assert set(OTHERS) <= set(GRAPHS) and not set(SPELLINGS) & set(MORE)
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_spelling_becomes_these_kernels(name: str) -> None:
     """And a kernel that is no attention, of several, says why."""
@@ -144,6 +145,7 @@ SIMULATED = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PLAYED)
 def test_its_kernels_compute_what_it_means(name: str) -> None:
     before = graph(name)
@@ -158,6 +160,7 @@ def test_its_kernels_compute_what_it_means(name: str) -> None:
         assert_agree(found, meant(module, inputs, sizes), f"{name} {draw}")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "arch"), SIMULATED.items())
 def test_its_threads_compute_what_it_means(name: str, arch: str) -> None:
     before = graph(name)

@@ -28,6 +28,7 @@ from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import TO_REGION, passed
 from polyc.test.support.attention_spellings import Spelling
 from polyc.test.support.gpu_text import only
+from polyc.test.support.plans import leave_widest
 from polyc.tools.play import play
 
 PLAIN = Spelling(beside="weights")
@@ -81,6 +82,7 @@ def sizes_of(found: frontend.GraphOp, **sizes: int) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if name in found.symbol_names}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", FORMS)
 def test_scores_never_lie_in_memory(name: str) -> None:
     found = kernels(regions(name))
@@ -122,6 +124,7 @@ def simulated(name: str, arch: str, sizes: dict[str, int], inputs: Sequence[Any]
     return list(result.outputs)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "arch"), SIMULATED.items())
 def test_its_threads_compute_what_it_means(name: str, arch: str) -> None:
     found = graph(name)
@@ -177,12 +180,15 @@ def test_a_mask_of_positions_is_one_of_both_kernels() -> None:
     assert (weights[:, hidden] == 0).all() and (weights[:, ~hidden] > 0).all()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "arch"), [("guarded", "sm_90a"), ("lse", "sm_90a"), ("lse", "sm_80")]
 )
 def test_its_kernels_compile_without_a_spill(name: str, arch: str) -> None:
     with unsaid():
-        module = passed(before(name), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
+        module = passed(before(name), *TO_REGION, "plan-select", arch=arch)
+        leave_widest(module)
+        passed(module, "region-to-gpu", arch=arch)
         finish(module)
     result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
     for kernel, info in result.kernels.items():

@@ -227,6 +227,7 @@ def test_steps_that_end_behind_a_part_are_refused(depth: int, refused: bool) -> 
     assert ("in steps of 128" in str(fault(conv, plan))) == refused
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("channels", "taps", "own"), PARTS.values(), ids=PARTS)
 def test_what_is_beside_a_part_changes_nothing(
     channels: tuple[int, int] | None,
@@ -279,6 +280,7 @@ def known(conv: Conv, sizes: dict[str, int]) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if name in names}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_every_variant_agrees_with_the_region(name: str, arch: str) -> None:
@@ -287,6 +289,7 @@ def test_every_variant_agrees_with_the_region(name: str, arch: str) -> None:
     assert others == [2, 1] and whole >= 3
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("conv", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues_agree_with_the_region(conv: Conv, arch: str) -> None:
@@ -408,6 +411,7 @@ SIMULATED = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     # In turn, and one on both.

@@ -86,6 +86,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     # In turn: how lines are laid out is the same for each.

@@ -92,6 +92,7 @@ def test_a_group_is_a_product_on_tensor_cores(name: str, arch: str) -> None:
     assert mine and all(plan.mma.data != "none" for plan in mine)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_variant_computes_the_graph(name: str, arch: str) -> None:
@@ -136,6 +137,7 @@ def test_tiles_lie_inside_of_groups(name: str) -> None:
                 assert conv.groups.fits(columns, depth)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", ["groups of 32", "groups of 16, and a residual", "groups of 80"])
 def test_kernels_of_groups_spill_nothing(name: str, arch: str) -> None:

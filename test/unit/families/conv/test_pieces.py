@@ -59,6 +59,7 @@ PROGRAMS: dict[str, Callable[[], ModuleOp]] = {
 SIZES = {"B": 2, "C": 24}, {"B": 1, "C": 5}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [

@@ -214,6 +214,7 @@ def test_rows_in_parts_are_not_built() -> None:
     assert "run region-expand-together first" in caught.value.message
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "n", "arch"),
     # Where the widest rows fit, narrower ones do; the accumulator's layout is another for each.

@@ -83,6 +83,7 @@ SCATTERED = {
 EVERY = {name: product.text for name, product in BATCHES.items()} | MERGED | SCATTERED
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("text", "arch"),
     # In turn: which axes a tile lies in is the same for each.
@@ -153,6 +154,7 @@ def test_axes_in_any_order_agree_or_are_refused(data: st.DataObject, arch: str) 
         assert assert_tiles_agree(text, arch, sizes)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("text", "arch"),
     [

@@ -89,6 +89,7 @@ lowered = partial(by_stages, fuse="legal")
 # What threads compute --------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     # In turn, and one on both: what is computed is the same.
@@ -130,6 +131,7 @@ def test_every_variant_computes_its_operand(name: str, arch: str) -> None:
     assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [("a weight times scales", "sm_90a"), ("a function", "sm_90a"), ("in bf16", "sm_80")],
@@ -247,6 +249,7 @@ PARTS: dict[str, tuple[Callable[[], ModuleOp], int, int, int, bool]] = {
 """Products of parts: their first columns, how many these are, and whether they are read there."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", PARTS)
 def test_what_is_beside_a_part_changes_nothing(name: str, arch: str) -> None:

@@ -126,6 +126,7 @@ def test_only_rows_that_may_be_no_whole_panels_are_copied(arch: str) -> None:
     assert list(variant.alignments) == [2, 16, 16]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"), [(name, ARCHS[i % 2]) for i, name in enumerate((*PRODUCTS, "nn"), 1)]
 )

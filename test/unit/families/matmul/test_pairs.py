@@ -21,6 +21,8 @@ from polyc.playback.reference import make_inputs
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
+from polyc.test.support.lowered import lowered as by_stages
+from polyc.test.support.plans import leave_widest
 from polyc.test.support.sketch import Sketch
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
@@ -82,6 +84,7 @@ def lowered(module: ModuleOp, arch: str, last: str) -> ModuleOp:
     return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_two_products_are_one_kernel_that_computes_both(name: str, arch: str) -> None:
@@ -100,10 +103,11 @@ def test_two_products_are_one_kernel_that_computes_both(name: str, arch: str) ->
             assert_agree(result.outputs, wanted, variant.variant_name)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_of_pairs_spill_nothing(name: str, arch: str) -> None:
-    program = load(str(PROGRAMS[name][0]()), arch)
+    program = load(str(by_stages(PROGRAMS[name][0](), arch, "gpu", leave=leave_widest)), arch)
     assert {k: info.spill_bytes for k, info in program.kernels.items() if info.spill_bytes} == {}
     assert not program.warnings(), nvrtc.version()
 

@@ -99,6 +99,7 @@ BOTH = ("two along k", "both sides")
 SIZES = {"B": 2, "M": 70, "N": 72, "K": 40}, {"B": 1, "M": 9, "N": 33, "K": 37}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [

@@ -123,6 +123,7 @@ def runs(op: Operation) -> int:
     return times
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("arch", "element", "order"),
     [

@@ -124,6 +124,7 @@ def check(
     return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_model_stores_f32(name: str) -> None:
     found = between(regions(MODELS[name].module(large=True)))
@@ -203,6 +204,7 @@ def model(number: int) -> tuple[ModuleOp, dict[str, int]]:
     return program.module, dict(program.sizes)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", range(24))
 @pytest.mark.parametrize("fuse", ["none", "cost"])
 def test_the_reference_allows_what_is_stored(number: int, fuse: Fuse) -> None:

@@ -103,6 +103,7 @@ def test_the_examples_are_the_models() -> None:
         assert str(read) == str(model.module(large=True)), name
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_product_of_a_model_is_on_tensor_cores(name: str, arch: str) -> None:
@@ -145,6 +146,7 @@ def check_simulated(module: ModuleOp, sizes: dict[str, int], arch: str, seed: in
 WAYS = (("sm_80", "f16"), ("sm_90a", "bf16"))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "arch", "element"), [(name, *WAYS[i % 2]) for i, name in enumerate(MODELS)]
 )
@@ -155,6 +157,7 @@ def test_a_model_computes_what_it_means(name: str, arch: str, element: str) -> N
     check_simulated(model.module(kind), dict(model.sizes), arch, 5)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "arch"), [(n, WAYS[i % 2][0]) for i, n in enumerate(FORMS)])
 def test_a_form_of_attention_computes_what_it_means(name: str, arch: str) -> None:
     form = FORMS[name]
@@ -165,6 +168,7 @@ PRODUCTS = {"layer": 6, "layer_packed": 4, "with_weights": 3}
 """Products of forms that have more than two; what weights are made of is computed again."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", FORMS)
 def test_every_product_of_a_form_of_attention_is_on_tensor_cores(name: str, arch: str) -> None:
@@ -203,6 +207,7 @@ def merged_beside(read: str) -> ModuleOp:
             return s.done(y=y, z=s.linear(y, "w", 40), x=s.fn("relu", y))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     "read",
@@ -338,6 +343,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("make", "arch"),
     # In turn: where a graph is cut asks the families of both.
@@ -380,6 +386,7 @@ def packed_heads(width: int, own: bool) -> ModuleOp:
     return s.done(y=s.gemm(s.softmax(scores), v))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("width", [8, 40, 72, 88, 120])

@@ -102,6 +102,7 @@ def wanted(name: str, inputs: list[Array], sizes: dict[str, int]) -> list[Estima
     return meant(parsed(PROGRAMS[name].text()), inputs, sizes)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("arch", "variant", "name"),
     [
@@ -129,6 +130,7 @@ def test_tiles_of_every_variant_give_what_the_region_does(
         assert_agree(list(found), right)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
@@ -169,6 +171,7 @@ def test_mutants_of_a_kernel_are_caught() -> None:
     assert not survived, "\n".join(str(v.mutant) for v in survived)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("arch", "name"), COMPILED)
 def test_kernels_compile_without_a_spill(arch: str, name: str) -> None:
     module = tiles(name, arch)
@@ -183,6 +186,7 @@ HEADS = (8, 40, 72, 120, 136, 248)
 """Heads that no step of tensor cores has."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("arch", "variant", "features"),
     # In turn, and the widest on both.
@@ -215,6 +219,7 @@ def simulated(
     assert_agree(list(result.outputs), list(right))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
 def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None:
@@ -225,6 +230,7 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
     simulated(module, inputs, sizes, meant(parsed(graph), inputs, sizes))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
 def test_what_is_not_finite_in_the_head_beside_stays_there(arch: str, packed: bool) -> None:
@@ -324,6 +330,7 @@ def in_two(name: str, arch: str = "sm_80") -> ModuleOp:
     return in_two_walks(text(name), "cp_async", arch)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", TWO_PASSES)
 def test_two_passes_give_what_the_region_does(name: str) -> None:
     program = PROGRAMS[name]
@@ -341,6 +348,7 @@ SPILLED = pytest.mark.xfail(
 )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("arch", "name"),
     [

@@ -42,6 +42,7 @@ def kernels(module: ModuleOp, arch: str) -> ModuleOp:
     return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "causal", "width", "arch"),
     [
@@ -94,6 +95,7 @@ def test_rows_of_no_query_are_zeros_where_a_norm_would_make_them_others() -> Non
     assert "%T" in maps[0]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "width"), [("rope_halves", 64), ("rope_halves", 128), ("qk_norm", 128)]
 )

@@ -117,6 +117,7 @@ CASES: dict[str, tuple[Attention, str, dict[str, Any], Mapping[str, int]]] = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_give_what_the_graph_says(name: str, tmp_path: Path) -> None:
     program, arch, given, sizes = CASES[name]
@@ -127,6 +128,7 @@ def test_kernels_give_what_the_graph_says(name: str, tmp_path: Path) -> None:
     agree(program, module, sizes)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", [5, 9, 11])
 def test_attentions_drawn_at_random_give_what_the_graph_says(number: int, tmp_path: Path) -> None:
     """Of the class that ``test/gpu/test_few.py`` draws more and longer ones of."""
@@ -159,6 +161,7 @@ def test_values_of_hidden_keys_leave_no_trace(at: int, tmp_path: Path) -> None:
         assert np.isfinite(np.asarray(result.outputs[0], np.float32)).all()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("arch", "features", "queries", "more"),
     [

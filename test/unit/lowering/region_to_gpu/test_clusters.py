@@ -74,6 +74,7 @@ COUNTED = ("ctas", "tma_loads", "tma_bytes", "wgmma", "barriers", "mbarrier_wait
 """What a plan foretells, and the simulator counts."""
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CASES)
 def test_neighbours_compute_what_they_mean(name: str, tmp_path: Path) -> None:
     make, fields, sizes = CASES[name]

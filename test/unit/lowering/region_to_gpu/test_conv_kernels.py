@@ -40,6 +40,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_every_kernel_convolves(name: str, kernel: str) -> None:
     """Tails of pixels, of channels and of filters, and several tiles a CTA."""

@@ -75,6 +75,7 @@ def test_tiles_mean_the_sparse_product(program: BlockSparse, used: float) -> Non
         assert (found == program.expected(inputs)).all()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", range(len(KERNELS)), ids=KERNELS)
 def test_threads_compute_the_sparse_product(number: int) -> None:
     """Each with some blocks; half of them with none of the blocks, and half with all."""
@@ -108,6 +109,7 @@ def test_what_is_skipped_is_not_copied() -> None:
         assert result.counters.tma_bytes == kept * a + (blocks if always else kept) * b
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("program", KERNELS.values(), ids=KERNELS)
 def test_guards_cost_no_spill_and_serialise_no_wgmma(program: BlockSparse) -> None:
     module = lowered(program)
@@ -133,6 +135,7 @@ FLOW = (
 )
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "shape", "ops"),
     [

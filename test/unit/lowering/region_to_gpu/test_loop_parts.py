@@ -148,6 +148,7 @@ def built(case: Case, tmp_path: Path) -> ModuleOp:
     return module
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_parts_make_what_the_graph_says(name: str, tmp_path: Path) -> None:
     """In the tiles and in the simulator, with tails; nothing spills."""

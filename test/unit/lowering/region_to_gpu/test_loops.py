@@ -72,6 +72,7 @@ def wanted(program: Program, sizes: Mapping[str, int]) -> tuple[Arrays, list[Est
     return inputs, meant(module, inputs, sizes)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_tiles_of_every_variant_compute_the_graph(name: str) -> None:
     program = PROGRAMS[name]
@@ -93,6 +94,7 @@ SMALL: Mapping[str, Mapping[str, int]] = {
 """Of each program the sizes with the fewest points."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_threads_compute_the_graph_and_touch_nothing_else(name: str) -> None:
     """Both architectures' kernels have the same loops; they differ in what the printer makes."""
@@ -116,6 +118,7 @@ COMPILED = (
 )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", COMPILED)
 def test_kernels_compile_without_spills(

@@ -74,6 +74,7 @@ def split(module: ModuleOp) -> list[str]:
     return [p.variant.data for p in find(module, ScheduleOp) if p.cluster_blocks > 1]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_blocks_of_a_cluster_compute_the_graph(name: str) -> None:
     """In the tiles and in the simulator, with tails and without; nothing spills."""
@@ -157,6 +158,7 @@ def test_a_plan_may_ask_for_other_clusters(tmp_path: Path) -> None:
     assert list(launch.grid.data) == [n, (c + 31).floordiv(32) * 4]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("variant", "tile", "warp_tile", "sizes"),
     [

@@ -156,6 +156,7 @@ def variant_of(module: GpuModule) -> SequenceOp:
     return next(v for v in own if any(w.copies is None for w in v.workspaces()))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_two_launches_compute_what_one_means(name: str, tmp_path: Path) -> None:
     """With no race; the same bits in another order of warps and copies."""
@@ -196,6 +197,7 @@ def test_the_tiles_of_both_kernels_mean_the_same(name: str, tmp_path: Path) -> N
     assert_agree(list(found), meant(module, inputs, sizes), name)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "name",
     [

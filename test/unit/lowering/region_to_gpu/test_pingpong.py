@@ -33,6 +33,7 @@ COUNTED = (
 """What a plan foretells, and the simulator counts."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_consumers_in_turns_compute_what_the_program_means(name: str, tmp_path: Path) -> None:
     """With no race in two interleavings, to the same bits; and the tiles mean it too."""
@@ -71,6 +72,7 @@ def test_the_tiles_mean_the_same(name: str, tmp_path: Path) -> None:
     assert_agree(list(found), wanted, name)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["three consumers", "wide tiles", "a residual", "two products"])
 def test_nothing_spills(name: str, tmp_path: Path) -> None:
     make, fields, _ = CASES[name]

@@ -102,6 +102,7 @@ EVERY = [
 SOME = [("sm_90a", "tma", 72), ("sm_80", "cp_async16", 72)]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "n", "arch", "variant", "depth"),
     [

@@ -117,6 +117,7 @@ def play(program: RowProgram, length: int, inputs: Arrays | None = None) -> None
 # Tiles ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("length", [1, 8, 100, 264, 1032, 2500, 8200])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_variant_plays_as_the_graph(name: str, length: int) -> None:
@@ -170,6 +171,7 @@ def special(change: str, x: Any) -> Any:
 CHANGES = ["one value", "the largest", "all -inf", "first half -inf", "-inf", "inf", "nan"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "extremes", "layer_norm"])
 @pytest.mark.parametrize("length", [264, 2500])
@@ -291,6 +293,7 @@ EVERY = ("softmax", "layer_norm")
 """Programs whose every variant is run thread by thread, one an architecture; of others a third."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "lengths"),
     # The kernels of rows are the same ops for both architectures, which take turns.
@@ -325,6 +328,7 @@ def test_threads_agree_and_have_no_findings(name: str, lengths: tuple[int, ...])
         compare(program.text, sizes, inputs, run, arch, slice(len(name) % step, None, step))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "arch"), [(name, list(ARCHS)[i % 2]) for i, name in enumerate(PROGRAMS) if i % 3 != 2]
 )
@@ -348,6 +352,7 @@ def known(*shape: int | str) -> str:
     return str(s.done(y=s.softmax(normed), most=s.reduce("max", x, len(shape) - 1)))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "shape",
     [("M", 8), ("M", 12), ("M", 49), ("M", 64), (3, "M", 40), (2, 100), (16,), ("M", 1001)],

@@ -64,6 +64,7 @@ def programs(name: str, arch: str = "sm_90a") -> tuple[gpu.ModuleOp, gpu.ModuleO
     return found, only(done, gpu.ModuleOp)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_side_by_side_compute_the_graph(name: str) -> None:
     """In the tiles and in the simulator: tails of the rows and beside them; nothing spills."""

@@ -60,6 +60,7 @@ def variant_of(module: gpu.ModuleOp) -> str:
     return found
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "length"),
     # In turn: each program at some lengths, each length of two programs at least.
@@ -78,6 +79,7 @@ def test_blocks_of_a_cluster_compute_the_graph(name: str, length: int, folder: P
     assert mismatch(source, sizes, inputs, result.outputs) is None
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan, 65504.0])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "extremes"])
 def test_numbers_that_are_apart(name: str, value: float, folder: Path) -> None:

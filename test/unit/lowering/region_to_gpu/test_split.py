@@ -65,6 +65,7 @@ INTERLEAVED = ("tails", "fewer steps than parts", "two warpgroups", "two product
 # What they compute ---------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_split_product_computes_what_it_means(name: str, tmp_path: Path) -> None:
     """With no race, and what its plan foretells; some the same bits in another interleaving."""

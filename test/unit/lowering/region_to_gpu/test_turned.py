@@ -139,6 +139,7 @@ def cached(module: ModuleOp) -> list[list[str]]:
     return [plan.cached for plan in plans if plan.pattern == "loops"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_compute_the_graph(name: str) -> None:
     """In the tiles and in the simulator, with its schedules in which all is late or random."""
@@ -161,6 +162,7 @@ def test_threads_compute_the_graph(name: str) -> None:
         assert_agree(result.outputs, expected)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_compile_without_spills(name: str, arch: str) -> None:

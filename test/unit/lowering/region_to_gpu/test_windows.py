@@ -134,6 +134,7 @@ def test_a_guard_inside_of_the_tensor_is_kept() -> None:
     assert guarded and not any(guards_bounds(main, read) for read in guarded)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("image", "taps", "stride", "padding", "layout"),
     [

@@ -49,6 +49,7 @@ def barriers(module: Any) -> int:
     return sum(isinstance(op, BARRIERS) for op in module.walk())
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("case", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_without_its_barriers_is_right(case: Unordered) -> None:
     """In several schedules and completions, and the tiles played one after another say the same.
@@ -80,6 +81,7 @@ NEEDED = [
 """Those of which another pass does not order all."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", NEEDED[::2])
 def test_without_the_pass_it_is_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PROGRAMS[name]
@@ -106,6 +108,7 @@ def test_none_of_the_barriers_is_too_much(name: str) -> None:
 # What is left alone -------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_kernels_of_examples_get_nothing(name: str) -> None:
     text = (ROOT / "examples" / "tile" / f"{name}.mlir").read_text(encoding="utf-8")

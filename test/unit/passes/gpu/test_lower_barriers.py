@@ -341,6 +341,7 @@ class Interleaving:
         return barriers, readers, len(self.arriving)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("consumers", [1, 2])
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 def test_no_order_of_the_threads_deadlocks_or_races(stages: int, consumers: int) -> None:

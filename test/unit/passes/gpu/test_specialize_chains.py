@@ -126,6 +126,7 @@ KINDS = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("text", KINDS.values(), ids=KINDS)
 def test_threads_find_what_is_meant(text: str) -> None:
     """With the passes behind it and without them."""
@@ -164,6 +165,7 @@ TWO = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("text", TWO.values(), ids=TWO)
 def test_pipelines_that_follow_one_another_get_roles_together(text: str) -> None:
     """The tiles of keys are one ring, which counts on; with the passes behind it and without."""

@@ -71,6 +71,7 @@ def simulated(text: str, m: int, n: int, **options: Any) -> tuple[Any, Any]:
     return a, simulate(gpu_module_of(run(text, *ORDER)), [a], {"M": m, "N": n}, **options)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("width", [32, 64, 128])
 def test_a_tile_is_stored_whole_and_in_time(width: int, schedule: str) -> None:
@@ -160,6 +161,7 @@ def by_threads(element: str, multiple: int, arch: str = "sm_90a") -> str:
     return text.replace("align [16, 16]", f"align [{size * multiple}, {size * multiple}]")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("schedule", ["round-robin", "random"])
 @pytest.mark.parametrize(("element", "multiple", "kind"), BY_THREADS.values(), ids=BY_THREADS)
 def test_a_tile_is_stored_by_threads(element: str, multiple: int, kind: str, schedule: str) -> None:
@@ -240,6 +242,7 @@ def awaited(between: str = "", ring: bool = True) -> str:
     return text.replace(end, f"      gpu.await %t0\n{between}      gpu.await %t1\n{end}")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("ring", [True, False])
 def test_a_token_says_when_a_tile_may_be_filled_again(ring: bool, schedule: str) -> None:

@@ -126,6 +126,7 @@ def verdict(module: ModuleOp) -> str:
     return "right" if np.array_equal(result.outputs[0], meant(given)) else "wrong numbers"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mutant_is_caught(name: str) -> None:
     module = structured()

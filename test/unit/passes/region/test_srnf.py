@@ -30,6 +30,7 @@ from polyc.test.support.legality_programs import (
 from polyc.test.support.region_expressions import shaken, text
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("row", TABLE, ids=named)
 def test_row_holds_its_class_on_random_values(row: Row) -> None:
     @settings(max_examples=12, deadline=None, derandomize=True, database=None)

@@ -32,6 +32,7 @@ SIMULATED = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("case", "arch"), SIMULATED, ids=lambda x: str(x))
 def test_a_simulated_kernel_is_as_near_as_its_type_allows(case: Case, arch: str) -> None:
     module = passed(case.text, *TO_REGION, *TO_KERNELS, arch=arch, sizes=case.sizes)

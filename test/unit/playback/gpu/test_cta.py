@@ -69,6 +69,7 @@ def counted(counters: Counters) -> dict[str, object]:
     return {k: v for k, v in counters.as_dict().items() if k != "switches"}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("program", [sums, product])
 @pytest.mark.parametrize(
     ("schedule", "completion"),

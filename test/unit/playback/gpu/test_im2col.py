@@ -37,6 +37,7 @@ def taps(
     return x, simulate(module, [x], symbols)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", GEOMETRIES)
 @pytest.mark.parametrize("shape", [(3, 9, 11, 72), (1, 7, 8, 64), (40, 4, 5, 8)])
 def test_a_copy_reads_one_tap_of_consecutive_pixels(

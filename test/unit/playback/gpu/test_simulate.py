@@ -56,6 +56,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("arch", "loader", "sizes"), KERNELS)
 @pytest.mark.parametrize(
     ("schedule", "completion"), [("round-robin", "late"), ("random", "random")]
@@ -94,6 +95,7 @@ def test_bf16(arch: str) -> None:
     wanted.compare("the simulated kernel", result.outputs)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_schedule(schedule: str) -> None:
     wanted = expected((72, 264, 328))

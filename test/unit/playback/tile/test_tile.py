@@ -38,6 +38,7 @@ def whole(element: str, *shapes: tuple[int, ...]) -> list[Array]:
     return [rng.integers(-2, 3, s).astype(np.float32).astype(TYPES[element]) for s in shapes]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "until",
     [
@@ -64,6 +65,7 @@ def test_every_step_of_the_tile_level_is_the_product(
             np.testing.assert_array_equal(found, want.astype(np.float16))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("arch", "order", "element"),
     # The element type is a word in the instructions: each meets half of the storage orders.

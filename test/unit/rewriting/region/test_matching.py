@@ -455,6 +455,7 @@ def agrees(pattern: KernelOp, target: KernelOp, found: Match, symbols: Mapping[s
     return True
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_no_mutant_of_a_region_is_taken_for_it(seed: int) -> None:
     kernel, symbols = random_region(seed)

@@ -249,6 +249,7 @@ def test_a_fusion_with_its_points():
         )
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_have_reports(seed: int):
     """Every kind of op, as data and as text; whatever is refused is refused in a report."""

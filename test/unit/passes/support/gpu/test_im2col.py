@@ -46,6 +46,7 @@ LOADERS = {
 """The options of a program, its channels, and the op that loads."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "loader"),
     # Of the loaders by threads, which find their pixels alike, each geometry has one in turn.

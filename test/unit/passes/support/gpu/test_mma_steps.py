@@ -99,6 +99,7 @@ def computed(text: str, sizes: tuple[int, int, int], rhs: str) -> tuple[Array, A
     return result.outputs[0], a.astype(np.float32) @ b.astype(np.float32)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("clear", ["", "clear"])
 @pytest.mark.parametrize("rhs", ["[K, N]", "[N, K]"])
 @pytest.mark.parametrize(("sizes", "warp"), SHAPES)

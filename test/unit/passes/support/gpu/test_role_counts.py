@@ -62,6 +62,7 @@ def test_a_branch_that_is_not_taken_adds_none() -> None:
 MORE = (-200, -100, 0, 64, 500)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("groups", "branch"), [(1, True), (2, False)])
 @pytest.mark.parametrize("more", MORE)
 def test_threads_find_what_is_meant(groups: int, more: int, branch: bool) -> None:
@@ -294,6 +295,7 @@ def test_the_kernel_itself_is_right() -> None:
     assert verdict(alternating()) == "right"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("place", [0, 1], ids=["iterations", "visits"])
 @pytest.mark.parametrize("roles", [(0,), (1,), (0, 1)], ids=["producer", "consumer", "both"])
 @pytest.mark.parametrize("change", [not_carried, forgotten, off_by_one])

@@ -107,6 +107,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("schedule", ["round-robin", "random"])
 @pytest.mark.parametrize(("tile", "by", "result", "layout"), SHAPES.values(), ids=SHAPES)
 def test_sums(tile: tuple[int, int], by: str, result: int, layout: str, schedule: str) -> None:
@@ -197,6 +198,7 @@ def whole(text: str) -> str:
     return text.replace("arith.constant 3.0 : f32", "arith.constant 3 : i32").replace("f32", "i32")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", NUMPY)
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize(

@@ -134,6 +134,7 @@ def test_integers() -> None:
     np.testing.assert_array_equal(result.outputs[0], x[:64] + x[64:])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("inside", [1, 9, 40, 100])
 @pytest.mark.parametrize("name", ["four", "taller warps"])
 def test_rows_outside_do_not_travel(name: str, inside: int) -> None:

@@ -112,6 +112,7 @@ def cases() -> Iterator[tuple[str, str, str, tuple[int, int, int]]]:
     yield "bias_relu", "sm_90a", "scalar", (5, 3, 0)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("name", "arch", "variant", "sizes"), list(cases()))
 def test_the_compilers_plans_expect_what_is_counted(
     name: str, arch: str, variant: str, sizes: tuple[int, int, int]
@@ -150,6 +151,7 @@ USERS: list[tuple[str, dict[str, Value], set[str]]] = [
 ]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("arch", "fields", "differ"), USERS)
 def test_other_plans(tmp_path: Path, arch: str, fields: dict[str, Value], differ: set[str]) -> None:
     if fields.get("tile") == [64, 64, 32]:
@@ -160,6 +162,7 @@ def test_other_plans(tmp_path: Path, arch: str, fields: dict[str, Value], differ
     assert differing(planned, counted) == differ
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["transposed", "residual"])
 @pytest.mark.parametrize("sizes", [(72, 136, 200), (392, 264, 456)])
 def test_clusters_share_what_has_no_rows(

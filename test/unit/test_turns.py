@@ -1,0 +1,15 @@
+"""Which cases ``make test`` runs."""
+
+from __future__ import annotations
+
+from polyc.test.support.turns import chosen
+
+
+def test_every_nth_case_of_a_test_that_is_marked() -> None:
+    cases = [("a", 3)] * 7 + [("b", 2)] * 2 + [("c", None)] * 2 + [("d", 5)]
+    first = [True, False, False, True, False, False, True]
+    assert chosen(cases) == [*first, True, False, True, True, True]
+
+
+def test_tests_do_not_take_turns_with_each_other() -> None:
+    assert chosen([("a", 2), ("b", 2), ("a", 2), ("b", 2)]) == [True, True, False, False]
