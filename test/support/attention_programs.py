@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from polyc.dialects.region import KernelOp
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import round_to
+from polyc.rewriting.driver import copied
 from polyc.test.support.gpu_text import find, only, parsed, printed
 from polyc.test.support.plans import leave_chosen
 from polyc.tools.registry import make_context
@@ -75,7 +77,7 @@ class Attention:
 
     def region(self) -> ModuleOp:
         """The graph as a region."""
-        return passed(self.text(), *TO_REGION)
+        return copied(_region(self.text()))
 
     def whole(self) -> ModuleOp:
         """The graph as one region, whether or not a family has a schedule for it as one."""
@@ -84,7 +86,8 @@ class Attention:
         return passed(module, *TO_REGION[TO_REGION.index("index-to-region") + 1 :])
 
     def kernel(self) -> KernelOp:
-        return only(self.region(), KernelOp)
+        """The region's kernel; not to be changed."""
+        return only(_region(self.text()), KernelOp)
 
     def inputs(self, sizes: Mapping[str, int], seed: int = 0) -> list[Array]:
         """Random values as they are stored; a quarter of an additive mask is -inf."""
@@ -100,6 +103,12 @@ class Attention:
             is_condition = kind.element_type == i1
             found.append(array > -1 if is_condition else round_to(array, kind.element_type))
         return found
+
+
+@cache
+def _region(text: str) -> ModuleOp:
+    """A graph as a region; not to be changed."""
+    return passed(text, *TO_REGION)
 
 
 def passed(
