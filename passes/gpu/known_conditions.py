@@ -30,11 +30,33 @@ EQUALITIES = (0, 1)
 """The predicates of ``arith.cmpi`` that are no order."""
 
 
+class DropUnreached(RewritePattern):
+    """Take out a loop or a branch around steps of a ring that no values reach; exact.
+
+    Steps that take turns with two buffers have a last one behind them, for an odd number, and none
+    of them may come in pairs.
+
+    Legality: of what ``known_rows`` says, isl finds no values inside.  What isl gives up on stays.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, scf.ForOp | scf.IfOp) or op.results:
+            return
+        body, *others = op.regions
+        if any(region.blocks for region in others) or body.block.first_op is None:
+            return
+        if not any(isinstance(o, tile.RingAcquireOp | tile.RingWaitOp) for o in body.walk()):
+            return
+        if not can_be(body.block.first_op, Forms(), [()]):
+            rewriter.erase(op)
+
+
 class DecideComparison(RewritePattern):
     """Replace a comparison of indices that has one result wherever it stands by that.
 
     Legality, exact: of what ``known_rows`` says of the place, isl finds no values at which the
-    comparison has the other result.  What isl gives up on stays.
+    comparison has the other result, and some at which it has this one: in a place that nothing
+    reaches both are as right.  What isl gives up on stays.
     """
 
     @op_type_rewrite_pattern
@@ -46,7 +68,7 @@ class DecideComparison(RewritePattern):
         if not all(sides) or op.predicate.value.data in EQUALITIES:
             return
         can_hold, can_fail = (can_be(op, forms, side) for side in sides)
-        if can_hold and can_fail:
+        if can_hold == can_fail:
             return
         decided = arith.ConstantOp(BoolAttr.from_bool(can_hold))
         rewriter.replace(op, decided)
@@ -148,6 +170,7 @@ class GpuKnownConditions(ModulePass):
     name = "gpu-known-conditions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [DropUnreached()])
         if rewrite(op, [DecideComparison()]):
             rewrite(op, [FoldLogic()], recursive=True)
         rewrite(op, [TakeOneStep()])

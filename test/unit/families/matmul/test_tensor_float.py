@@ -200,6 +200,18 @@ def test_tails_and_races(
         assert counted == expected
 
 
+@pytest.mark.parametrize("k", [32, 64, 96])
+def test_steps_of_a_known_number(k: int) -> None:
+    """One, two and three, by two buffers of registers in turns."""
+    sizes = {"M": 70, "K": k, "N": 36}
+    module = parse_text(make_context(), text("tf32", sizes=(70, 36, k)), "t.mlir")
+    kernels = gpu_module_of(run(module, "gpu"))
+    inputs = operands((), sizes)
+    found = simulate(kernels, inputs, {}, schedule="random")
+    found.check()
+    assert off(found.outputs[0], (), inputs) < 2.0**-9
+
+
 @pytest.fixture(scope="module")
 def column(tmp_path_factory: pytest.TempPathFactory) -> gpu.ModuleOp:
     folder = tmp_path_factory.mktemp("column")

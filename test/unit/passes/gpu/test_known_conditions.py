@@ -162,6 +162,21 @@ def test_a_loop_that_may_go_on_or_releases_stays() -> None:
     unchanged(ring("%c1", "gpu.ring_release %ring[%i] : !gpu.ring<2>\n"), PASS)
 
 
+@pytest.mark.parametrize(
+    ("high", "reached"), [("%c0", False), ("%c1", True), ("%n", True)], ids=["none", "one", "open"]
+)
+def test_steps_of_a_ring_that_nothing_reaches_are_taken_out(high: str, reached: bool) -> None:
+    """Also where they release slots."""
+    module = run(ring(high, "gpu.ring_release %ring[%i] : !gpu.ring<2>\n"), PASS)
+    assert bool(find(module, tile.RingWaitOp)) == bool(find(module, scf.ForOp)) == reached
+
+
+def test_nothing_is_decided_where_nothing_comes_by() -> None:
+    """Either result would be right there."""
+    found = run(asked("%p = arith.cmpi slt, %i, %n : index", "%c1", "%c0"), PASS)
+    assert find(found, arith.CmpiOp)
+
+
 STEPPED = (ROOT / "examples" / "tile" / "gemm_pipelined.mlir").read_text("utf-8")
 
 
