@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,15 +18,12 @@ from xdsl.ir import Attribute, Operation
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.runtime.signature import HostSignature
-from polyc.tools.jit.backends import Backend, Runnable, chosen, gpu_of
+from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
 from polyc.tools.play import Signature, play_op
 
 if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo
     from polyc.runtime.program import Program
-
-PLAIN, ALLOCATING = (True, None, (), None), (False, None, (), None)
-"""Calls with outputs and without, which are told nothing else: see ``runtime.program.Kind``."""
 
 _SEVERAL = (list, tuple)
 
@@ -79,7 +76,7 @@ class Compiled(Runnable):
         self._made = _allocated(signature, out_idx)
         self._one = self._returns == "one"
         self._allocates = self._made is None or len(self._made) == count
-        self._again: tuple[Callable[..., Any], ...] = (_unknown, _unknown)
+        self._again: tuple[Again, Again] = (_unknown, _unknown)
         self._programs: dict[str, Program] = {}
         self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
@@ -126,8 +123,8 @@ class Compiled(Runnable):
         elif out is not None:
             told = self._listed(out)
         found = self.backend.run(self, given, told, symbols, stream, gpu_index)
-        if plain and (ran := self.backend.repeats(self, given)) is not None:
-            self._again = tuple(ran.repeated(kind).run for kind in (PLAIN, ALLOCATING))
+        if plain and (again := self.backend.again(self, given)) is not None:
+            self._again = again
         return self._returned(found)
 
     def again(self, inputs: tuple[object, ...], out: object) -> Any:
