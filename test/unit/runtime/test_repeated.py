@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -204,6 +204,17 @@ BASE: dict[str, Any] = {
 def test_random_calls_are_those_that_are_checked(both: Both, steps: list[dict[str, Any]]) -> None:
     for step in steps:
         both.step(step)
+
+
+def test_a_strided_tensor_is_refused_with_the_way_out(both: Both) -> None:
+    """Its dimension, its stride and the one that kernels take, in the words of its library."""
+    step = BASE | {"fault": "strides"}
+    both.step(BASE)
+    error, launches = cast("Any", both.outcome(both.quick, step, both.tensors(step)))
+    assert not launches and error == (
+        "error[NotContiguous]: X of shape [2, 4] has strides [1, 2], not [4, 1]; make it "
+        "contiguous: dimension 0 steps by 1 elements, and kernels by 4; pass X.contiguous()"
+    )
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, job: Program) -> list[str]:
