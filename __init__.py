@@ -80,7 +80,7 @@ _OFFERED = {
     "torch_op": "tools.jit.torch_op",
     "Compiled": "tools.jit.compiled",
     "Jit": "tools.jit.function",
-    "Tensor": "trace.values",
+    "Tensor": "trace.annotations",
     "Builder": "trace.builder",
     "Value": "trace.values",
     **dict.fromkeys(

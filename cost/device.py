@@ -126,6 +126,11 @@ def modelled_on(arch: str, device: Device | None) -> Generator[None]:
         _given.reset(before)
 
 
+def given() -> tuple[str, Device] | None:
+    """The chip that kernels of an architecture are modelled on here, where one is given."""
+    return _given.get()
+
+
 def device_of(arch: str) -> Device:
     """The chip that kernels of an architecture are modelled on."""
     given = _given.get()

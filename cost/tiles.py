@@ -21,9 +21,10 @@ from polyc.cost.rows import CONVERT, EXCHANGE, MEETING
 from polyc.cost.time import Time, launch_time
 from polyc.cost.values import SLOW, Values, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, compulsory
+from polyc.dialects.common.grids import product
 from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.launches import LaunchOp, product
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile import (
     AtomicOp,
     ContractOp,
@@ -108,7 +109,7 @@ class _Count:
         kinds = [op.mma.data for op in kernel.walk() if isinstance(op, ContractOp)]
         self.mma = kinds[0] if kinds else "none"
         self.threads = kernel.threads.value.data
-        self.grid = max(0, product(launch.grid, sizes))
+        self.grid = max(0, product(launch.grid.data, sizes))
         self.blocks = self.grid
         there = self._at_once()
         if launch.persistent is not None:

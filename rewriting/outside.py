@@ -104,7 +104,7 @@ def outside_error(error: BaseException, name: str = "") -> PolycError | None:
     a refusal that was meant, or nothing from outside ran.  What may be polyc's as well as theirs
     (no memory, too deep a nest) is theirs where it came up in their own lines.
     """
-    if isinstance(error, DiagnosticException | VerifyException | KeyboardInterrupt):
+    if isinstance(error, PolycError | DiagnosticException | VerifyException | KeyboardInterrupt):
         return None
     if (found := _innermost(error)) is None:
         return None

@@ -12,7 +12,6 @@ import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal, cast
 
 from polyc.dialects.common.arch import arch_names
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime.installed import installed
 from polyc.runtime.store import Store, cache_root
 
 Emit = Literal["cubin", "ptx"]
@@ -113,8 +113,7 @@ def compile_cuda(
     """
     if re.fullmatch(r"sm_\d+a?", arch) is None:
         raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
-    target = arch if emit == "cubin" else arch.replace("sm_", "compute_")
-    options = (f"--gpu-architecture={target}", *OPTIONS)
+    options = _options(arch, emit)
     entry = _entry(source, options, emit)
     if entry is not None and (found := _load(entry)) is not None:
         return found
@@ -130,6 +129,8 @@ def compile_each(sources: Iterable[str], arch: str, name: str = "kernel.cu") -> 
     NVRTC runs without Python's lock, and begins with the first source while ``sources`` makes the
     next ones.  Raises PolycError as ``compile_cuda``, of the first source that has a fault.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_processors()) as pool:
         begun = [pool.submit(compile_cuda, source, arch, "cubin", name) for source in sources]
         return [one.result() for one in begun]
@@ -209,13 +210,31 @@ def cache_dir() -> Path | None:
     return None if root is None else root / "nvrtc"
 
 
+def entry_name(source: str, arch: str, emit: Emit = "cubin") -> str:
+    """The name of the entry that ``compile_cuda`` keeps of a source."""
+    return _name(source, _options(arch, emit), emit)
+
+
+def kept(name: str) -> CompileResult | None:
+    """What was compiled before, by the name of its entry; None where it is not there any more."""
+    folder = cache_dir()
+    return None if folder is None else _load(folder / name)
+
+
+def _options(arch: str, emit: Emit) -> tuple[str, ...]:
+    target = arch if emit == "cubin" else arch.replace("sm_", "compute_")
+    return (f"--gpu-architecture={target}", *OPTIONS)
+
+
 def _entry(source: str, options: tuple[str, ...], emit: Emit) -> Path | None:
     folder = cache_dir()
-    if folder is None:
-        return None
+    return None if folder is None else folder / _name(source, options, emit)
+
+
+def _name(source: str, options: tuple[str, ...], emit: Emit) -> str:
     parts = (str(_FORMAT), ".".join(map(str, compiler_version())), emit, *options, source)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return folder / f"{digest}.{emit}"
+    return f"{digest}.{emit}"
 
 
 @cache
@@ -224,13 +243,10 @@ def compiler_version() -> tuple[str, ...]:
 
     Raises PolycError ``NoNVRTC`` where there is neither.
     """
-    from importlib import metadata
-
-    try:
-        return ("wheel", metadata.version("nvidia-cuda-nvrtc"))
-    except metadata.PackageNotFoundError:
-        major, minor = version()
-        return ("library", str(major), str(minor))
+    if (found := installed("nvidia-cuda-nvrtc")) is not None:
+        return ("wheel", found)
+    major, minor = version()
+    return ("library", str(major), str(minor))
 
 
 def _load(entry: Path) -> CompileResult | None:

@@ -1,7 +1,7 @@
 """A compiled graph: code for one architecture, and its launches on tensors.
 
-``Program`` holds a ``gpu.module`` with its cubin.  ``run`` reads the symbols from the
-tensors' shapes, takes the first variant of the dispatch whose conditions hold, and binds
+``Program`` has the description of a ``gpu.module`` and its cubins.  ``run`` reads the symbols
+from the tensors' shapes, takes the first variant of the dispatch whose conditions hold, and binds
 its arguments.  What was checked and bound is kept by shapes, types and alignments, so that
 the next call with PyTorch tensors of the same kind looks at their addresses alone (J4).
 """
@@ -14,17 +14,12 @@ from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Operation
-
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import DispatchOp
-from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import GlobalType
 from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
 from polyc.runtime.arenas import Arenas
-from polyc.runtime.code import Code
+from polyc.runtime.described import Described
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
+from polyc.runtime.origin import Origin
 from polyc.runtime.repeated import Repeated
 from polyc.runtime.signature import HostSignature
 from polyc.runtime.streams import Turn
@@ -32,7 +27,9 @@ from polyc.runtime.variants import Bound, Plan, Variant, values_text
 from polyc.runtime.views import TensorView
 
 if TYPE_CHECKING:
-    from polyc.passes.on_demand import OnDemand
+    from xdsl.ir import Operation
+
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 
 CALLS_KEPT = 256
 """Plans, and kinds of calls, that a program keeps, the oldest going first."""
@@ -50,45 +47,33 @@ ALLOCATING: Kind = (False, None, (), None)
 class Program:
     """One graph compiled for one architecture.
 
-    Make one with ``Program.compile``.  ``sources`` are the CUDA C of ``module`` at the hardware
-    level, compiled side by side; without them ``module`` is at tile level, and each variant is
-    lowered and compiled when it first runs.  ``results`` are the cubins of all with the compiler's
-    log.
+    Make one with ``Program.compile``, or from what ``Origin`` says of it.  ``results`` are the
+    cubins of all with the compiler's log.
 
     Any number of threads may use it at once.  What it holds on GPUs, code and workspaces, goes
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, module: GpuModuleOp, sources: Iterable[str] | None = None) -> None:
-        self.module = module
-        self.arch = module.arch.data
-        self.name = module.sym_name.data
-        self.symbols = module.symbol_names
-        self.facts = module.assumptions.data
-        kernels = {k.sym_name.data: k for k in module.kernels()}
-        later = _later(module) if sources is None else None
-        code = sources if later is None else partial(_source, later)
-        assert code is not None
-        self._code = Code(self.arch, self.name, list(kernels), code)
-        dispatch: DispatchOp = module.dispatch()
-        count = dispatch.num_inputs.value.data
-        self.names = [n.data for n in dispatch.arg_names]
-        self.types: list[GlobalType] = list(dispatch.arg_types)
-        self.num_inputs = count
-        self._align = [_promised(attrs.data.get("align")) for attrs in dispatch.arg_attrs]
+    def __init__(self, origin: Origin) -> None:
+        found = origin.described
+        self._origin = origin
+        self._code = origin.code
+        self.arch, self.name = found.arch, found.name
+        self.symbols, self.facts = found.symbols, found.facts
+        self.names, self.num_inputs = found.names, found.num_inputs
         self.signature = HostSignature(
-            self.name,
-            self.names,
-            [kind.dims for kind in self.types],
-            [str(kind.element_type) for kind in self.types],
-            self._align,
-            count,
-            self.symbols,
-            self.facts,
+            found.name,
+            found.names,
+            found.shapes,
+            found.elements,
+            found.aligns,
+            found.num_inputs,
+            found.symbols,
+            found.facts,
         )
         self._variants = [
-            Variant(op, kernels, None if later is None else partial(later.variant, number))
-            for number, op in enumerate(dispatch.variants())
+            Variant(choice, partial(origin.launches, number))
+            for number, choice in enumerate(found.choices)
         ]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
@@ -97,7 +82,18 @@ class Program:
         # Of what is added to these; looking something up is one step.
         self._lock = threading.RLock()
         aligns = [a for v in self._variants for a in v.align if a > 0]
-        self._period = lcm(256, *aligns, *(a for a in self._align if a > 0))
+        self._period = lcm(256, *aligns, *(a for a in found.aligns if a > 0))
+
+    @classmethod
+    def of_module(cls, module: GpuModuleOp, sources: Iterable[str] | None = None) -> Program:
+        """A program from a ``gpu.module``.
+
+        ``sources`` are its CUDA C at the hardware level, compiled side by side; without them
+        ``module`` is at tile level, and each variant is lowered and compiled when it first runs.
+        """
+        from polyc.runtime.lowered import Lowered
+
+        return cls(Lowered(module, sources))
 
     @classmethod
     def compile(cls, module: Operation, name: str | None = None, lazily: bool = False) -> Program:
@@ -107,14 +103,19 @@ class Program:
         ``lazily`` leaves the passes of tiles and the compiler to the call that first runs a
         variant.  Needs no GPU.  Raises PolycError.
         """
-        from polyc.lowering.gpu_to_cuda import cuda_units
-        from polyc.passes.finish import finished
+        from polyc.runtime.lowered import lowered
 
-        found = gpu_module(module, name)
-        if lazily:
-            return cls(found)
-        found = finished(found)
-        return cls(found, cuda_units(found))
+        return cls(lowered(module, name, lazily))
+
+    @property
+    def described(self) -> Described:
+        """What the host knows of it."""
+        return self._origin.described
+
+    @property
+    def module(self) -> GpuModuleOp:
+        """The ``gpu.module``, lowered now where the program came from the disk cache."""
+        return self._origin.module()
 
     @property
     def sources(self) -> list[str]:
@@ -424,44 +425,6 @@ class Program:
             return nvrtc.compile_cuda(source, f"sm_{major}{minor}").image
         except PolycError:
             return nvrtc.compile_cuda(source, self.arch, "ptx").image
-
-
-def _later(module: GpuModuleOp) -> OnDemand:
-    from polyc.passes.on_demand import OnDemand
-
-    return OnDemand(module)
-
-
-def _source(later: OnDemand, kernel: str) -> str:
-    """The CUDA C of a kernel that is lowered when it is asked for."""
-    from polyc.lowering.gpu_to_cuda import cuda_unit
-
-    return cuda_unit(later.kernel(kernel))
-
-
-def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:
-    """The ``gpu.module`` that ``module`` is or holds; raises PolycError when not just one."""
-    if isinstance(module, GpuModuleOp):
-        return module
-    if not isinstance(module, ModuleOp):
-        raise PolycError("NothingToRun", f"{module.name} is not a gpu.module", module)
-    found = [
-        op
-        for op in module.body.block.ops
-        if isinstance(op, GpuModuleOp) and name in (None, op.sym_name.data)
-    ]
-    if len(found) != 1:
-        names = ", ".join(op.sym_name.data for op in found) or "none"
-        raise PolycError(
-            "NothingToRun",
-            f"expected one gpu.module{'' if name is None else ' ' + name}, found {names}; "
-            "run lower-to-gpu, and name one of several",
-        )
-    return found[0]
-
-
-def _promised(attr: object) -> int:
-    return attr.value.data if isinstance(attr, IntegerAttr) else 0
 
 
 def _listed(given: Any, what: str) -> list[object]:

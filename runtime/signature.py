@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import MAX_SIZE, Assumption, Shape
+from polyc.dialects.common.size_expr import MAX_SIZE, Assumption, Shape
 from polyc.runtime import tensors
 from polyc.runtime.views import TensorView
 

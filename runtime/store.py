@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -109,6 +108,8 @@ class Store:
     def save(self, name: str, head: Mapping[str, Any], blob: bytes) -> None:
         """Write an entry whole or not at all."""
         data = entry_bytes(name, head, blob)
+        import tempfile
+
         part: str | None = None
         try:
             if not self._made():

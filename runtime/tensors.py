@@ -7,13 +7,12 @@ import operator
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.size_expr import Dim
 from polyc.runtime import cuda_array, dlpack, torch_tensors
 from polyc.runtime.views import (
     ELEMENT_BYTES,
@@ -22,6 +21,9 @@ from polyc.runtime.views import (
     in_elements,
     row_major,
 )
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PLAIN = (np.ndarray, np.memmap, np.matrix)
 """Arrays whose elements are what their memory holds."""
@@ -80,7 +82,8 @@ def as_numpy(tensor: TensorView) -> npt.NDArray[Any]:
 
 
 def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:
-    if isinstance(array, np.ma.MaskedArray):
+    masked: Any = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
         raise PolycError(
             "BadArgument",
             f"{name} is a masked array, and a kernel does not read masks; "

@@ -12,22 +12,15 @@ from ctypes import c_int32, c_uint64
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
-
-from xdsl.ir import Attribute
+from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import MAX_SIZE
-from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp, SequenceOp, WorkspaceOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
+from polyc.dialects.common.grids import WORKSPACE_ALIGN, stands_for_copy
+from polyc.dialects.common.size_expr import MAX_SIZE
 from polyc.runtime import driver, tensor_maps
 from polyc.runtime.arenas import Arenas
+from polyc.runtime.described import Choice, Launch, TensorMap
 from polyc.runtime.views import TensorView, row_major
-
-if TYPE_CHECKING:
-    from polyc.passes.on_demand import Made
 
 MAX_BLOCKS = 2**31 - 1
 """Blocks of a grid's x axis."""
@@ -44,37 +37,18 @@ class Memory:
     shape: tuple[int, ...]
 
 
-class Workspace:
-    """A workspace of a variant."""
-
-    def __init__(self, op: WorkspaceOp) -> None:
-        self.op = op
-        self.name = op.sym_name.data
-        self.dims = op.type.dims
-        self.element = str(op.type.element_type)
-        self.item = element_bytes(op.type.element_type)
-        self.zeroed = op.zeroed is not None
-
-    def memory(self, values: Mapping[str, int]) -> Memory:
-        return Memory(self.element, tuple(d.evaluate(values) for d in self.dims))
-
-
 class Step:
-    """One launch of a variant with what it needs of its kernel."""
+    """One launch of a variant."""
 
-    def __init__(self, launch: LaunchOp, kernel: KernelOp) -> None:
-        self.name = kernel.sym_name.data
-        self.launch, self.kernel = launch, kernel
-        self.fills = launch.fills_name
-        self.threads = kernel.threads.value.data
-        self.cluster = kernel.cluster_size
-        self.overlapped = launch.overlapped is not None
-        self.cooperative = launch.cooperative is not None
-        shared = kernel.shared_bytes
-        self.shared = 0 if shared is None else shared.value.data
-        self.arguments: list[tuple[BindAttr, Attribute]] = list(
-            zip(kernel.bindings, (arg.type for arg in kernel.body.block.args), strict=True)
-        )
+    def __init__(self, launch: Launch) -> None:
+        self.name = launch.grid.kernel
+        self.launch, self.grid = launch, launch.grid
+        self.fills = launch.fills
+        self.threads, self.shared = launch.threads, launch.shared
+        self.cluster = launch.grid.cluster
+        self.overlapped = launch.overlapped
+        self.cooperative = launch.grid.cooperative is not None
+        self.arguments = launch.arguments
 
     def crowded(
         self, values: Mapping[str, int], device: driver.Device, function: FunctionOf
@@ -83,21 +57,21 @@ class Step:
         if not self.cooperative:
             return None
         most = function(self.name).blocks_at_once(self.threads, self.shared)
-        return self.launch.crowded(values, device.multiprocessors, self.kernel, most)
+        return self.grid.crowded(values, device.multiprocessors, most)
 
     def blocks(
         self, values: Mapping[str, int], device: driver.Device, function: driver.Function
     ) -> int:
         """The grid.  Raises PolycError ``BadArgument`` for one that cannot be launched."""
-        blocks = self.launch.blocks(values, device.multiprocessors, self.kernel)
-        if self.launch.persistent is not None and self.cluster > 1:
+        blocks = self.grid.blocks(values, device.multiprocessors)
+        if self.grid.persistent and self.cluster > 1:
             # Clusters stay within a part of the chip, so that fewer fit than multiprocessors say.
             most = function.clusters_at_once(self.threads, self.shared, self.cluster)
             blocks = min(blocks, max(1, most) * self.cluster)
         if self.cooperative:
             most = function.blocks_at_once(self.threads, self.shared)
-            blocks = self.launch.blocks(values, device.multiprocessors, self.kernel, most)
-        least = 0 if self.launch.sequence is not None else 1
+            blocks = self.grid.blocks(values, device.multiprocessors, most)
+        least = 1 if self.launch.alone else 0
         if not least <= blocks <= MAX_BLOCKS:
             raise PolycError(
                 "BadArgument",
@@ -116,32 +90,23 @@ class Step:
 class Variant:
     """One variant of the dispatch; ``align`` is in bytes, a tensor of the signature each.
 
-    ``op`` and ``kernels`` may be at tile level, which say when it runs; ``made`` then gives both
-    at the hardware level, and is called by the first who wants to run it.
+    ``made`` gives its launches, and is called by the first who wants to run it: a variant may be at
+    tile level before.
     """
 
-    def __init__(
-        self,
-        op: LaunchOp | SequenceOp,
-        kernels: Mapping[str, KernelOp],
-        made: Callable[[], Made] | None = None,
-    ) -> None:
-        self.name = op.variant_name
-        self.facts = op.facts.data
-        self.align = op.alignments
-        self.kernels = list(dict.fromkeys(launch.kernel_name for launch in op.launches()))
-        self.workspaces = [Workspace(w) for w in op.workspaces()]
-        self._made = made or (lambda: (op, kernels))
-        kinds = [arg.type for name in self.kernels for arg in kernels[name].body.block.args]
-        self._sizes = list(
-            dict.fromkeys(d for k in kinds if isinstance(k, GlobalType) for d in k.dims)
-        )
+    def __init__(self, choice: Choice, made: Callable[[], Sequence[Launch]]) -> None:
+        self.name = choice.name
+        self.facts = choice.facts
+        self.align = choice.align
+        self.kernels = list(choice.kernels)
+        self.workspaces = choice.workspaces
+        self._made = made
+        self._sizes = choice.sizes
 
     @cached_property
     def steps(self) -> list[Step]:
         """Its launches in their order."""
-        op, kernels = self._made()
-        return [Step(launch, kernels[launch.kernel_name]) for launch in op.launches()]
+        return [Step(launch) for launch in self._made()]
 
     def refuses(self, symbols: Mapping[str, int], views: Sequence[TensorView]) -> str | None:
         """Why it cannot take these tensors, or None when it can."""
@@ -182,12 +147,12 @@ class Variant:
         fills: list[tuple[int, int]] = []
         size = 0
         for workspace in self.workspaces:
-            memory = workspace.memory(values)
-            if (copies := workspace.op.copies) is not None:
-                index = copies.tensor_index
-                source = found[copies.workspace_name or ""][0] if index is None else index
+            dims = workspace.dims
+            memory = Memory(workspace.element, tuple(d.evaluate(values) for d in dims))
+            if (copies := workspace.copies) is not None:
+                source = found[copies][0] if isinstance(copies, str) else copies
                 elements = prod(memories[source].shape)
-                if workspace.op.is_source(elements, pointers[source], values):
+                if stands_for_copy(dims, elements, pointers[source], values):
                     found[workspace.name] = source, memory
                     continue
                 copied.add(workspace.name)
@@ -209,18 +174,18 @@ class Variant:
             if not blocks:
                 continue
             arguments: list[Any] = []
-            for binding, kind in step.arguments:
-                if (symbol := binding.symbol_name) is not None:
-                    arguments.append(c_int32(values[symbol]))
+            for one in step.arguments:
+                if one.symbol:
+                    arguments.append(c_int32(values[str(one.source)]))
                     continue
-                if (index := binding.tensor_index) is not None:
-                    source, memory = index, memories[index]
+                if isinstance(one.source, str):
+                    source, memory = found[one.source]
                 else:
-                    source, memory = found[binding.workspace_name or ""]
+                    source, memory = one.source, memories[one.source]
                 pointer = pointers[source]
-                if (view := binding.view_dims) is not None:
-                    memory = Memory(memory.element, tuple(d.evaluate(values) for d in view))
-                arguments.append(plan.bind(source, pointer, memory, kind))
+                if one.view is not None:
+                    memory = Memory(memory.element, tuple(d.evaluate(values) for d in one.view))
+                arguments.append(plan.bind(source, pointer, memory, one.map))
             cluster = (step.cluster, 1, 1)
             plan.launches.append(
                 code.bind(
@@ -261,30 +226,25 @@ class Plan:
         self._values: list[list[c_uint64]] = [[] for _ in range(count + len(places))]
         self._maps: list[list[tensor_maps.TensorMap]] = [[] for _ in range(count + len(places))]
 
-    def bind(self, source: int, pointer: int, memory: Memory, kind: Attribute) -> Any:
+    def bind(self, source: int, pointer: int, memory: Memory, kind: TensorMap | None) -> Any:
         """The ctypes object that holds an argument made from memory ``source``."""
         if source < len(self._pointers):
             self._pointers[source] = pointer
-        if isinstance(kind, Im2colMapType):
-            made = tensor_maps.im2col_map(
-                pointer,
-                memory.element,
-                memory.shape,
-                kind.sizes,
-                kind.swizzle.data,
-                kind.lower_corner,
-                kind.upper_corner,
-                kind.steps,
-            )
-        elif isinstance(kind, TensorMapType):
-            strides = row_major(memory.shape)
-            made = tensor_maps.tensor_map(
-                pointer, memory.element, memory.shape, strides, kind.sizes, kind.swizzle.data
-            )
-        else:
+        if kind is None:
             value = c_uint64(pointer)
             self._values[source].append(value)
             return value
+        if kind.window is not None:
+            lower, upper, steps = kind.window
+            box = kind.box[0], kind.box[1]
+            made = tensor_maps.im2col_map(
+                pointer, memory.element, memory.shape, box, kind.swizzle, lower, upper, steps
+            )
+        else:
+            strides = row_major(memory.shape)
+            made = tensor_maps.tensor_map(
+                pointer, memory.element, memory.shape, strides, kind.box, kind.swizzle
+            )
         self._maps[source].append(made)
         return made.argument
 

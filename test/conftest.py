@@ -8,6 +8,8 @@ from pathlib import Path
 
 # The tests run in several processes already, and matrices here are small.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What a test lowers is lowered, however often it ran before; cubins are kept.
+os.environ.setdefault("POLYC_CACHE", "cubins")
 
 import pytest
 from hypothesis import Phase, settings

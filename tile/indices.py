@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from xdsl.context import Context
 from xdsl.dialects import affine, arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -24,13 +23,12 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
 
-from polyc.dialects.common.dim import AssumptionsAttr, Dim, parse_assumptions, parse_shape
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.tile import TileIndexOp
 from polyc.tile.scalars import Scalar, hinted, no_number, no_truth, scalar
 from polyc.tile.source import public, refuse, target
+from polyc.tile.specs import read_dim
 from polyc.tile.trace import (
     INDEX,
     Scope,
@@ -146,28 +144,6 @@ def sizes(*names: str) -> tuple[Size, ...]:
 def size(name: str) -> Size:
     """One symbolic size, or an expression of them: ``T.size("(H - 1) floordiv 2 + 1")``."""
     return Size(read_dim(name))
-
-
-def read_dim(text: str) -> Dim:
-    """A size from its text, as ``!gpu.global`` writes it."""
-    found = _read(parse_shape, f"[{text}]")
-    if len(found) != 1:
-        refuse("NotASize", f"{text!r} is not one size")
-    return found[0]
-
-
-def read_assumptions(text: str) -> AssumptionsAttr:
-    """Facts about sizes from their text: ``K mod 8 == 0, K >= 1``."""
-    if not text.strip():
-        return AssumptionsAttr(())
-    return AssumptionsAttr(_read(parse_assumptions, f"({text})"))
-
-
-def _read(parse: Callable[[Parser], T], text: str) -> T:
-    try:
-        return parse(Parser(Context(), text))
-    except ParseError as error:
-        refuse("InvalidText", f"{text} is not understood: {error.msg}")
 
 
 def to_dim(given: object) -> Dim:

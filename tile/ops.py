@@ -16,8 +16,9 @@ from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
-from polyc.tile.scalars import converted, hinted, named_scalar, number
+from polyc.tile.scalars import converted, dtype, hinted, named_scalar, number
 from polyc.tile.source import public, refuse, targets
+from polyc.tile.specs import Element
 from polyc.tile.tiles import (
     Fragment,
     RingStep,
@@ -527,7 +528,7 @@ def op(kind: type[Operation], *arguments: object, **named_arguments: object) -> 
             return [plain(one) for one in cast("Sequence[object]", given)]
         if isinstance(given, Index | Size | Scalar | Tile | Tensor | Token):
             return unwrapped(given)
-        return given
+        return dtype(given) if isinstance(given, Element) else given
 
     made = insert(
         cast(Any, kind)(*map(plain, arguments), **{k: plain(v) for k, v in named_arguments.items()})

@@ -22,10 +22,11 @@ from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import DispatchOp, ModuleOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType
-from polyc.tile.indices import Index, Size, read_assumptions, to_dim
+from polyc.tile.indices import Index, Size, to_dim
 from polyc.tile.scalars import dtype
 from polyc.tile.source import here, public, refuse, target, user_frame
-from polyc.tile.tiles import Out, Tensor, TensorSpec
+from polyc.tile.specs import TensorSpec, read_facts
+from polyc.tile.tiles import Out, Tensor, attributes_of, type_of
 from polyc.tile.trace import (
     CURRENT,
     INDEX,
@@ -310,7 +311,7 @@ def _launching(
     else:
         made = LaunchOp(
             name,
-            read_assumptions(when),
+            AssumptionsAttr(read_facts(when)),
             _alignments(current, align),
             extents,
             persistent,
@@ -353,7 +354,7 @@ def launch(
 def sequence(name: str, *, when: str = "", align: Sequence[int] | None = None) -> Sequence_:
     """Kernels launched one after another, under one set of conditions, with workspaces."""
     current = trace()
-    return Sequence_(name, read_assumptions(when), _alignments(current, align))
+    return Sequence_(name, AssumptionsAttr(read_facts(when)), _alignments(current, align))
 
 
 @public
@@ -459,7 +460,7 @@ class Program:
         dispatch = DispatchOp(
             [t.name for t in self.tensors],
             [t.type for t in self.tensors],
-            [self._specs[t.name].attributes for t in self.tensors],
+            [attributes_of(self._specs[t.name]) for t in self.tensors],
             len(inputs),
             self.variants,
         )
@@ -487,10 +488,15 @@ class Program:
         self._specs = specs
         inputs = [name for name, spec in specs.items() if not spec.output]
         outputs = [name for name, spec in specs.items() if spec.output]
-        self.tensors = [
-            (Out if specs[name].output else Tensor)(name, specs[name].type, BindAttr.tensor(i))
-            for i, name in enumerate([*inputs, *outputs])
-        ]
+        try:
+            self.tensors = [
+                (Out if specs[name].output else Tensor)(
+                    name, type_of(specs[name]), BindAttr.tensor(i)
+                )
+                for i, name in enumerate([*inputs, *outputs])
+            ]
+        except VerifyException as error:
+            raise from_text(str(error), self.location) from None
         found: dict[str, None] = {}
         for tensor in self.tensors:
             for dim in tensor.type.dims:
@@ -545,7 +551,7 @@ def program(
             "BadReplacement",
             f"replaces is the text or the path of a frontend.graph, not {given!r}",
         )
-    facts, location = read_assumptions(assume), here()
+    facts, location = AssumptionsAttr(read_facts(assume)), here()
     if arch not in ("sm_80", "sm_90a"):
         refuse("UnknownArch", f'arch is "sm_80" or "sm_90a", not "{arch}"')
     frame = user_frame()

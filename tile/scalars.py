@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.tile.source import refuse, target
+from polyc.tile.specs import element_name
 from polyc.tile.trace import (
     INDEX,
     constant,
@@ -29,29 +30,14 @@ from polyc.tile.trace import (
 )
 
 DTYPES: dict[str, Attribute] = {
-    "f16": f16,
-    "bf16": bf16,
-    "f32": f32,
-    "i32": i32,
-    "i1": i1,
-    "index": INDEX,
-    "float16": f16,
-    "bfloat16": bf16,
-    "float32": f32,
-    "float": f32,
-    "int32": i32,
-    "bool": i1,
+    **{"f16": f16, "bf16": bf16, "f32": f32, "i32": i32, "i1": i1, "index": INDEX}
 }
-"""Element types by the names that may be written for them."""
+"""Element types by their names."""
 
 
 def dtype(given: object) -> Attribute:
     """An element type from itself or its name; raises PolycError ``UnknownType``."""
-    if isinstance(given, str) and given in DTYPES:
-        return DTYPES[given]
-    if isinstance(given, Attribute) and given in DTYPES.values():
-        return given
-    refuse("UnknownType", f"{given!r} is no element type; take T.f16, T.bf16, T.f32 or T.i32")
+    return DTYPES[element_name(given)]
 
 
 def hinted() -> str | None:

@@ -23,31 +23,24 @@ from polyc.dialects.gpu.types import (
     SharedType,
     TokenType,
 )
-from polyc.tile import maps
+from polyc.tile import maps, specs
 from polyc.tile.functions import affine_map
-from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index, to_dim
+from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
 from polyc.tile.scalars import Scalar, ScalarLike, dtype, hinted
 from polyc.tile.source import public, refuse
+from polyc.tile.specs import TensorSpec
 from polyc.tile.trace import check_visible, in_map, insert, kernel_trace, value_of
 
 # Signatures ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Option:
-    """A word about a tensor of the signature: its alignment or attributes."""
-
-    align: int = 0
-    attributes: tuple[tuple[str, Attribute], ...] = ()
+def type_of(spec: TensorSpec) -> GlobalType:
+    """The type of a tensor of the signature.  Raises VerifyException."""
+    return GlobalType(ShapeAttr(spec.dims), dtype(spec.element), IntAttr(spec.align))
 
 
-def align(size: int) -> Option:
-    """In a tensor's annotation: rows start at multiples of ``size`` bytes."""
-    return Option(align=size)
-
-
-def attributes(**values: str | bool | int) -> Option:
-    """In a tensor's annotation: what it is, ``role="param"``, ``storage="const_pool"``."""
+def attributes_of(spec: TensorSpec) -> DictionaryAttr:
+    """Its attributes in the IR."""
 
     def attr(value: str | bool | int) -> Attribute:
         if isinstance(value, str):
@@ -56,42 +49,7 @@ def attributes(**values: str | bool | int) -> Option:
             return IntegerAttr.from_bool(value)
         return IntegerAttr(value, 64)
 
-    return Option(attributes=tuple((name, attr(value)) for name, value in values.items()))
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor of a signature: what ``T.Tensor[M, K, T.f16]`` gives."""
-
-    type: GlobalType
-    attributes: DictionaryAttr
-    output: bool
-
-
-def _spec(items: object, output: bool) -> TensorSpec:
-    several = cast("tuple[object, ...]", items) if isinstance(items, tuple) else (items,)
-    listed = list(several)
-    options = [item for item in listed if isinstance(item, Option)]
-    rest = [item for item in listed if not isinstance(item, Option)]
-    if not rest:
-        refuse("UnknownType", "a tensor has sizes and an element type: T.Tensor[M, K, T.f16]")
-    element = dtype(rest[-1])
-    shape = ShapeAttr(tuple(to_dim(size) for size in rest[:-1]))
-    alignment = max((o.align for o in options), default=0)
-    return TensorSpec(
-        GlobalType(shape, element, IntAttr(alignment)),
-        DictionaryAttr({k: v for o in options for k, v in o.attributes}),
-        output,
-    )
-
-
-class _TensorMeta(type):
-    """``T.Tensor[M, K, T.f16]`` is a specification."""
-
-    output = False
-
-    def __getitem__(cls, items: Any) -> Any:
-        return public(_spec)(items, cls.output)
+    return DictionaryAttr({name: attr(value) for name, value in spec.attributes})
 
 
 class _Handle:
@@ -101,7 +59,7 @@ class _Handle:
         return True
 
 
-class Tensor(_Handle, metaclass=_TensorMeta):
+class Tensor(_Handle, specs.Tensor):
     """A tensor in global memory: an argument of the program, or a workspace.
 
     ``A[i, k]`` is a place in it: the first coordinates of a tile that ``T.copy`` moves, or, in
@@ -143,11 +101,7 @@ class Tensor(_Handle, metaclass=_TensorMeta):
         maps.store(self, at, value)
 
 
-class _OutMeta(_TensorMeta):
-    output = True
-
-
-class Out(Tensor, metaclass=_OutMeta):
+class Out(Tensor, specs.Out):
     """An output: ``C: T.Out[M, N, T.f16]``."""
 
 

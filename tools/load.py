@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
-from xdsl.utils.exceptions import ParseError, VerifyException
-
+from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.rewriting.driver import verify
+from polyc.runtime import kept
+from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
-from polyc.tools.errors import as_polyc_error
 from polyc.tools.garbage import rarely
-from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import Compilation, check_arch, read_text
-from polyc.tools.python_file import is_python, module_of
-from polyc.tools.registry import make_context
+from polyc.tools.kept import digest
+from polyc.tools.kept import program as program_key
+from polyc.tools.kept import source as source_key
+from polyc.tools.streams import decode, is_python, read_bytes
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
 
 
 @rarely()
@@ -45,19 +46,91 @@ def load(
 
     Raises PolycError with the place in the text, and OSError for a file.
     """
-    ctx = make_context()
-    if isinstance(source, Operation):
-        module: Operation = source
-    elif is_python(source) and "\n" not in str(source):
-        module, name = module_of(str(source), name), None
-    else:
-        is_text = isinstance(source, str) and ("{" in source or "\n" in source)
-        text, place = (str(source), "text") if is_text else (read_text(source), str(source))
-        try:
-            module = parse_text(ctx, text, place)
-        except (ParseError, VerifyException) as error:
-            raise as_polyc_error(error, place) from None
+
+    def program(ir: str, module: Callable[[], Operation]) -> Program:
+        options = {"kernels": kernels, "sizes": sizes, "records": records}
+        entry = program_key(ir, arch, name, options=options)
+        make = lambda: origin(module(), arch, name, kernels, sizes, records)  # noqa: E731
+        return Program(kept.origin(entry, make))
+
+    if not isinstance(source, str | Path) or is_python_file(source):
+        if isinstance(source, str | Path):
+            from polyc.tools.python_file import module_of
+
+            source, name = module_of(str(source), name), None
+        # What the caller does with the module later is not what an entry's name says.
+        given = source.clone()
+        return program(_canonical(_verified(given)), lambda: given)
+    data, place = text_of(source)
+    front = source_key("load", {"text": digest(data)})
+    known = (kept.load(front) or {}).get("ir")
+    if isinstance(known, str):
+        return program(known, lambda: parsed(data, place))
+    module = parsed(data, place)
+    ir = _canonical(module)
+    kept.save(front, {"ir": ir})
+    return program(ir, lambda: module)
+
+
+def is_python_file(source: str | Path) -> bool:
+    """Whether a source is the path of a Python file, which is executed."""
+    return is_python(source) and "\n" not in str(source)
+
+
+def text_of(source: str | Path) -> tuple[bytes, str]:
+    """The bytes of a text or of a file, and what errors call it.  Raises OSError for a file."""
+    if isinstance(source, str) and ("{" in source or "\n" in source):
+        return source.encode(), "text"
+    return read_bytes(source), str(source)
+
+
+def parsed(data: bytes, place: str) -> ModuleOp:
+    """The verified module of a text.  Raises PolycError."""
+    from xdsl.utils.exceptions import ParseError, VerifyException
+
+    from polyc.rewriting.driver import verify
+    from polyc.tools.errors import as_polyc_error
+    from polyc.tools.parsing import parse_text
+    from polyc.tools.registry import make_context
+
+    try:
+        module = parse_text(make_context(), decode(data, place), place)
+    except (ParseError, VerifyException) as error:
+        raise as_polyc_error(error, place) from None
     verify(module)
+    return module
+
+
+def _verified(module: Operation) -> Operation:
+    from polyc.rewriting.driver import verify
+
+    verify(module)
+    return module
+
+
+def _canonical(module: Operation) -> str:
+    """The hash of a module's canonical text."""
+    from polyc.tools.printing import module_text
+
+    return digest(module_text(module))
+
+
+def origin(
+    module: Operation,
+    arch: str | None,
+    name: str | None = None,
+    kernels: str | Path | None = None,
+    sizes: Mapping[str, int] | None = None,
+    records: str | Path | None = None,
+) -> Origin:
+    """A program from its verified module, as ``load`` lowers it.  Raises PolycError."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.runtime.lowered import lowered
+    from polyc.tools.pipeline import Compilation
+    from polyc.tools.registry import make_context
+
     if isinstance(module, GpuModuleOp) or (
         isinstance(module, ModuleOp) and any(isinstance(op, GpuModuleOp) for op in module.ops)
     ):
@@ -65,17 +138,19 @@ def load(
             raise PolycError("Usage", "records is about a frontend.graph, not tiles", module)
         if kernels is not None:
             raise PolycError("Usage", "kernels is about a frontend.graph, not a gpu.module", module)
-        program = Program.compile(module, name)
-        if arch is not None and arch != program.arch:
+        found = lowered(module, name)
+        if arch is not None and arch != found.described.arch:
             raise PolycError(
-                "ArchMismatch", f"{program.name} is for {program.arch}, not for {arch}", module
+                "ArchMismatch",
+                f"{found.described.name} is for {found.described.arch}, not for {arch}",
+                module,
             )
-        return program
+        return found
     if not isinstance(module, ModuleOp) or arch is None:
         raise PolycError(
             "Usage", "a program above the gpu layer is a module, compiled for an arch; give both"
         )
-    job = Compilation(ctx, module.clone(), check_arch(arch))
+    job = Compilation(make_context(), module.clone(), check_arch(arch))
     if records is not None:
         from polyc.tuning.applied import Recorded
 
@@ -84,4 +159,4 @@ def load(
         from polyc.tools.kernels.by_hand import with_kernels
 
         with_kernels(job, str(kernels), sizes or {})
-    return Program.compile(job.run("tiles").module, name, lazily=True)
+    return lowered(job.run("tiles").module, name, lazily=True)

@@ -25,12 +25,12 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.rewriting.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
 from polyc.tools.interrupt import wants_json
-from polyc.tools.parsing import decode, parse_text
+from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import dump_text, run_pass
 from polyc.tools.printing import MLIRTarget, module_text
-from polyc.tools.python_file import is_python, module_of
+from polyc.tools.python_file import module_of
 from polyc.tools.registry import PassRegistry, load_dialect, register_dialects
-from polyc.tools.streams import STDOUT, naming, say, write
+from polyc.tools.streams import STDOUT, decode, is_python, naming, say, write
 
 
 @dataclass(frozen=True)

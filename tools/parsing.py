@@ -305,22 +305,6 @@ class LocatingParser(Parser):
         return module
 
 
-def decode(data: bytes, name: str) -> str:
-    """``data`` as text.  Raises PolycError of kind ``NotText`` at the first bad byte."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start]
-        line = before.count(b"\n") + 1
-        column = len(before) - (before.rfind(b"\n") + 1) + 1
-        raise PolycError(
-            "NotText",
-            f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; "
-            "save the file as UTF-8 text",
-            Place(name, line, column),
-        ) from error
-
-
 def parse_text(
     ctx: Context, text: str, name: str, line_offset: int = 0, implicit_module: bool = True
 ) -> ModuleOp:

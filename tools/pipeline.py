@@ -20,18 +20,18 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from polyc.cost.device import Device, modelled_on
-from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import STAGES, build
 from polyc.rewriting.driver import verify
 from polyc.rewriting.outside import left_broken, outside_error
 from polyc.tools.garbage import rarely
-from polyc.tools.parsing import decode, parse_text
+from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
-from polyc.tools.python_file import is_python, module_of
+from polyc.tools.python_file import module_of
 from polyc.tools.registry import make_context
 from polyc.tools.steps import Steps, quiet
-from polyc.tools.streams import read_bytes
+from polyc.tools.streams import is_python, read_text
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
@@ -68,11 +68,6 @@ def run_pass(ctx: Context, instance: ModulePass, module: ModuleOp, check: bool =
             raise fault from error
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file.  Raises OSError, and PolycError when it is not UTF-8."""
-    return decode(read_bytes(path), str(path))
-
-
 def read_module(ctx: Context, path: str | Path, program: str | None = None) -> ModuleOp:
     """The module in a file: the text's, or that of a tile program where the file is Python.
 
@@ -95,13 +90,6 @@ def add_file_arguments(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--program", metavar="NAME", help="the tile program, when a Python file has several"
     )
-
-
-def check_arch(arch: str) -> str:
-    """``arch`` itself.  Raises PolycError of kind ``UnknownArch``."""
-    if arch not in ARCHS:
-        raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
-    return arch
 
 
 @dataclass

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -110,8 +109,3 @@ def _chosen(path: str, scope: Mapping[str, object], name: str | None) -> Program
 def _file(program: Program) -> str | None:
     place = place_of(program.location)
     return None if place is None else place.file
-
-
-def is_python(path: str | Path) -> bool:
-    """Whether a file is Python by its name."""
-    return str(path).endswith(".py")

@@ -161,3 +161,29 @@ def _not_made(error: OSError) -> PolycError:
     if isinstance(error, FileNotFoundError):
         return PolycError("NoPermission", f"the system lets nothing be made in {path.parent}", at)
     return os_error(error)
+
+
+def decode(data: bytes, name: str) -> str:
+    """``data`` as text.  Raises PolycError of kind ``NotText`` at the first bad byte."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before) - (before.rfind(b"\n") + 1) + 1
+        raise PolycError(
+            "NotText",
+            f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; "
+            "save the file as UTF-8 text",
+            Place(name, line, column),
+        ) from error
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file.  Raises OSError, and PolycError when it is not UTF-8."""
+    return decode(read_bytes(path), str(path))
+
+
+def is_python(path: str | Path) -> bool:
+    """Whether a file is Python by its name."""
+    return str(path).endswith(".py")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
-from xdsl.ir import Attribute
-
-from polyc.dialects.common.dim import Dim, Shape, shape_text
+from polyc.dialects.common.diagnostic import Place
+from polyc.dialects.common.size_expr import Assumption, Dim, Shape, shape_text
+from polyc.dialects.common.size_text import SizeReader, parse_assumptions
 from polyc.trace.sizes import Size, dim_of
 from polyc.trace.source import public, refuse
 
-ELEMENTS: dict[str, Attribute] = {"f16": f16, "bf16": bf16, "f32": f32, "i1": i1}
+ELEMENTS = ("f16", "bf16", "f32", "i1")
 """Element types by their names."""
 
 _OTHER_NAMES = {
@@ -80,3 +79,31 @@ def annotation(items: object) -> TensorAnnotation:
             refuse("BadArgument", f"a tensor has a size of {value}; sizes are 0 or more")
         dims.append(dim)
     return TensorAnnotation(tuple(dims), element)
+
+
+class Tensor:
+    """``polyc.Tensor["M", "K", "f16"]``: a matrix of f16 whose sizes every call may choose.
+
+    A size is a symbol's name, an expression of symbols as IR writes it (``"2 * K"``) or a number.
+    One name is one size wherever it stands in a signature.  The element type is ``f16``, ``bf16``,
+    ``f32`` or ``i1``, or a type of NumPy or PyTorch that is one of them; without one the tensors of
+    a call say it.  In the function the parameter is a ``Value``.
+    """
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, items: Any) -> Any:
+        return annotation(items)
+
+
+def read_assumptions(text: str, at: Place | None = None) -> tuple[Assumption, ...]:
+    """Facts such as ``"K mod 8 == 0, M >= 1"``.  Raises PolycError."""
+    if not text.strip():
+        return ()
+    reader = SizeReader(f"({text})")
+    try:
+        found = parse_assumptions(reader)
+        reader.end()
+    except ValueError as error:
+        refuse("BadArgument", f'assume="{text}" is no list of facts: {error}', at)
+    return found

@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import f32
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
-from polyc.trace.annotations import ELEMENTS, element_name
+from polyc.trace.annotations import element_name
+from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
 from polyc.trace.values import Axes, Value, current, operand, same_type, value_of

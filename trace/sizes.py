@@ -6,11 +6,8 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
-
-from polyc.dialects.common.dim import Dim, parse_dim
+from polyc.dialects.common.size_expr import Dim
+from polyc.dialects.common.size_text import SizeReader, parse_dim
 from polyc.trace.source import public, refuse
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -157,13 +154,11 @@ def read_dim(text: str) -> Dim:
     """A size that is written as in IR: ``M``, ``2 * K + 1``, ``H floordiv 2``."""
     if _WORD.fullmatch(text) is not None:
         return Dim.sym(text)
-    parser = Parser(Context(), text, name=text)
+    reader = SizeReader(text)
     try:
-        found = parse_dim(parser)
-        parser.parse_optional_punctuation(",")
-        if parser.pos < len(text):
-            raise ValueError(text)
-    except (ParseError, ValueError):
+        found = parse_dim(reader)
+        reader.end()
+    except ValueError:
         refuse(
             "BadArgument",
             f'"{text}" is no size: write a number, a symbol such as "M", or an expression such as '

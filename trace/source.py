@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
-from xdsl.dialects.builtin import LocationAttr
-from xdsl.utils.exceptions import VerifyException
+from polyc.dialects.common.diagnostic import Place, PolycError, of_verifier
+from polyc.dialects.common.python_source import frame_outside, location_of, place_of_frame
 
-from polyc.dialects.common.diagnostic import PolycError, from_text
-from polyc.dialects.common.python_source import frame_outside, location_of
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import LocationAttr
 
 PACKAGE = __name__.rpartition(".")[0]
 
@@ -23,9 +23,14 @@ def here() -> LocationAttr:
     return location_of(frame_outside(PACKAGE))
 
 
-def refuse(kind: str, message: str, at: LocationAttr | None = None) -> NoReturn:
+def place_here() -> Place | None:
+    """The same place, for an error."""
+    return place_of_frame(frame_outside(PACKAGE))
+
+
+def refuse(kind: str, message: str, at: LocationAttr | Place | None = None) -> NoReturn:
     """Raise a PolycError at the user's line, or at ``at``."""
-    raise PolycError(kind, message, here() if at is None else at)
+    raise PolycError(kind, message, place_here() if at is None else at)
 
 
 _WRONG_ARGUMENTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -40,14 +45,16 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except PolycError as error:
-            error.located(here())
+            error.located(place_here())
             raise
-        except VerifyException as error:
-            raise from_text(str(error), here()) from None
         except _WRONG_ARGUMENTS as error:
             word = function.__name__.strip("_")
             raise PolycError(
-                "BadArgument", f"{word} is given what it does not take: {error}", here()
+                "BadArgument", f"{word} is given what it does not take: {error}", place_here()
             ) from error
+        except Exception as error:
+            if (told := of_verifier(error, place_here())) is None:
+                raise
+            raise told from None
 
     return guarded

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
-from polyc.dialects.common.dim import Assumption, parse_assumptions
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.frontend import tensor
-from polyc.trace.annotations import ELEMENTS, TensorAnnotation
+from polyc.trace.annotations import TensorAnnotation
 from polyc.trace.builder import Builder
+from polyc.trace.elements import ELEMENTS
 from polyc.trace.source import refuse
 from polyc.trace.values import CURRENT, Value
 
@@ -29,18 +28,6 @@ class Traced:
     module: ModuleOp
     shape: Shape
     keys: tuple[str, ...]
-
-
-def read_assumptions(text: str, at: LocationAttr | None = None) -> tuple[Assumption, ...]:
-    """Facts such as ``"K mod 8 == 0, M >= 1"``.  Raises PolycError."""
-    if not text.strip():
-        return ()
-    parser = Parser(Context(), f"({text})", name="assume")
-    try:
-        return parse_assumptions(parser)
-    except (ParseError, ValueError) as error:
-        reason = str(error).strip().splitlines()[-1].strip(" ^")
-        refuse("BadArgument", f'assume="{text}" is no list of facts: {reason}', at)
 
 
 def place_of_function(function: Callable[..., object]) -> LocationAttr | None:

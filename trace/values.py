@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.frontend import TensorType, tensor_of
-from polyc.trace.annotations import ELEMENTS, annotation, element_name
+from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
+from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
 
@@ -403,19 +404,12 @@ class Value:
         return Value(self.builder, made)
 
 
-class Tensor(Value):
-    """``polyc.Tensor["M", "K", "f16"]``: a matrix of f16 whose sizes every call may choose.
+if TYPE_CHECKING:
 
-    A size is a symbol's name, an expression of symbols as IR writes it (``"2 * K"``) or a number.
-    One name is one size wherever it stands in a signature.  The element type is ``f16``, ``bf16``,
-    ``f32`` or ``i1``, or a type of NumPy or PyTorch that is one of them; without one the tensors of
-    a call say it.  In the function the parameter is a ``Value``.
-    """
+    class Tensor(Value):
+        """What a checker sees of ``polyc.trace.annotations.Tensor``: the parameter's value."""
 
-    __slots__ = ()
-
-    def __class_getitem__(cls, items: Any) -> Any:
-        return annotation(items)
+        def __class_getitem__(cls, items: Any) -> Any: ...
 
 
 def listed(given: Sequence[Any]) -> list[Any]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from polyc.dialects.common.diagnostic import PolycError
+
 
 @dataclass(frozen=True, slots=True)
 class Arch:
@@ -55,3 +57,10 @@ ARCHS: Mapping[str, Arch] = MappingProxyType(
 def arch_names() -> str:
     """The targets in a sentence: ``sm_80 or sm_90a``."""
     return " or ".join(ARCHS)
+
+
+def check_arch(arch: str) -> str:
+    """``arch`` itself.  Raises PolycError of kind ``UnknownArch``."""
+    if arch not in ARCHS:
+        raise PolycError("UnknownArch", f"there is no architecture {arch!r}; use {arch_names()}")
+    return arch

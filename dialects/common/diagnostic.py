@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    CallSiteLoc,
-    FileLineColLoc,
-    FusedLoc,
-    LocationAttr,
-    NameLoc,
-)
-from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import DiagnosticException
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ArrayAttr, LocationAttr
+    from xdsl.ir import Attribute, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +43,13 @@ def place_of(at: Operation | Attribute | Place | None) -> Place | None:
 
     An operation without a position of its own takes that of the nearest op around it.
     """
+    if at is None or isinstance(at, Place):
+        return at
+    # Whoever has an op or a location has imported xDSL; errors of the runtime do without.
+    from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+    from xdsl.ir import Operation
+
     match at:
-        case None:
-            return None
-        case Place():
-            return at
         case Operation():
             op: Operation | None = at
             while op is not None:
@@ -68,7 +64,7 @@ def place_of(at: Operation | Attribute | Place | None) -> Place | None:
         case CallSiteLoc():
             return place_of(at.callee) or place_of(at.caller)
         case FusedLoc():
-            for part in cast(ArrayAttr[Attribute], at.locations):
+            for part in cast("ArrayAttr[Attribute]", at.locations):
                 if (found := place_of(part)) is not None:
                     return found
             return None
@@ -76,12 +72,21 @@ def place_of(at: Operation | Attribute | Place | None) -> Place | None:
             return None
 
 
+def _dialect_of(at: Operation | Attribute | Place | None) -> str | None:
+    """The dialect of an op, None for a place."""
+    if at is None or isinstance(at, Place):
+        return None
+    from xdsl.ir import Operation
+
+    return at.name.partition(".")[0] if isinstance(at, Operation) else None
+
+
 def one_line(text: str) -> str:
     """``text`` with every run of white space made one blank."""
     return " ".join(text.split())
 
 
-class PolycError(DiagnosticException):
+class PolycError(Exception):
     """A refusal of the user's input or options.
 
     ``kind`` is one CamelCase word (``BroadcastMismatch``, ``NonSCoP``), ``message`` one
@@ -111,7 +116,7 @@ class PolycError(DiagnosticException):
         self.place = place_of(at)
         self.notes = tuple(map(one_line, notes))
         self.layer = None
-        self.dialect = at.name.partition(".")[0] if isinstance(at, Operation) else None
+        self.dialect = _dialect_of(at)
 
     def located(self, at: Operation | LocationAttr | Place | None) -> PolycError:
         """This error, with the position of ``at`` when it has none yet."""
@@ -158,6 +163,16 @@ def from_text(
     if (found := _KIND.match(text)) is not None:
         kind, text = found[1], text[found.end() :]
     return PolycError(kind, text, at)
+
+
+def of_verifier(
+    error: Exception, at: Operation | LocationAttr | Place | None = None
+) -> PolycError | None:
+    """The error of what a dialect's verifier raised; None for any other exception."""
+    module = sys.modules.get("xdsl.utils.exceptions")
+    if module is None or not isinstance(error, module.VerifyException):
+        return None
+    return from_text(str(error), at)
 
 
 _SHAPE = re.compile(r"\[([^\[\]:;]*)\]")

@@ -9,8 +9,12 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
+from polyc.dialects.common.diagnostic import Place
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import LocationAttr
 
 
 def frame_outside(*packages: str) -> FrameType | None:
@@ -32,12 +36,19 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, int | None], ...]:
 
 
 def location_of(frame: FrameType | None) -> LocationAttr:
-    """The file, line and column of the instruction that ``frame`` is at."""
-    if frame is None:
+    """The file, line and column of the instruction that ``frame`` is at, for an op."""
+    from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, StringAttr
+
+    if (place := place_of_frame(frame)) is None:
         return UNKNOWN_LOC
+    return FileLineColLoc(StringAttr(place.file), IntAttr(place.line), IntAttr(place.column))
+
+
+def place_of_frame(frame: FrameType | None) -> Place | None:
+    """The same for an error, which needs no xDSL."""
+    if frame is None:
+        return None
     line, column = _positions(frame.f_code)[frame.f_lasti // 2]
-    return FileLineColLoc(
-        StringAttr(frame.f_code.co_filename),
-        IntAttr(line or frame.f_lineno),
-        IntAttr(0 if column is None else column + 1),
+    return Place(
+        frame.f_code.co_filename, line or frame.f_lineno, 0 if column is None else column + 1
     )

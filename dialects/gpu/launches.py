@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
@@ -37,6 +36,7 @@ from polyc.dialects.common.dim import (
     shape_text,
     unknown_symbol,
 )
+from polyc.dialects.common.grids import Grid, stands_for_copy
 from polyc.dialects.gpu.containers import Dispatch, Module
 from polyc.dialects.gpu.kernel import KernelOp, kernels_of
 from polyc.dialects.gpu.types import (
@@ -48,12 +48,6 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.gpu.views import check_bound
 
 Container = TypeVar("Container", Module, Dispatch)
-
-WORKSPACE_ALIGN = 256
-"""Bytes that the address of every workspace is a multiple of."""
-
-COPY_ALIGN = 16
-"""Bytes that the address of a tensor is a multiple of where it stands for its own copy."""
 
 
 def parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
@@ -244,8 +238,8 @@ class WorkspaceOp(IRDLOperation):
 
     def is_source(self, elements: int, address: int, symbols: Mapping[str, int]) -> bool:
         """Whether it is what it ``copies``, which has so many elements at such an address."""
-        whole = prod(size.evaluate(symbols) for size in self.type.dims)
-        return self.copies is not None and whole == elements and address % COPY_ALIGN == 0
+        whole = self.type.dims
+        return self.copies is not None and stands_for_copy(whole, elements, address, symbols)
 
     @classmethod
     def parse(cls, parser: Parser) -> WorkspaceOp:
@@ -303,11 +297,6 @@ class WorkspaceOp(IRDLOperation):
             raise VerifyException(
                 f"{what} copies {named} of {found.element_type} as {self.type.element_type}"
             )
-
-
-def product(extents: ShapeAttr, symbols: Mapping[str, int]) -> int:
-    """The product of sizes; 1 of none."""
-    return prod(size.evaluate(symbols) for size in extents.data)
 
 
 @irdl_op_definition
@@ -437,23 +426,18 @@ class LaunchOp(IRDLOperation):
 
         Each of them runs ``at_once`` CTAs, or as many as the kernel promises to leave room for.
         """
-        count = product(self.grid, symbols)
-        if self.persistent is None or count <= 0:
-            return count
-        count = min(count, multiprocessors * self._room(kernel, at_once))
-        unit = kernel.cluster_size * self.group(symbols)
-        return max(unit, count // unit * unit)
+        return self.host_grid(kernel).blocks(symbols, multiprocessors, at_once)
 
-    def group(self, symbols: Mapping[str, int]) -> int:
-        """CTAs of a persistent cooperative grid that belong together; 1 for every other one."""
-        if self.cooperative is None or self.persistent is None:
-            return 1
-        return max(1, product(self.cooperative, symbols))
-
-    @staticmethod
-    def _room(kernel: KernelOp, at_once: int | None) -> int:
-        promised = kernel.blocks_per_sm.value.data
-        return promised if at_once is None else min(promised, at_once)
+    def host_grid(self, kernel: KernelOp) -> Grid:
+        """The grid as the host calculates with it."""
+        return Grid(
+            self.kernel_name,
+            self.grid.data,
+            self.persistent is not None,
+            None if self.cooperative is None else self.cooperative.data,
+            kernel.cluster_size,
+            kernel.blocks_per_sm.value.data,
+        )
 
     def crowded(
         self,
@@ -463,16 +447,7 @@ class LaunchOp(IRDLOperation):
         at_once: int | None = None,
     ) -> str | None:
         """Why a cooperative grid cannot run at once on such a chip, or None where it can."""
-        if self.cooperative is None:
-            return None
-        wanted = self.blocks(symbols, multiprocessors, kernel, at_once)
-        most = multiprocessors * self._room(kernel, at_once)
-        if wanted <= most:
-            return None
-        return (
-            f"{wanted} CTAs of @{self.kernel_name} wait for each other, and the chip runs {most} "
-            "at once"
-        )
+        return self.host_grid(kernel).crowded(symbols, multiprocessors, at_once)
 
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:

@@ -12,9 +12,10 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.affine import isl
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.common.grids import WORKSPACE_ALIGN
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.launches import WORKSPACE_ALIGN, LaunchOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
 from polyc.rewriting.driver import rewrite
 

@@ -10,9 +10,8 @@ import numpy as np
 from polyc.dialects.frontend import GraphOp
 from polyc.playback import frontend
 from polyc.tools.printing import module_text
-from polyc.trace.annotations import TensorAnnotation
-from polyc.trace.tracing import Traced, read_assumptions, traced
-from polyc.trace.values import Tensor
+from polyc.trace.annotations import Tensor, TensorAnnotation, read_assumptions
+from polyc.trace.tracing import Traced, traced
 
 ELEMENTS = {"float16": "f16", "float32": "f32", "bool": "i1"}
 

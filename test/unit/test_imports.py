@@ -242,6 +242,22 @@ def test_polyc_itself_imports_nothing():
     assert done.stdout.strip() == "[] True"
 
 
+def test_running_a_program_imports_no_xdsl():
+    """What a program from the disk cache runs with."""
+    code = (
+        "import sys, polyc.runtime.program\n"
+        "print([m for m in ('xdsl', 'islpy', 'polyc.passes') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT / ".typecheck")},
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_what_polyc_offers_is_there():
     import polyc
 

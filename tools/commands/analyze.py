@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.cost.device import modelled_on
 from polyc.cost.time import TYPICAL, microseconds, times_of
-from polyc.dialects.common.arch import ARCHS, arch_names
+from polyc.dialects.common.arch import ARCHS, arch_names, check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.indexbook import Json
 from polyc.tools.commands.inputs import add_device, add_records, use_measured
-from polyc.tools.pipeline import Compilation, check_arch, graphs
+from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.sizes import check_extents, check_facts, check_names, given_sizes
 from polyc.tools.streams import write
 

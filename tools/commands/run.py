@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.arch import ARCHS, check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import EachPass, Expected, sizes_text
 from polyc.tools.commands.inputs import (
@@ -25,7 +25,7 @@ from polyc.tools.commands.inputs import (
     use_kernels,
     use_measured,
 )
-from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
+from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
 
@@ -166,7 +166,7 @@ def _compile(job: Compilation, symbols: Mapping[str, int], steps: Steps) -> Prog
         results = program.compiled_at(symbols)
         kernels = {name: info for r in results for name, info in r.kernels.items()}
         spilled = [name for name, info in kernels.items() if info.spill_bytes]
-        there = len(program.module.kernels())
+        there = len(program.described.kernels)
         plural = "" if there == 1 else "s"
         size = sum(len(result.image) for result in results)
         step.note = f"{len(kernels)} of {there} kernel{plural}, {size // 1024} KiB"

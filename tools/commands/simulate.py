@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.arch import ARCHS, check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import Expected, operation, sizes_text
 from polyc.tools.commands.inputs import add_draw, add_kernels, the_graph, use_kernels
-from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
+from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.play import Signature
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet

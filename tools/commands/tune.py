@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands.inputs import add_device, the_graph, use_measured
 from polyc.tools.interrupt import instead
-from polyc.tools.pipeline import Compilation, add_file_arguments, check_arch
+from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.sizes import check_extents, check_facts, given_sizes, parse_sizes
 from polyc.tools.steps import Steps, on_stdout
 from polyc.tools.streams import write

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -84,27 +82,27 @@ class Autotuned:
     def _on_gpu(
         self, every: Sequence[Compiled], args: Sequence[Any], values: tuple[int, ...]
     ) -> int:
-        from polyc.runtime import driver
+        from polyc.runtime import driver, kept
         from polyc.runtime.store import Store, cache_root
         from polyc.tools.jit.backends import gpu_of
 
         index = gpu_of(args) or 0
         device = driver.device(index)
-        parts = [
-            one.ir("tiles") + json.dumps(c, default=repr)
-            for one, c in zip(every, self.configs, strict=True)
-        ]
-        text = "\0".join([device.name, device.driver, repr(values), *parts])
+        entries = [one.entry(one.target(index)) for one in every]
+        name = None
+        if None not in entries:
+            on = [device.name, device.driver]
+            parts = {"on": on, "at": values, "of": entries}
+            name = kept.key("autotune", parts)
         root = cache_root()
         store = None if root is None else Store(root / "autotune")
-        name = hashlib.sha256(text.encode()).hexdigest()
-        found = None if store is None else store.load(name)
+        found = None if store is None or name is None else store.load(name)
         known = None if found is None else found[0].get("config")
         if isinstance(known, int) and 0 <= known < len(every):
             return known
         self.times[values] = _seconds(every, args, index)
         best = self.times[values].index(min(self.times[values]))
-        if store is not None:
+        if store is not None and name is not None:
             store.save(name, {"config": best, "seconds": self.times[values]}, b"")
         return best
 

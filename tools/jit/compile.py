@@ -5,25 +5,16 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
-from xdsl.utils.exceptions import ParseError, VerifyException
-
+from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.rewriting.driver import verify
-from polyc.tile.programs import Program as TileProgram
-from polyc.tools.errors import as_polyc_error
 from polyc.tools.jit.compiled import Compiled
 from polyc.tools.jit.function import Jit
-from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import check_arch, read_text
-from polyc.tools.python_file import is_python, module_of
-from polyc.tools.registry import make_context
+from polyc.tools.jit.written import Written, remembered
+from polyc.tools.kept import digest, source
+from polyc.tools.load import is_python_file, parsed, text_of
 
 Source = Any
 """A text, a path, a module, a Python function, a tile program or what ``jit`` made."""
@@ -104,40 +95,28 @@ def compile(
         return Jit(source, _scope(), arch=arch, name=name, **settings).compiled(**(constants or {}))
     if constants:
         raise PolycError("Usage", "constants are of a Python function, not of a program")
-    module, name = _module_of(source, name)
-    found = Compiled(module, arch, name=name, **settings)
-    if arch is not None and found.arch != arch:
-        raise PolycError("ArchMismatch", f"{found.name} is for {found.arch}, not for {arch}")
-    own = next(iter(module.body.block.ops), None)
-    if arch is not None and isinstance(own, GpuModuleOp) and own.arch.data != arch:
-        raise PolycError("ArchMismatch", f"{found.name} is for {own.arch.data}, not for {arch}")
+    written = _written(source, name)
+    found = Compiled(written, arch, **settings)
+    own = written.declared.arch
+    if arch is not None and own is not None and own != arch:
+        raise PolycError("ArchMismatch", f"{found.name} is for {own}, not for {arch}")
     return found
 
 
-def _module_of(source: object, name: str | None) -> tuple[ModuleOp, str | None]:
-    """The module of a program, and the name that still picks one of it."""
-    if isinstance(source, TileProgram):
-        return source.module().clone(), None
-    if isinstance(source, Operation):
-        module = source if isinstance(source, ModuleOp) else ModuleOp([source.clone()])
-        verify(module)
-        return module, name
-    if not isinstance(source, str | Path):
-        raise PolycError(
-            "Usage",
-            f"compile takes a text, a path, a module or a function, not a {type(source).__name__}",
-        )
-    text = str(source)
-    if is_python(source) and "\n" not in text:
-        return module_of(text, name), None
-    inline = isinstance(source, str) and ("{" in text or "\n" in text)
-    place = "text" if inline else text
-    try:
-        module = parse_text(make_context(), text if inline else read_text(source), place)
-    except (ParseError, VerifyException) as error:
-        raise as_polyc_error(error, place) from None
-    verify(module)
-    return module, name
+def _written(given: object, name: str | None) -> Written:
+    """The program of a text, a path or a module, read only where it was not seen before."""
+    if not isinstance(given, str | Path) or is_python_file(given):
+        from polyc.tools.jit.declaring import written, written_elsewhere
+
+        return written(*written_elsewhere(given, name))
+    data, place = text_of(given)
+
+    def make() -> Written:
+        from polyc.tools.jit.declaring import written
+
+        return written(parsed(data, place), name)
+
+    return remembered(source("text", {"text": digest(data), "name": name}), make)
 
 
 def par_compile(
@@ -148,6 +127,8 @@ def par_compile(
     Python lowers one at a time, and NVRTC compiles beside it.  Raises what ``compile`` does, of the
     first that has a fault.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     made = [compile(source, arch, **settings) for source in sources]
     with ThreadPoolExecutor() as pool:
         begun = [pool.submit(one.warm) for one in made]

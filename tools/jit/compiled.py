@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
-
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Attribute, Operation
+from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.runtime import kept
 from polyc.runtime.signature import HostSignature
 from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
-from polyc.tools.play import Signature, play_op
+from polyc.tools.jit.written import Written
+from polyc.tools.kept import program as program_key
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
     from polyc.runtime.nvrtc import KernelInfo
+    from polyc.runtime.origin import Origin
     from polyc.runtime.program import Program
 
 _SEVERAL = (list, tuple)
@@ -32,8 +31,6 @@ LAYERS = ("frontend", "tiny", "index", "region", "plan", "tiles", "gpu")
 
 LONG = 60
 """Letters of a condition beyond which a report counts it only: those are of modelled times."""
-
-Returned = Literal["one", "tuple", "list", "dict"]
 
 
 class Compiled(Runnable):
@@ -46,24 +43,20 @@ class Compiled(Runnable):
 
     def __init__(
         self,
-        module: ModuleOp,
+        written: Written,
         arch: str | None = None,
         *,
-        name: str | None = None,
         plan: str | Path | Mapping[str, object] | Sequence[object] | None = None,
         options: Mapping[str, Any] | None = None,
         device: str | None = None,
         execution_backend: str | None = None,
-        returns: tuple[Returned, Sequence[str]] | None = None,
         out_idx: Sequence[int] | int | None = None,
     ) -> None:
-        self.module = module
-        self._op, self._whole = _program_in(module, name)
-        signature = _signature_of(self._op)
+        declared = written.declared
+        self._written, self._tiles = written, declared.tiles
+        signature = declared.signature
         self.name, self.signature = signature.name, signature
-        if arch is None and isinstance(self._op, GpuModuleOp):
-            arch = self._op.arch.data
-        self.arch = arch
+        self.arch = declared.arch if arch is None else arch
         self._plan, self._options = plan, dict(options or {})
         if wrong := set(self._options) - {"records", "kernels", "sizes"}:
             raise PolycError(
@@ -72,7 +65,8 @@ class Compiled(Runnable):
             )
         self.backend: Backend = chosen(execution_backend, device)
         count = len(signature.names) - signature.num_inputs
-        self._returns, self._keys = returns or ("one" if count == 1 else "tuple", ())
+        self._returns = declared.returns or ("one" if count == 1 else "tuple")
+        self._keys = declared.keys
         self._made = _allocated(signature, out_idx)
         self._one = self._returns == "one"
         self._allocates = self._made is None or len(self._made) == count
@@ -86,6 +80,11 @@ class Compiled(Runnable):
     def __repr__(self) -> str:
         names = ", ".join(self.signature.names[: self.signature.num_inputs])
         return f"<polyc.Compiled {self.name}({names}) for {self.arch or 'the GPU of its tensors'}>"
+
+    @property
+    def module(self) -> ModuleOp:
+        """The module that it is written as, which is not to be changed."""
+        return self._written.module
 
     # Calls
 
@@ -220,22 +219,33 @@ class Compiled(Runnable):
 
     def _lowered(self, arch: str) -> Program:
         from polyc.runtime.program import Program
-        from polyc.tools.load import load
 
-        if self._plan is None or isinstance(self._op, GpuModuleOp):
-            if self._plan is not None:
-                raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._op)
-            return load(self._whole, arch, **self._options)
+        if self._plan is not None and self._tiles:
+            raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
+        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)))
+
+    def entry(self, arch: str) -> str | None:
+        """The name of its code for an architecture on disk; None where nothing is kept."""
+        ir = self._written.declared.ir
+        return program_key(ir, arch, plan=self._plan, options=self._options)
+
+    def _origin(self, arch: str) -> Origin:
+        """The program, lowered for an architecture."""
+        from polyc.runtime.lowered import lowered
+        from polyc.tools.load import origin
+
+        if self._plan is None:
+            return origin(self._written.module, arch, **self._options)
         with _as_file(self._plan) as path:
-            job = self._job(arch, path)
-            return Program.compile(job.run("tiles").module, lazily=True)
+            return lowered(self._job(arch, path).run("tiles").module, lazily=True)
 
     def _job(self, arch: str, plan: str | None) -> Any:
+        from polyc.dialects.common.arch import check_arch
         from polyc.tools.kernels.by_hand import with_kernels
-        from polyc.tools.pipeline import Compilation, check_arch
+        from polyc.tools.pipeline import Compilation
         from polyc.tools.registry import make_context
 
-        job = Compilation(make_context(), self._whole.clone(), check_arch(arch), plan=plan)
+        job = Compilation(make_context(), self._written.module.clone(), check_arch(arch), plan=plan)
         if (records := self._options.get("records")) is not None:
             from polyc.tuning.applied import Recorded
 
@@ -248,8 +258,10 @@ class Compiled(Runnable):
         """The outputs for NumPy arrays, by playback at the layer that the program is written in."""
         import numpy as np
 
+        from polyc.tools.play import play_op
+
         with np.errstate(all="ignore"):
-            found = play_op(self._op, inputs, symbols)
+            found = play_op(self._written.op, inputs, symbols)
             if found is None:
                 # Tiles that have no playback are simulated, thread by thread.
                 found = play_op(self._finished(), inputs, symbols)
@@ -269,15 +281,16 @@ class Compiled(Runnable):
 
     def compiled_module(self, layer: str) -> ModuleOp:
         """The module of a layer, which is not to be changed: see ``ir``."""
-        tiles = isinstance(self._op, GpuModuleOp)
-        known = ("tiles", "gpu") if tiles else LAYERS
+        from xdsl.dialects.builtin import ModuleOp
+
+        known = ("tiles", "gpu") if self._tiles else LAYERS
         if layer not in known:
             raise PolycError(
                 "Usage", f"{self.name} has no layer {layer!r}; there are {', '.join(known)}"
             )
         if layer == known[0]:
-            return self._whole
-        if tiles:
+            return self._written.module
+        if self._tiles:
             return ModuleOp([self._finished().clone()])
         key = self.target(), layer
         with self._lock:
@@ -289,7 +302,7 @@ class Compiled(Runnable):
     @property
     def plan(self) -> list[dict[str, Any]]:
         """The schedules that were chosen, as JSON data; a tile program has none."""
-        if isinstance(self._op, GpuModuleOp):
+        if self._tiles:
             return []
         from polyc.tools.pipeline import dump_text
 
@@ -300,6 +313,8 @@ class Compiled(Runnable):
     def cuda(self) -> str:
         """The CUDA C of all kernels."""
         from io import StringIO
+
+        from xdsl.dialects.builtin import ModuleOp
 
         from polyc.lowering.gpu_to_cuda import print_cuda
 
@@ -331,6 +346,9 @@ class Compiled(Runnable):
 
         Raises PolycError ``NoDisassembler`` where that is not there.
         """
+        import subprocess
+        import tempfile
+
         tool = _disassembler()
         parts: list[str] = []
         for result in self.program().results:
@@ -355,18 +373,15 @@ class Compiled(Runnable):
     @property
     def report(self) -> str:
         """What was made, in some lines: variants in order of dispatch, kernels, warnings."""
-        from polyc.dialects.gpu.module import DispatchOp
-
         program = self.program()
-        dispatch: DispatchOp = program.module.dispatch()
         lines = [f"{self.name} for {program.arch}"]
         if self.signature.symbols:
             lines[0] += f", sizes {', '.join(self.signature.symbols)} of any call"
-        for op in dispatch.variants():
-            facts = [text for fact in op.facts.data if len(text := str(fact)) <= LONG]
-            if left := len(op.facts.data) - len(facts):
+        for choice in program.described.choices:
+            facts = [text for fact in choice.facts if len(text := str(fact)) <= LONG]
+            if left := len(choice.facts) - len(facts):
                 facts.append(f"{left} on when it is the fastest")
-            lines.append(f"  variant {op.variant_name}: {', '.join(facts) or 'always'}")
+            lines.append(f"  variant {choice.name}: {', '.join(facts) or 'always'}")
         for name, info in program.kernels.items():
             lines.append(
                 f"  kernel {name}: {info.registers} registers, {info.spill_bytes} bytes spilled, "
@@ -383,56 +398,6 @@ class Compiled(Runnable):
 
 def _unknown(*_: object) -> None:
     """No call was made before."""
-
-
-def _program_in(module: ModuleOp, name: str | None) -> tuple[Operation, ModuleOp]:
-    """The one program of a module, and a module that has no other."""
-    found = [
-        op
-        for op in module.body.block.ops
-        if Signature.of(op) is not None and name in (None, _name_of(op))
-    ]
-    if len(found) != 1:
-        names = ", ".join(map(_name_of, found)) or "none"
-        raise PolycError(
-            "NothingToRun",
-            f"expected one program{'' if name is None else ' ' + name}, found {names}; name one",
-            module,
-        )
-    if len(list(module.body.block.ops)) == 1:
-        return found[0], module
-    alone = found[0].clone()
-    return alone, ModuleOp([alone])
-
-
-def _name_of(op: Operation) -> str:
-    signature = Signature.of(op)
-    return "" if signature is None else signature.sym_name.data
-
-
-def _signature_of(op: Operation) -> HostSignature:
-    found = Signature.of(op)
-    assert found is not None
-    every = [*found.inputs, *found.outputs]
-    if isinstance(op, GpuModuleOp):
-        promised = [_aligned(attrs.data) for attrs in op.dispatch().arg_attrs]
-    else:
-        promised = [getattr(one, "align", None) or 0 for one in every]
-    return HostSignature(
-        found.sym_name.data,
-        [one.name for one in every],
-        [one.type.dims for one in every],
-        [str(one.type.element_type) for one in every],
-        promised,
-        len(found.inputs),
-        tuple(found.symbol_names),
-        tuple(found.facts),
-    )
-
-
-def _aligned(attrs: Mapping[str, Attribute]) -> int:
-    found = attrs.get("align")
-    return found.value.data if isinstance(found, IntegerAttr) else 0
 
 
 def _allocated(signature: HostSignature, out_idx: Sequence[int] | int | None) -> list[int] | None:
@@ -463,6 +428,8 @@ class _as_file:
     def __enter__(self) -> str | None:
         if self._plan is None or isinstance(self._plan, str | Path):
             return None if self._plan is None else str(self._plan)
+        import tempfile
+
         handle, self._made = tempfile.mkstemp(suffix=".json")
         with os.fdopen(handle, "w") as file:
             json.dump(self._plan, file)
@@ -474,6 +441,8 @@ class _as_file:
 
 
 def _disassembler() -> str:
+    import shutil
+
     places = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     folders = [str(Path(place) / "bin") for place in (*places, "/usr/local/cuda") if place]
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=os.pathsep.join(folders))

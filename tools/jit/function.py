@@ -6,21 +6,24 @@ import functools
 import inspect
 import sys
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
-from polyc.tile.tiles import TensorSpec
+from polyc.dialects.common.diagnostic import Place, PolycError
+from polyc.dialects.common.size_expr import Dim
+from polyc.tile.specs import TensorSpec
+from polyc.tools import kept
 from polyc.tools.jit.backends import chosen
 from polyc.tools.jit.compiled import Compiled
-from polyc.trace.annotations import TensorAnnotation
-from polyc.trace.tracing import place_of_function, read_assumptions, traced
-from polyc.trace.values import Tensor, Value
+from polyc.tools.jit.depends import Unknown, constant, fingerprint
+from polyc.tools.jit.written import Written, remembered
+from polyc.trace.annotations import Tensor, TensorAnnotation, read_assumptions
 
 if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo
+    from polyc.trace.values import Value
 
 KEPT = 64
 """Specialisations that a function keeps, the oldest going first."""
@@ -66,7 +69,8 @@ class Jit:
         self.function = function
         self.name = name or function.__name__
         self.arch, self.assume = arch, assume
-        self._at = place_of_function(function)
+        code = getattr(function, "__code__", None)
+        self._at = None if code is None else Place(code.co_filename, code.co_firstlineno, 1)
         self._scope = dict(scope)
         self._settings: dict[str, Any] = {
             "plan": plan,
@@ -75,7 +79,9 @@ class Jit:
             "execution_backend": execution_backend,
             "out_idx": out_idx,
         }
-        chosen(execution_backend, device)
+        self.backend = chosen(execution_backend, device)
+        self.retraced: str | None = None
+        """Why every process traces it anew before it finds it on disk; None where none does."""
         self._facts = read_assumptions(assume, self._at)
         self._sig = inspect.signature(function)
         self._parameters = [self._parameter(p) for p in self._sig.parameters.values()]
@@ -280,7 +286,62 @@ class Jit:
         constants: Mapping[str, object],
     ) -> Compiled:
         if self._tiles:
-            return self._of_tiles(constants)
+            # Tiles are written for one architecture: the one of the GPU, where none is said.
+            arch = self.arch or default_arch()
+            parameters = [
+                p.replace(annotation=self._known(p.annotation, constants))
+                for p in self._sig.parameters.values()
+                if p.name not in constants
+            ]
+            entry = self._entry([(p.name, p.annotation) for p in parameters], constants, arch)
+            found = remembered(entry, lambda: self._written_tiles(parameters, constants, arch))
+            return Compiled(found, **self._settings)
+        kinds = self._kinds(names, shown, constants)
+        entry = self._entry(list(kinds.items()), constants, None)
+        found = remembered(entry, lambda: self._written_values(kinds, constants))
+        return Compiled(found, self.arch, **self._settings)
+
+    def _entry(
+        self,
+        kinds: Sequence[tuple[str, object]],
+        constants: Mapping[str, object],
+        arch: str | None,
+    ) -> str | None:
+        """The name on disk of what a trace gives; None where it is traced in every process.
+
+        ``arch`` is that of tiles.
+        """
+        if self.backend.name == "cpu":
+            return None  # it plays back what is traced
+        if not isinstance(self.function, types.FunctionType):
+            self.retraced = f"{self.function!r} is no function of Python's"
+            return None
+        try:
+            for name, kind in kinds:
+                if not isinstance(kind, TensorAnnotation | TensorSpec):
+                    raise Unknown(f"the annotation of {name} is {kind!r}")
+            parts = {
+                "function": fingerprint(self.function),
+                "name": self.name,
+                "assume": self.assume,
+                "arch": arch,
+                "kinds": [[name, repr(kind)] for name, kind in kinds],
+                "constants": [[name, constant(value)] for name, value in constants.items()],
+                "parameters": [[p.name, str(p.kind)] for p in self._sig.parameters.values()],
+            }
+        except Unknown as unknown:
+            self.retraced = str(unknown)
+            return None
+        self.retraced = None
+        return kept.source("function", parts)
+
+    def _kinds(
+        self,
+        names: Sequence[str],
+        shown: Mapping[str, tuple[tuple[int, ...], str]],
+        constants: Mapping[str, object],
+    ) -> dict[str, TensorAnnotation]:
+        """Sizes and types of the tensors, from annotations or from a call."""
         kinds: dict[str, TensorAnnotation] = {}
         for p in self._parameters:
             if p.name not in names:
@@ -300,44 +361,52 @@ class Jit:
                     'polyc.Tensor["M", "K", "f16"]',
                     self._at,
                 )
+        return kinds
+
+    def _written_values(
+        self, kinds: Mapping[str, TensorAnnotation], constants: Mapping[str, object]
+    ) -> Written:
+        """The graph that the function traces."""
+        from polyc.tools.jit.declaring import written
+        from polyc.trace.tracing import traced
 
         def arguments(values: Mapping[str, Value]) -> tuple[Sequence[Any], Mapping[str, Any]]:
             return _arguments(self._sig, {**constants, **values})
 
         graph = traced(self.function, kinds, arguments, name=self.name, facts=self._facts)
-        return Compiled(
-            graph.module, self.arch, returns=(graph.shape, graph.keys), **self._settings
-        )
+        return written(graph.module, returns=(graph.shape, graph.keys))
 
-    def _of_tiles(self, constants: Mapping[str, object]) -> Compiled:
+    def _written_tiles(
+        self,
+        parameters: Sequence[inspect.Parameter],
+        constants: Mapping[str, object],
+        arch: str,
+    ) -> Written:
+        """The module that the function over tiles makes."""
         from xdsl.dialects.builtin import UNKNOWN_LOC
 
         from polyc.dialects.common.dim import AssumptionsAttr
         from polyc.tile.programs import Program
+        from polyc.tools.jit.declaring import written
+        from polyc.trace.tracing import place_of_function
 
         function = self.function
 
         def over_tensors(**tensors: object) -> None:
             function(**tensors, **constants)
 
-        kept = [
-            p.replace(annotation=self._known(p.annotation, constants))
-            for p in self._sig.parameters.values()
-            if p.name not in constants
-        ]
-        cast("Any", over_tensors).__signature__ = self._sig.replace(parameters=kept)
+        cast("Any", over_tensors).__signature__ = self._sig.replace(parameters=parameters)
         over_tensors.__doc__ = function.__doc__
-        # Tiles are written for one architecture: the one of the GPU, where none is said.
         program = Program(
             over_tensors,
             self.name,
-            self.arch or default_arch(),
+            arch,
             AssumptionsAttr(self._facts),
             None,
             self._scope,
-            UNKNOWN_LOC if self._at is None else self._at,
+            place_of_function(function) or UNKNOWN_LOC,
         )
-        return Compiled(program.module(), **self._settings)
+        return written(program.module())
 
     # What is shown of a function that every call compiles alike
 
@@ -420,7 +489,10 @@ class Jit:
     @property
     def report(self) -> str:
         """What was made, in some lines."""
-        return self._shown().report
+        found = self._shown().report
+        if self.retraced is not None:
+            found += f"\n  traced in every process: {self.retraced}"
+        return found
 
 
 def default_arch() -> str:

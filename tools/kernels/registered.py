@@ -22,9 +22,10 @@ from polyc.tile.programs import Program
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.kernels.regions import PASSES, forms
 from polyc.tools.parsing import parse_text
-from polyc.tools.pipeline import read_text, run_pass
-from polyc.tools.python_file import execute, failing, is_python
+from polyc.tools.pipeline import run_pass
+from polyc.tools.python_file import execute, failing
 from polyc.tools.registry import make_context
+from polyc.tools.streams import is_python, read_text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from polyc.lowering.gpu_to_cuda import cuda_unit
 from polyc.passes import on_demand
 from polyc.passes.finish import finished, is_finished
 from polyc.passes.on_demand import OnDemand
-from polyc.runtime.program import gpu_module
+from polyc.runtime.lowered import gpu_module
 from polyc.test.support.gpu_text import find, kernel, only, parsed
 from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation

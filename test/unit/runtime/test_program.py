@@ -18,8 +18,9 @@ from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import arenas, driver, tensor_maps, tensors
+from polyc.runtime.lowered import gpu_module
 from polyc.runtime.packed import Packing
-from polyc.runtime.program import Program, gpu_module
+from polyc.runtime.program import Program
 from polyc.runtime.views import TensorView, row_major
 from polyc.tools.parsing import parse_text
 
@@ -166,9 +167,13 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     return found
 
 
+def of_text(ctx: Context, text: str, source: str) -> Program:
+    return Program.of_module(gpu_module(parse_text(ctx, text, "m.mlir")), [source])
+
+
 def program(ctx: Context, arch: str = "sm_90a", slow: str = "N >= 0") -> Program:
     text = MODULE.format(arch=arch, slow=slow)
-    return Program(gpu_module(parse_text(ctx, text, "m.mlir")), [SOURCE])
+    return of_text(ctx, text, SOURCE)
 
 
 def halves(*shape: int) -> np.ndarray[Any, Any]:
@@ -185,7 +190,7 @@ def test_a_kernel_that_the_compiler_did_not_speak_of_is_refused(ctx: Context) ->
     """Its registers and spills would be unknown, and its code in no image."""
     module = gpu_module(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
     alone = SOURCE.strip().splitlines()[0]
-    error = refused(lambda: Program(module, [alone]))
+    error = refused(lambda: Program.of_module(module, [alone]))
     assert error.kind == "CompilerFailed"
     assert error.message == (
         "ptxas says nothing of slow, so that its registers and spills are not known; it speaks of "
@@ -371,7 +376,7 @@ extern "C" __global__ void empty() {}
 
 
 def sequence(ctx: Context) -> Program:
-    return Program(gpu_module(parse_text(ctx, SEQUENCE, "s.mlir")), [SEQUENCE_SOURCE])
+    return of_text(ctx, SEQUENCE, SEQUENCE_SOURCE)
 
 
 def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[Any]) -> None:
@@ -449,13 +454,17 @@ extern "C" __global__ void alone() {}
 def test_a_cooperative_grid_fits_on_the_chip(
     ctx: Context, log: list[Any], m: int, n: int, launched: tuple[str, tuple[int]]
 ) -> None:
-    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE])
+    job = Program.of_module(
+        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+    )
     job.run([np.zeros((m, n), np.float32)])
     assert [entry[:2] for entry in log] == [launched]
 
 
 def test_a_cooperative_grid_that_does_not_fit_says_so(ctx: Context, log: list[Any]) -> None:
-    job = Program(gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE])
+    job = Program.of_module(
+        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+    )
     error = refused(lambda: job.run([np.zeros((19, 7), np.float32)], variant="whole"))
     assert error.kind == "NoVariant"
     assert error.notes == (

@@ -17,10 +17,11 @@ from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt, sizes
 from polyc.tools.commands.inputs import the_graph
 from polyc.tools.errors import as_polyc_error
-from polyc.tools.parsing import decode, parse_text
+from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.printing import module_text
 from polyc.tools.registry import make_context
+from polyc.tools.streams import decode
 
 EXAMPLE = ROOT / "examples" / "gemm_bias_relu.mlir"
 ALIGNED = ROOT / "examples" / "gemm_bias_relu_aligned.mlir"

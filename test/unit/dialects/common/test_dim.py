@@ -22,6 +22,7 @@ from polyc.dialects.common.dim import (
     parse_assumptions,
     parse_dim,
 )
+from polyc.dialects.common.size_text import SizeReader
 
 SYMBOLS = ("M", "N", "K_1")
 M, N, K = (Dim.sym(s) for s in SYMBOLS)
@@ -69,7 +70,7 @@ VALUES = st.fixed_dictionaries({s: st.integers(0, 50) for s in SYMBOLS})
 @given(ANY, VALUES)
 def test_text_reads_back_as_the_same_expression(dim: Dim, values: dict[str, int]) -> None:
     again = parsed(str(dim))
-    assert again == dim
+    assert again == dim == parse_dim(SizeReader(str(dim)))
     assert str(again) == str(dim)
     assert again.evaluate(values) == dim.evaluate(values)
 
@@ -134,6 +135,7 @@ def test_assumptions_hold_as_written(a: Dim, b: Dim, relation: str, values: dict
     expected = {"==": x == y, ">=": x >= y, "<=": x <= y, ">": x > y, "<": x < y}[relation]
     assert fact.holds(values) == expected
     (again,) = parse_assumptions(Parser(context, f"({fact})"))
+    assert parse_assumptions(SizeReader(f"({fact})")) == (again,)
     assert again == fact
 
 

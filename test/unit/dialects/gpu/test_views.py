@@ -14,7 +14,8 @@ from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.runtime.program import Program, gpu_module
+from polyc.runtime.lowered import gpu_module
+from polyc.runtime.program import Program
 from polyc.test.support.im2col_programs import GEOMETRIES, convolution
 from polyc.test.support.tile_cases import CASES
 from polyc.test.unit.runtime import test_program as host
@@ -83,7 +84,7 @@ gpu.module @views arch "sm_90a" symbols [N, H, F] {
 
 def viewed(ctx: Context) -> Program:
     source = 'extern "C" __global__ void views() {}'
-    return Program(gpu_module(parse_text(ctx, MODULE, "m.mlir")), [source])
+    return Program.of_module(gpu_module(parse_text(ctx, MODULE, "m.mlir")), [source])
 
 
 def test_the_host_passes_the_address_and_the_sizes_of_the_view(

@@ -26,8 +26,18 @@ def test_list_verify_clear(
     assert run(["cache", "verify"]) == 1
     shown = capsys.readouterr().out
     assert "a.cubin is damaged" in shown and "1 of 2 entries are whole" in shown
+    programs = Store(tmp_path / "polyc" / "programs")
+    programs.save("a.program", {"described": {}}, b"")
+    (programs.folder / "a.program").write_bytes(b"x")
+    assert run(["cache", "list"]) == 0 and "a.program" in capsys.readouterr().out
+    assert run(["cache", "verify"]) == 1
+    shown = capsys.readouterr().out
+    assert "a.program is damaged" in shown and "1 of 1 entries are whole" in shown
+    programs.save("a.program", {"described": {}}, b"")
     assert run(["cache", "clear"]) == 0
-    assert "dropped 1 entries" in capsys.readouterr().out and store.entries() == []
+    shown = capsys.readouterr().out
+    assert shown.count("dropped 1 entries") == 2 and "and what texts and functions mean" in shown
+    assert store.entries() == programs.entries() == []
     monkeypatch.setenv("POLYC_CACHE", "0")
     assert run(["cache", "list"]) == 1
     assert "there is no cache" in capsys.readouterr().err
