@@ -232,6 +232,11 @@ def asks_context() -> Any:
     return library.cuCtxGetCurrent
 
 
+def address(function: str) -> int:
+    """Where a function of the driver is, for compiled code that calls it."""
+    return ctypes.cast(getattr(_library(), function), c_void_p).value or 0
+
+
 class current:
     """``with current(index)``: the primary context of GPU ``index`` is this thread's current one.
 
@@ -431,6 +436,16 @@ class Launch:
                 f"{list(config.block)} threads and {config.shared} bytes of shared memory "
                 f"does not launch: {_text(status)}",
             )
+
+    @property
+    def handle(self) -> int:
+        """The CUfunction."""
+        return self._handle.value or 0
+
+    @property
+    def config_bytes(self) -> bytes:
+        """Its CUlaunchConfig, which has addresses in this launch."""
+        return bytes(self._config)
 
     def copied(self, addresses: Sequence[int]) -> tuple[Any, tuple[Any, ...], Any, Any]:
         """The launch with its arguments at other addresses, and a stream of its own.

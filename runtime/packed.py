@@ -51,6 +51,19 @@ class Packing:
     def packed(self) -> Packed:
         return Packed(self)
 
+    def parameters(self) -> tuple[tuple[int, int, int, bytes], ...]:
+        """What each parameter of the kernel is: a constant by its address, the address of a tensor
+        by the tensor's number, or a tensor map of it, which is given at some address (0, 1, 2)."""
+        found: list[tuple[int, int, int, bytes]] = []
+        for argument in self.launch.arguments:
+            if (at := self.values.get(id(argument))) is not None:
+                found.append((1, at, 0, b""))
+            elif (made := self.maps.get(id(argument))) is not None:
+                found.append((2, made[0], 0, bytes(made[1].argument)))
+            else:
+                found.append((0, 0, ctypes.addressof(argument), b""))
+        return tuple(found)
+
 
 class Packed:
     """One packed launch, for one thread at a time; ``pointers`` is where it was moved to.

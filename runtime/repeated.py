@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from polyc.runtime import driver, torch_guards, torch_tensors
+from polyc.runtime import compiled_calls, driver, torch_guards, torch_tensors
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.packed import Packed, Packing
 from polyc.runtime.views import LIBRARY_NAMES, TensorView
@@ -46,7 +46,8 @@ class Kept:
     ``sizes`` their bytes.  ``fresh`` are shape and type of the outputs that the call allocates on
     ``device``.  ``plan`` is None where nothing is launched; what is one launch has a ``packing``,
     and ``free`` are the packed ones that no thread uses.  ``check`` says of tensors that they show
-    the same as ``key``, or that it does not know.
+    the same as ``key``, or that it does not know.  ``guards_left`` and ``lessons_left`` are how
+    often that is made anew, and the extension told of the call, at most.
     """
 
     key: object
@@ -61,6 +62,7 @@ class Kept:
     free: list[Packed] = field(default_factory=list[Packed])
     check: Callable[..., bool] = _no
     guards_left: int = GUARDS_MADE
+    lessons_left: int = GUARDS_MADE
 
 
 _NOTHING = Kept(None, (), (), (), None, 0, None, None, None)
@@ -85,6 +87,12 @@ class Repeated:
         self._torch: Any = None
         self.run = self._none
         self._forget: Callable[[], None] = lambda: None
+        self._compiled: Any = None
+
+    @property
+    def compiled(self) -> Callable[..., Sequence[object] | None]:
+        """``run`` by the extension, where it is installed and reads this PyTorch's tensors."""
+        return self.run if self._compiled is None else self._compiled.run
 
     @staticmethod
     def _none(*_: object) -> None:
@@ -110,7 +118,9 @@ class Repeated:
         powers = self._period & (self._period - 1) == 0
         kind = self._inputs, self._outputs, self._given, powers, scope["guard"] is not None
         made = _functions(*kind)(**scope)
-        self.run, self._read, self._residues, self._forget = made
+        self.run, self._read, self._residues, find, self._forget = made
+        kind = self._inputs, self._outputs, self._given, self._period
+        self._compiled = compiled_calls.made(torch, *kind, self.run, find)
 
     def remember(
         self,
@@ -160,6 +170,8 @@ class Repeated:
         with self._lock:
             self._calls.clear()
             self._forget()
+            if self._compiled is not None:
+                self._compiled.forget()
 
 
 def _parameter(torch: Any) -> Any:
@@ -253,7 +265,7 @@ def make(T, P, empty, calls, nothing, guard, stream_of, asks, current, period, f
         nonlocal last
         last = nothing
 
-    return run, read, residues, forget
+    return run, read, residues, find, forget
 """
 
 _SHOWN = "{0}.shape, {0}.dtype, {0}.device, {0}.is_contiguous(), {0}.requires_grad, {0}.is_neg()"

@@ -43,7 +43,7 @@ class HostSignature:
             name, output = self.names[i], i >= self.num_inputs
             view = tensors.view(tensor, name, stream, output)
             rank = len(self.shapes[i])
-            tensors.check(view, name, self.elements[i], rank, self.aligns[i], output)
+            tensors.check(view, name, self.elements[i], rank, self.aligns[i], output, tensor)
             views.append(view)
         return views
 

@@ -108,9 +108,15 @@ def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:
 
 
 def check(
-    tensor: TensorView, name: str, element: str, rank: int, align: int = 0, output: bool = False
+    tensor: TensorView,
+    name: str,
+    element: str,
+    rank: int,
+    align: int = 0,
+    output: bool = False,
+    given: object = None,
 ) -> None:
-    """Check a tensor against its place in the signature.
+    """Check a tensor, which is the view of what was ``given``, against its place in the signature.
 
     ``align`` is in bytes; host tensors are copied and need none, others that of their elements at
     least.  Raises PolycError: ``TypeMismatch``, ``RankMismatch``, ``NotContiguous``,
@@ -133,17 +139,14 @@ def check(
         )
     if tensor.size and not tensor.pointer:
         raise PolycError("BadArgument", f"{name} has elements and no memory: its address is 0")
-    if tensor.size and any(
-        extent > 1 and stride != dense
-        for extent, stride, dense in zip(
-            tensor.shape, tensor.strides, row_major(tensor.shape), strict=True
-        )
-    ):
+    if tensor.size and (wrong := _strided(tensor)):
+        axis, stride, dense = wrong
+        way = "write to a contiguous one" if output else "make it contiguous"
         raise PolycError(
             "NotContiguous",
             f"{name} of shape {list(tensor.shape)} has strides {list(tensor.strides)}, not "
-            f"{list(row_major(tensor.shape))}; "
-            + ("write to a contiguous one" if output else "make it contiguous"),
+            f"{list(row_major(tensor.shape))}; {way}: dimension {axis} steps by {stride} elements, "
+            f"and kernels by {dense}" + ("" if output else _copy_of(given, name)),
         )
     least = max(align, ELEMENT_BYTES[element])
     if tensor.gpu is not None and tensor.size and tensor.pointer % least:
@@ -159,6 +162,24 @@ def check(
             "ReadOnly",
             f"{name} {why}, and is an output; give memory that can be written, or no out",
         )
+
+
+def _strided(tensor: TensorView) -> tuple[int, int, int] | None:
+    """The first dimension that is not dense, with its stride and what it would be."""
+    dense = row_major(tensor.shape)
+    for axis, (extent, stride, own) in enumerate(
+        zip(tensor.shape, tensor.strides, dense, strict=True)
+    ):
+        if extent > 1 and stride != own:
+            return axis, stride, own
+    return None
+
+
+def _copy_of(given: object, name: str) -> str:
+    """How a tensor's library makes a dense one, where that is known."""
+    if isinstance(given, np.ndarray):
+        return f"; pass numpy.ascontiguousarray({name})"
+    return f"; pass {name}.contiguous()" if torch_tensors.is_tensor(given) else ""
 
 
 def sizes(given: Mapping[str, Any]) -> dict[str, int]:

@@ -7,8 +7,9 @@ Needs one GPU and PyTorch.  Inputs are small integers, so that every result is e
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportUndefinedVariable=false, reportArgumentType=false, reportCallIssue=false
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ import pytest
 import polyc
 from polyc import PolycError, Tensor
 from polyc import tile as T
-from polyc.runtime import torch_guards
+from polyc.runtime import compiled_calls, torch_guards
+from polyc.runtime.packed import Packed
 from polyc.runtime.program import ALLOCATING, PLAIN
+from polyc.test.support.fast_extension import extension
 from polyc.tools.jit.compiled import Compiled
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -138,13 +141,84 @@ def test_pytorch_has_the_guards_that_are_asked() -> None:
         assert not check(x.to("cuda:1"), y) and not check(x, y.to("cuda:1"))
 
 
-@pytest.mark.parametrize("guards", [True, False])
-def test_what_differs_is_refused_after_calls_that_were_right(
-    monkeypatch: pytest.MonkeyPatch, guards: bool
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The extension of the compiled backend, installed or built."""
+    monkeypatch.setitem(sys.modules, "polyc_fast", extension())
+    compiled_calls.extension.cache_clear()
+    yield
+    compiled_calls.extension.cache_clear()
+
+
+def test_the_compiled_backend_takes_other_tensors(
+    fast: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not guards:
+    """On streams, in a graph, in threads, and with outputs of its own."""
+
+    def scaled(x: Tensor["M", "K", "f16"], w: Tensor["N", "K", "f16"], b: Tensor["N", "f16"]):
+        return polyc.relu(x @ w.T + b)
+
+    call = polyc.compile(scaled, execution_backend="compiled")
+    shapes = [(128, 256, 64), (256, 128, 128), (130, 264, 72)]
+
+    def both_ways() -> None:
+        for shape in shapes:
+            x, w, b = operands(*shape)
+            want, out = meant(x, w, b), torch.zeros(*shape[:2], dtype=torch.float16, device="cuda")
+            assert torch.equal(call(x, w, b), want)
+            assert call(x, w, b, out=out) is out and torch.equal(out, want)
+
+    for _ in range(3):
+        both_ways()
+    program = call.program(0)
+    for kind in (PLAIN, ALLOCATING):
+        # From here on Python's half would be an error.
+        repeated = program.repeated(kind)
+        assert repeated.compiled is not repeated.run
+    never_checked(monkeypatch)
+    monkeypatch.setattr(Packed, "move", None)
+    for _ in range(5):
+        both_ways()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(20):
+                    both_ways()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors[0]
+    x, w, b = operands(*shapes[0])
+    out = torch.zeros(*shapes[0][:2], dtype=torch.float16, device="cuda")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call(x, w, b, out=out)
+    for _ in range(2):
+        for tensor, new in zip((x, w, b), operands(*shapes[0]), strict=True):
+            tensor.copy_(new)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, meant(x, w, b))
+
+
+@pytest.mark.parametrize("way", ["guards", "attributes", "compiled"])
+def test_what_differs_is_refused_after_calls_that_were_right(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, way: str
+) -> None:
+    if way == "compiled":
+        request.getfixturevalue("fast")
+    if way == "attributes":
         monkeypatch.setattr(torch_guards, "maker", lambda torch: None)
-    add = polyc.compile(added.function)
+    backend = "compiled" if way == "compiled" else "cuda"
+    add = polyc.compile(added.function, execution_backend=backend)
     x, y, out = whole(16, 16), whole(16, 16), torch.empty(16, 16, device="cuda")
     cases: list[tuple[Callable[[], Any], str, str]] = [
         (lambda: add(x.half(), y, out=out), "TypeMismatch", "x holds f16"),

@@ -150,6 +150,8 @@ class Tensor(DLPack):
         device = (1, 0) if host else (2, index)
         super().__init__(pointer, shape, strides, kind=kind, device=device, version=None)
         self._stride = row_major(shape) if strides is None else tuple(strides)
+        dense = zip(shape, self._stride, row_major(shape), strict=True)
+        self._contiguous = 0 in shape or all(n == 1 or s == d for n, s, d in dense)
         self.pointer, self.shape, self.dtype = pointer, tuple(shape), dtype
         self.device = Device("cpu" if host else "cuda", index)
         self.is_cuda, self.requires_grad, self.pinned = not host, False, pinned
@@ -163,8 +165,7 @@ class Tensor(DLPack):
         return self._stride
 
     def is_contiguous(self) -> bool:
-        dense = zip(self.shape, self._stride, row_major(self.shape), strict=True)
-        return 0 in self.shape or all(n == 1 or s == d for n, s, d in dense)
+        return self._contiguous
 
     def is_pinned(self) -> bool:
         assert self.pinned is not None, "asked of a tensor on the host alone"

@@ -1,23 +1,33 @@
 """How a compiled program is run: backends behind one interface (J2).
 
-``cuda`` launches on a GPU through the driver, ``cpu`` plays the program back on NumPy.  Another
-backend is a ``Backend`` that is given to ``register``.
+``cuda`` launches on a GPU through the driver, ``compiled`` does so by an extension that is
+installed by itself, ``cpu`` plays the program back on NumPy.  Another backend is a ``Backend`` that
+is given to ``register``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime.compiled_calls import extension
 
 if TYPE_CHECKING:
     from polyc.runtime.program import Program
     from polyc.runtime.signature import HostSignature
 
 AUTO = "auto"
-"""The backend that fits: the GPU's, unless ``device="cpu"`` says otherwise."""
+"""The backend that fits: a GPU's, the compiled one where it is installed, unless ``device="cpu"``
+says otherwise."""
+
+Again = Callable[..., Sequence[object] | None]
+"""Runs a call like one that was checked, on inputs and outputs or on inputs alone: its outputs, or
+None where there was none like it."""
+
+PLAIN, ALLOCATING = (True, None, (), None), (False, None, (), None)
+"""Calls with outputs and without, which are told nothing else: see ``runtime.program.Kind``."""
 
 
 class Runnable(ABC):
@@ -40,6 +50,8 @@ class Backend(ABC):
     """One way to run a program."""
 
     name: ClassVar[str]
+    device: ClassVar[str | None] = None
+    """What ``device`` may say beside it, where it runs on one kind of device alone."""
 
     @abstractmethod
     def run(
@@ -56,8 +68,11 @@ class Backend(ABC):
         Raises PolycError for what does not fit the signature.
         """
 
-    def repeats(self, program: Runnable, inputs: Sequence[object]) -> Program | None:
-        """The code that ran a call on ``inputs``, where it may run others like it by itself."""
+    def again(self, program: Runnable, inputs: Sequence[object]) -> tuple[Again, Again] | None:
+        """What runs calls like one on ``inputs`` that was run, with outputs and without.
+
+        None, as it is here, where each call is to be a ``run``.
+        """
         return None
 
 
@@ -65,6 +80,7 @@ class CudaBackend(Backend):
     """Kernels on a GPU, launched through the driver by ctypes."""
 
     name = "cuda"
+    device = "cuda"
 
     def run(
         self,
@@ -82,14 +98,29 @@ class CudaBackend(Backend):
             inputs, symbols, out=out, gpu_index=gpu_index, stream=stream
         )
 
-    def repeats(self, program: Runnable, inputs: Sequence[object]) -> Program | None:
-        return program.program(None if program.arch is not None else gpu_of(inputs))
+    def again(self, program: Runnable, inputs: Sequence[object]) -> tuple[Again, Again] | None:
+        ran = program.program(None if program.arch is not None else gpu_of(inputs))
+        return ran.repeated(PLAIN).run, ran.repeated(ALLOCATING).run
+
+
+class CompiledBackend(CudaBackend):
+    """The same, where calls like one that was checked are read and launched by an extension.
+
+    It takes PyTorch's tensors, of a version with DLPack's exchange interface.
+    """
+
+    name = "compiled"
+
+    def again(self, program: Runnable, inputs: Sequence[object]) -> tuple[Again, Again] | None:
+        ran = program.program(None if program.arch is not None else gpu_of(inputs))
+        return ran.repeated(PLAIN).compiled, ran.repeated(ALLOCATING).compiled
 
 
 class CpuBackend(Backend):
     """Playback on NumPy: what the program means, in f32, at no particular speed."""
 
     name = "cpu"
+    device = "cpu"
 
     def run(
         self,
@@ -164,7 +195,9 @@ def gpu_of(inputs: Sequence[object]) -> int | None:
     return None
 
 
-_BACKENDS: dict[str, Backend] = {one.name: one for one in (CudaBackend(), CpuBackend())}
+_BACKENDS: dict[str, Backend] = {
+    one.name: one for one in (CudaBackend(), CompiledBackend(), CpuBackend())
+}
 
 
 def register(backend: Backend) -> None:
@@ -178,12 +211,18 @@ def chosen(execution_backend: str | None, device: str | None) -> Backend:
     if name == AUTO:
         if device not in (None, "cpu", "cuda"):
             raise PolycError("Usage", f'device is "cpu" or "cuda", not {device!r}')
-        name = device or "cuda"
+        name = "cpu" if device == "cpu" else "cuda" if extension() is None else "compiled"
     if (found := _BACKENDS.get(name)) is None:
         raise PolycError(
             "UnknownBackend",
             f"there is no execution backend {name!r}; there are {AUTO}, {', '.join(_BACKENDS)}",
         )
-    if device is not None and device != found.name and found.name in ("cpu", "cuda"):
+    if isinstance(found, CompiledBackend) and extension() is None:
+        raise PolycError(
+            "UnknownBackend",
+            "the execution backend compiled is the extension polyc_fast, which is not installed in "
+            "a version of this polyc; install polyc[fast], or leave execution_backend out",
+        )
+    if None not in (device, found.device) and device != found.device:
         raise PolycError("Usage", f"the backend {found.name} does not run on device {device!r}")
     return found

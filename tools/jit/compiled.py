@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
 from polyc.runtime.signature import HostSignature
-from polyc.tools.jit.backends import Backend, Runnable, chosen, gpu_of
+from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
 from polyc.tools.jit.written import Written
 from polyc.tools.kept import program as program_key
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from polyc.runtime.nvrtc import KernelInfo
     from polyc.runtime.origin import Origin
     from polyc.runtime.program import Program
-
-PLAIN, ALLOCATING = (True, None, (), None), (False, None, (), None)
-"""Calls with outputs and without, which are told nothing else: see ``runtime.program.Kind``."""
 
 _SEVERAL = (list, tuple)
 
@@ -73,7 +70,7 @@ class Compiled(Runnable):
         self._made = _allocated(signature, out_idx)
         self._one = self._returns == "one"
         self._allocates = self._made is None or len(self._made) == count
-        self._again: tuple[Callable[..., Any], ...] = (_unknown, _unknown)
+        self._again: tuple[Again, Again] = (_unknown, _unknown)
         self._programs: dict[str, Program] = {}
         self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
@@ -125,8 +122,8 @@ class Compiled(Runnable):
         elif out is not None:
             told = self._listed(out)
         found = self.backend.run(self, given, told, symbols, stream, gpu_index)
-        if plain and (ran := self.backend.repeats(self, given)) is not None:
-            self._again = tuple(ran.repeated(kind).run for kind in (PLAIN, ALLOCATING))
+        if plain and (again := self.backend.again(self, given)) is not None:
+            self._again = again
         return self._returned(found)
 
     def again(self, inputs: tuple[object, ...], out: object) -> Any:

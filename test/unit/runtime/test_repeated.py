@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,7 +14,8 @@ from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import packed, repeated
-from polyc.runtime.program import ALLOCATING, PLAIN, Program, gpu_module
+from polyc.runtime.lowered import gpu_module
+from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
 from polyc.tools.parsing import parse_text
@@ -63,7 +64,7 @@ SPACE = 1024
 
 
 def rows(ctx: Context) -> Program:
-    return Program(gpu_module(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
+    return Program.of_module(gpu_module(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
 
 
 def kept(job: Program) -> int:
@@ -125,7 +126,7 @@ class Both:
             strides = (1, m) if fault == "strides" and which == 0 else None
             dtype = "float16" if fault == "dtype" and which == 1 else "float32"
             pinned = False if fault == "host" and which == 1 else None
-            made.append(Tensor(at, shape, dtype, gpu, pinned, strides))
+            made.append(self.torch.Tensor(at, shape, dtype, gpu, pinned, strides))
         made[0].negated = fault == "negated"
         if fault == "twice":
             made[1] = made[0]
@@ -148,13 +149,13 @@ class Both:
         error, found = None, None
         try:
             with self.torch.on(step["stream"]):
-                found = job.run(inputs, out=out, **told)
+                found = self.run(job, inputs, out, told)
         except PolycError as caught:
             error = str(caught)
         cuda.fail.clear()
         assert cuda.stack == stack
         if found is not None and out is not None:
-            assert found == out and isinstance(found, list)
+            assert list(found) == out
         fresh = set[int]()
         if found is not None and out is None:
             (result,) = found
@@ -168,6 +169,11 @@ class Both:
             )
             for one in cuda.launches[before:]
         ]
+
+    def run(
+        self, job: Program, inputs: list[Tensor], out: list[Tensor] | None, told: dict[str, Any]
+    ) -> list[object]:
+        return job.run(inputs, out=out, **told)
 
     def step(self, step: dict[str, Any]) -> None:
         tensors = self.tensors(step)
@@ -199,6 +205,17 @@ BASE: dict[str, Any] = {
 def test_random_calls_are_those_that_are_checked(both: Both, steps: list[dict[str, Any]]) -> None:
     for step in steps:
         both.step(step)
+
+
+def test_a_strided_tensor_is_refused_with_the_way_out(both: Both) -> None:
+    """Its dimension, its stride and the one that kernels take, in the words of its library."""
+    step = BASE | {"fault": "strides"}
+    both.step(BASE)
+    error, launches = cast("Any", both.outcome(both.quick, step, both.tensors(step)))
+    assert not launches and error == (
+        "error[NotContiguous]: X of shape [2, 4] has strides [1, 2], not [4, 1]; make it "
+        "contiguous: dimension 0 steps by 1 elements, and kernels by 4; pass X.contiguous()"
+    )
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, job: Program) -> list[str]:

@@ -82,7 +82,8 @@ def test_a_dlpack_view_keeps_its_memory() -> None:
         (
             np.zeros((4, 5), np.float16).T,
             "NotContiguous",
-            "A of shape [5, 4] has strides [1, 5], not [4, 1]; make it contiguous",
+            "A of shape [5, 4] has strides [1, 5], not [4, 1]; make it contiguous: dimension 0 "
+            "steps by 1 elements, and kernels by 4; pass numpy.ascontiguousarray(A)",
         ),
         (
             np.zeros((4, 5), np.float16)[::-1],
@@ -93,7 +94,7 @@ def test_a_dlpack_view_keeps_its_memory() -> None:
 )
 def test_host_checks(tensor: object, kind: str, sentence: str) -> None:
     def check() -> None:
-        tensors.check(tensors.view(tensor, "A"), "A", "f16", 2)
+        tensors.check(tensors.view(tensor, "A"), "A", "f16", 2, given=tensor)
 
     if not kind:
         # A square transpose: strides [1, 4] are not dense either.

@@ -71,7 +71,7 @@ def test_par_compile_makes_all_kernels():
         (TEXT, {"arch": "sm_1"}, "no architecture"),
         (TEXT, {"name": "other"}, "expected one program other, found none"),
         (TEXT, {"options": {"speed": 1}}, "options has speed; there are records"),
-        (TEXT, {"execution_backend": "tpu"}, "UnknownBackend.*there are auto, cuda, cpu"),
+        (TEXT, {"execution_backend": "tpu"}, "UnknownBackend.*there are auto, cuda, compiled, cpu"),
         (TEXT, {"out_idx": 0}, "out_idx names tensor 0 of twice; its outputs are 1 \\(y\\)"),
         (twice, {"constants": {"to": 1}}, "has no constant to"),
         ("frontend.graph @f {", {}, "text:1:"),

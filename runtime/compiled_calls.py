@@ -1,0 +1,90 @@
+"""The compiled backend of calls: ``polyc_fast``, an extension that is installed by itself.
+
+It reads PyTorch's tensors by DLPack's exchange interface, compares them with calls that were
+checked, and launches by the driver's functions, whose addresses it is given.  What it does not know
+it hands to the functions in Python of ``repeated``, and is told what they knew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from polyc.runtime import driver
+
+VERSION = 1
+"""What the extension has to say of itself."""
+
+
+@cache
+def extension() -> Any:
+    """The extension, or None where it is not installed, or of another version."""
+    try:
+        found = import_module("polyc_fast")
+    except ImportError:
+        return None
+    return found if getattr(found, "VERSION", None) == VERSION else None
+
+
+def made(
+    torch: Any,
+    inputs: int,
+    outputs: int,
+    given: bool,
+    period: int,
+    run: Callable[..., Sequence[object] | None],
+    find: Callable[..., Any],
+) -> Any:
+    """The extension's calls of one kind, with ``run`` and ``find`` for those that it does not know.
+
+    None where there is no extension, or where PyTorch has no exchange interface.
+    """
+    fast = extension()
+    tensor = torch.Tensor
+    exchange = getattr(tensor, "__dlpack_c_exchange_api__", None)
+    if fast is None or exchange is None or inputs + outputs > fast.TENSORS:
+        return None
+
+    def otherwise(calls: Any, *arguments: Sequence[object]) -> Sequence[object] | None:
+        found = run(*arguments)
+        if found is not None:
+            tensors = tuple(one for several in arguments for one in several)
+            learn(calls, tensors, find(*tensors))
+        return found
+
+    gradient, negated = tensor.requires_grad, _sample(torch).is_neg
+    parameter = getattr(getattr(torch, "nn", None), "Parameter", tensor)
+    kind = inputs, outputs, given, period, tensor, parameter, exchange, gradient, negated
+    try:
+        return fast.Calls(*kind, torch.empty, otherwise, _failed, driver.address("cuCtxGetCurrent"))
+    except (TypeError, ValueError):
+        return None
+
+
+def _sample(torch: Any) -> Any:
+    return torch.empty((), dtype=torch.float32, device="cpu")
+
+
+def _failed(kept: Any, status: int) -> None:
+    """Raises PolycError for what the driver answered."""
+    kept.packing.launch.check(status)
+
+
+def learn(calls: Any, tensors: tuple[object, ...], kept: Any) -> bool:
+    """Keep in the extension a call that ``repeated`` keeps; whether it can be."""
+    if kept is None or kept.packing is None or not kept.lessons_left:
+        return False
+    packing = kept.packing
+    kept.lessons_left -= 1
+    fresh = tuple(((shape,), {"dtype": kind, "device": kept.device}) for shape, kind in kept.fresh)
+    replace = driver.address("cuTensorMapReplaceAddress") if packing.maps else 0
+    try:
+        return calls.keep(
+            *(tensors, kept.sizes, kept.index, packing.context),
+            *(driver.address("cuLaunchKernelEx"), packing.launch.handle, replace),
+            *(packing.launch.config_bytes, packing.parameters(), fresh, kept),
+        )
+    except ValueError:
+        return False
