@@ -109,8 +109,8 @@ def triton_kernel(count: int) -> Any:
 def contestants(torch: Any, count: int, extension: bool) -> dict[str, Call]:
     """Calls by name, each made before it is timed."""
     call = summing(count, "cuda")
-    inputs = [torch.zeros(64) for _ in range(count - 1)]
-    out = torch.zeros(64)
+    inputs = [torch.zeros(64, device="cuda") for _ in range(count - 1)]
+    out = torch.zeros(64, device="cuda")
     program = call.program(0)
     bound = program.launch(inputs, [out])
     launch = bound.plan.launches[0]
@@ -144,7 +144,9 @@ def contestants(torch: Any, count: int, extension: bool) -> dict[str, Call]:
 
 def others(torch: Any, call: Any, count: int) -> Call:
     """Calls whose tensors are others than the last ones'."""
-    sets: Iterator[list[Any]] = cycle([[torch.zeros(64) for _ in range(count)] for _ in range(4)])
+    sets: Iterator[list[Any]] = cycle(
+        [[torch.zeros(64, device="cuda") for _ in range(count)] for _ in range(4)]
+    )
 
     def made() -> object:
         *inputs, out = next(sets)
@@ -200,7 +202,6 @@ def on_gpu() -> tuple[Any, Call, str]:
     from polyc.bench.race import load_torch
 
     torch = load_torch("bench/calls.py")
-    torch.set_default_device("cuda")
     return torch, torch.cuda.synchronize, torch.cuda.get_device_name()
 
 
