@@ -94,7 +94,6 @@ def test_nothing_spills(arch: str, turned: bool) -> None:
         ({"warp_tile": [16, 32]}, "warp_tile 16x32 is not a multiple of 32x16"),
         ({"tile": [128, 128, 12]}, "BK is 12; fma takes a multiple of 8"),
         ({"loader": "padded"}, "fma is fed by cp_async or register, not by padded"),
-        ({"algo_choice": {"attention": "streaming_softmax"}}, "the plan is for attention"),
         ({"split_k": 4}, "split_k is 4; sums of parts are those of tensor cores"),
         ({"vectorize": 8}, "vectorize is 8 elements, 32 bytes"),
     ],
