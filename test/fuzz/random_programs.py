@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -282,7 +283,7 @@ class Maker:
             right = right[-2:]
         a, b = self.input(left, element), self.input(right, element)
         shape = (*batch, "M", "K")
-        flags = {"transpose_a": turned[0], "transpose_b": turned[1]}
+        flags: dict[str, Any] = {"transpose_a": turned[0], "transpose_b": turned[1]}
         made = self.add(frontend.GemmOp(a, b, result_type=tensor(shape, f32), **flags))
         return self.fn("tanh", made) if self.dice.random() < 0.3 else made
 

@@ -382,6 +382,7 @@ def test_torch_compile_takes_an_operator_without_a_break() -> None:
 
 def test_autotune_races_on_the_gpu(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("POLYC_CACHE", raising=False)
 
     def fresh() -> Any:
         @polyc.autotune([{"width": 32}, {"width": 64}], key=["N"])

@@ -89,9 +89,7 @@ def test_large_products_are_those_of_tensor_cores(
     build: Build, gemm: Any, hopper: str, precision: str
 ) -> None:
     program = build(gemm.text("f32", flags=f'precision="{precision}"'), hopper)
-    for k, large in ((2048, True), (64, False)):
-        chosen = program.chosen({"M": k, "N": k, "K": k}) or ""
-        assert (precision in chosen) == large
+    assert precision in (program.chosen({"M": 2048, "N": 2048, "K": 2048}) or "")
     inputs = operands("", 2048, 2048, 2048, False)
     (found,) = program.run(inputs)
     expected, sums = wanted("", inputs), wanted("", [abs(x) for x in inputs])

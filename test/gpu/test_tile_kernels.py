@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from polyc.playback.agreement import tolerance_check
+from polyc.playback.functions import DTYPES
 from polyc.runtime import driver
 from polyc.runtime.program import Program
 from polyc.test.support.tile_cases import CASES, Sizes, lowered
@@ -47,9 +48,10 @@ def test_kernel(name: str, element: str, variant: str | None, sizes: Sizes) -> N
         pytest.skip(f"{driver.device().name} does not run {job.arch}")
     inputs = case.inputs(sizes, element)
     outputs = job.run(inputs, symbols=sizes, variant=variant)
-    kinds = job.types[job.num_inputs :]
+    types = {str(kind): kind for kind in DTYPES}
+    kinds = [types[name] for name in job.signature.elements[job.num_inputs :]]
     for kind, found, right in zip(kinds, outputs, case.expected(inputs, sizes), strict=True):
-        mismatch = tolerance_check(np.asarray(found), right, kind.element_type)
+        mismatch = tolerance_check(np.asarray(found), right, kind)
         assert mismatch is None, str(mismatch)
 
 

@@ -172,5 +172,5 @@ class FakeTorchInC(FakeTorch):
     def made_of(self, pointer: int, shape: Any, dtype: str, index: int, *rest: Any) -> Any:
         return self.Tensor(pointer, shape, dtype, index, *rest)
 
-    def zeros(self, *shape: int, index: int = 0) -> Any:
+    def zeros(self, *shape: int, index: int = 0, device: str = "cuda") -> Any:
         return self.empty(shape, "float32", Device("cuda", index))

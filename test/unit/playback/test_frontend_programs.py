@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from io import StringIO
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -232,7 +232,7 @@ def test_gemms(
 
     def make(graph: GraphOp) -> list[SSAValue]:
         x, y = graph.body.block.args
-        flags = {"transpose_a": transposed[0], "transpose_b": transposed[1]}
+        flags: dict[str, Any] = {"transpose_a": transposed[0], "transpose_b": transposed[1]}
         return [add(graph, frontend.GemmOp(x, y, result_type=result, **flags))]
 
     agree(closed(inputs, make), sizes, seed)
