@@ -68,11 +68,11 @@ frontend.graph @outer(%A: !frontend.tensor<[N, K], f32>) -> (C: !frontend.tensor
 // CHECK:         region.read %v0 {{.*}} -> !region.val<[n: N], f32>
 // CHECK:         region.read %v0 {{.*}} -> !region.val<[i1: N], f32>
 
-// Windows want a value at several points: a reduction is stored, with two points that say so.
-frontend.graph @halo(%X: !frontend.tensor<[N, C, H, W, K], f32>, %F: !frontend.tensor<[F, C, 3, 3], f32>) -> (Y: !frontend.tensor<[N, F, H, W], f32>) {
-  %0 = frontend.reduce sum %X axes [4] : !frontend.tensor<[N, C, H, W, K], f32> -> !frontend.tensor<[N, C, H, W], f32>
-  %1 = frontend.conv2d nchw %0, %F stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, H, W], f32>, !frontend.tensor<[F, C, 3, 3], f32>) -> !frontend.tensor<[N, F, H, W], f32>
-  frontend.output %1 : !frontend.tensor<[N, F, H, W], f32>
+// Windows of a small product want a value at several points: a reduction is stored, with two points that say so.
+frontend.graph @halo(%X: !frontend.tensor<[1, 2, 8, 8, K], f32>, %F: !frontend.tensor<[4, 2, 3, 3], f32>) -> (Y: !frontend.tensor<[1, 4, 8, 8], f32>) {
+  %0 = frontend.reduce sum %X axes [4] : !frontend.tensor<[1, 2, 8, 8, K], f32> -> !frontend.tensor<[1, 2, 8, 8], f32>
+  %1 = frontend.conv2d nchw %0, %F stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 1 {acc = f32} : (!frontend.tensor<[1, 2, 8, 8], f32>, !frontend.tensor<[4, 2, 3, 3], f32>) -> !frontend.tensor<[1, 4, 8, 8], f32>
+  frontend.output %1 : !frontend.tensor<[1, 4, 8, 8], f32>
 }
 // CHECK:       region.graph @halo
 // CHECK:       boundary = "it is reduced, which is done once, and element [{{.*}}] is wanted at [{{.*}}] and at [{{.*}}]"
