@@ -5,6 +5,9 @@ One place refuses: ``plan-select`` asks here of a user's plan, and ``region-to-g
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute
+
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.tile.schedule import BANDS, ONCE
 from polyc.dialects.plan import ScheduleOp
@@ -23,6 +26,15 @@ def check_reduction(label: str | None, plan: ScheduleOp) -> None:
             f"the plan tensorizes {plan.tensorize.data!r} and the region reduces {label!r}",
             plan,
         )
+
+
+def check_multiplier(element: Attribute, plan: ScheduleOp) -> None:
+    """Refuse tensor cores for operands of f32, which they round, and threads for others."""
+    exact = element == f32
+    if exact != (plan.mma.data == "fma"):
+        there = '"fma"' if exact else '"mma.sync" or "wgmma"'
+        why = f"{plan.mma.data} does not multiply operands of {element}"
+        refuse_choice(plan, "mma", why, there)
 
 
 def check_raster(plan: ScheduleOp) -> None:

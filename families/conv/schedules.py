@@ -15,6 +15,7 @@ from typing import cast
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.cost.products import CONV_RATES, Stored
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.types import element_bytes
@@ -23,6 +24,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv.recognise import PIXELS, Convolution, find_convolution
+from polyc.families.exact import FMA, FMA_SMALL
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -33,7 +35,7 @@ from polyc.families.facts import (
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.space import COLUMN_STEP, Tiling, space
-from polyc.families.structure import check_reduction, check_split, check_structure
+from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 
 
 @dataclass(frozen=True)
@@ -130,35 +132,25 @@ GATHERS: tuple[ConvVariant, ...] = (
 )
 """Pixels that the threads gather themselves; the last one takes every shape."""
 
-_FMA: Fields = {
-    "mma": "fma",
-    "loader": "cp_async",
-    "tile": [128, 128, 16],
-    "warp_tile": [64, 32],
-    "stages": 4,
-    "raster": "grouped",
-    "group": 8,
-    "vectorize": 4,
-}
-_FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
 LARGE_TILE = 128
 """Pixels and filters of the larger tile of f32."""
 FMA_ROWS = CONTRACT_UNITS["fma"][0]
 """Rows that a warp has at least where threads multiply."""
-WAVE = 2 * 132
-"""Tiles of it from which on the smaller one leaves less of a chip idle no more: an SM has two."""
+ENOUGH_TILES = 2 * ARCHS["sm_90a"].multiprocessors
+"""Larger tiles from which on they are taken: with fewer, the last round of an H100's leaves more of
+it idle than smaller ones would."""
 
 
 def exact_variants(conv: Convolution) -> tuple[ConvVariant, ...]:
     """Those of f32, which tensor cores would round: larger tiles where they fill the chip."""
     filters = conv.groups.filters or conv.size(conv.filters).constant() or LARGE_TILE
-    waits = -(-WAVE // -(-filters // LARGE_TILE)) * LARGE_TILE
+    waits = -(-ENOUGH_TILES // -(-filters // LARGE_TILE)) * LARGE_TILE
     return tuple(
         ConvVariant(name, {**fields, "vectorize": width}, width, pixels=pixels)
         for width, kind in ((4, ""), (1, "_any"))
         for name, fields, pixels in (
-            (f"fma{kind}", _FMA, waits),
-            (f"fma{kind}_small", _FMA_SMALL, 0),
+            (f"fma{kind}", FMA, waits),
+            (f"fma{kind}_small", FMA_SMALL, 0),
         )
     )
 
@@ -212,8 +204,8 @@ def variant_of(plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
 
 
 def has_space(conv: Convolution) -> bool:
-    """Whether plans of the space have tiles inside of its groups."""
-    return conv.groups.filters % COLUMN_STEP == 0
+    """Whether plans of the space, which are of tensor cores, have tiles inside of its groups."""
+    return not conv.is_exact and conv.groups.filters % COLUMN_STEP == 0
 
 
 def problem_of(conv: Convolution) -> ranking.Problem:
@@ -274,12 +266,7 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
-    if (
-        conv.is_exact
-        or arch != "sm_90a"
-        or not has_space(conv)
-        or why_no_descriptor(conv, 128) is not None
-    ):
+    if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
     for plan in ranking.fastest(problem_of(conv), arch, form_of(conv), MEASURED):
@@ -509,10 +496,7 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
-    if conv.is_exact != (plan.mma.data == "fma"):
-        there = '"fma"' if conv.is_exact else '"mma.sync" or "wgmma"'
-        why = f"{plan.mma.data} does not multiply operands of {conv.image.element}"
-        refuse_choice(plan, "mma", why, there)
+    check_multiplier(conv.image.element, plan)
     check_split(plan)
     if plan.integers("cluster") != (1, 1):
         why = "region-to-gpu does not build yet for a convolution"

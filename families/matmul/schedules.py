@@ -47,7 +47,7 @@ from polyc.families.matmul.variants import (
     followed,
 )
 from polyc.families.space import Tiling
-from polyc.families.structure import check_reduction, check_split, check_structure
+from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
 
 TMA_AXES = 5
@@ -434,10 +434,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     if plan.tensor_float:
         tensor_float.check(gemm, plan)
-    elif gemm.is_exact != (plan.mma.data == "fma"):
-        there = '"fma"' if gemm.is_exact else '"mma.sync" or "wgmma"'
-        why = f"{plan.mma.data} does not multiply operands of {gemm.lhs.factor.element}"
-        refuse_choice(plan, "mma", why, there)
+    else:
+        check_multiplier(gemm.lhs.factor.element, plan)
     check_split(plan)
     check_structure(plan, bool(gemm.follow))
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))

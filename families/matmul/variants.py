@@ -13,6 +13,7 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.plan.fields import Value
+from polyc.families.exact import FMA, FMA_SMALL
 from polyc.families.family import Fields
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS
 
@@ -145,33 +146,20 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
 
-_FMA: Fields = {
-    "mma": "fma",
-    "loader": "cp_async",
-    "tile": [128, 128, 16],
-    "warp_tile": [64, 32],
-    "stages": 4,
-    "raster": "grouped",
-    "group": 8,
-    "vectorize": 4,
-}
-"""256 threads of 8x8 sums: 16 loads of 16 bytes from shared memory for 256 multiply-adds each."""
-_FMA_SMALL: Fields = {**_FMA, "tile": [64, 64, 16], "warp_tile": [32, 32]}
-"""For outputs of so few tiles that larger ones leave most of the chip idle."""
 _FMA_LASTS = (17, 5)
 """Of four times the products, which threads of 8x4 sums load half as much again for; assumed."""
 
 EXACT: tuple[MatmulVariant, ...] = (
-    MatmulVariant("fma_small", 4, _FMA_SMALL, larger=(128, 128), lasts=_FMA_LASTS),
-    MatmulVariant("fma", 4, _FMA),
+    MatmulVariant("fma_small", 4, FMA_SMALL, larger=(128, 128), lasts=_FMA_LASTS),
+    MatmulVariant("fma", 4, FMA),
     MatmulVariant(
         "fma_any_small",
         1,
-        {**_FMA_SMALL, "vectorize": 1},
+        {**FMA_SMALL, "vectorize": 1},
         larger=(128, 128),
         lasts=_FMA_LASTS,
     ),
-    MatmulVariant("fma_any", 1, {**_FMA, "vectorize": 1}),
+    MatmulVariant("fma_any", 1, {**FMA, "vectorize": 1}),
 )
 """The variants of products of f32, which are computed exactly: tensor cores do not take them.
 cp.async brings single elements where rows begin anywhere."""

@@ -294,7 +294,9 @@ class Products:
         return other
 
     def plain(self, value: SSAValue) -> Products:
-        """The same with a product that reads copies in its own order."""
+        """The same with a product that reads copies in its own order; what is of each channel by
+        itself has its pixels outside then.
+        """
         other = self._copied()
         other.levels[value] = Level.PLAIN
         return other
@@ -303,12 +305,6 @@ class Products:
         other = copy(self)
         other.levels, other.given_up = dict(self.levels), dict(self.given_up)
         other.parted = dict(self.parted)
-        return other
-
-    def outside(self, value: SSAValue) -> Products:
-        """The same with a product of each channel by itself whose pixels lie outside."""
-        other = self._copied()
-        other.levels[value] = Level.PLAIN
         return other
 
     def depthwise(self) -> list[SSAValue]:
@@ -455,8 +451,8 @@ class Products:
 
     def _find_partners(self) -> None:
         """Pair products that share a factor and meet in an epilogue, each with one at most."""
-        free = [v for v, level in self.levels.items() if level is Level.AS_IT_IS]
-        free = [value for value in free if value not in self.given_up]
+        untouched = (v for v, level in self.levels.items() if level is Level.AS_IT_IS)
+        free = [value for value in untouched if value not in self.given_up]
         for number, first in enumerate(free):
             if self.levels[first] is not Level.AS_IT_IS:
                 continue
@@ -607,7 +603,8 @@ class Products:
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
         """The axes of a product, first those of its factor of windows.
 
-        None where it has no such factor, or its factors share an axis, and others beside that.
+        None where it has no such factor, and where its factors share an axis, but for a filter a
+        channel.
         """
         if (axes := self._windows_and_filters(value)) is None:
             return None

@@ -361,7 +361,7 @@ class Settling:
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = apart, other
         for value in products.depthwise():
-            outside = products.outside(value)
+            outside = products.plain(value)
             other = self._settled(outside)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = outside, other

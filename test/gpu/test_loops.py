@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from polyc.bench.conv_networks import Case
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import make_inputs
 from polyc.runtime.program import Program
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.each_variant import results
 from polyc.test.support.gpu_text import only
 from polyc.test.support.loop_programs import PROGRAMS
 from polyc.tools.parsing import parse_text
@@ -38,12 +38,7 @@ def compare(program: Program, module: Any, sizes: Mapping[str, int]) -> int:
     inputs = make_inputs(graph, sizes, 5)
     wanted = meant(module, inputs, sizes)
     ran = 0
-    for variant in (None, *program.variants):
-        try:
-            found = program.run(inputs, sizes, variant=variant)
-        except PolycError as error:
-            assert error.kind == "NoVariant" and variant is not None
-            continue
+    for variant, found in results(program, inputs, sizes):
         assert_agree(found, wanted, variant)
         ran += 1
     return ran
