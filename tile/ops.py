@@ -84,13 +84,15 @@ def copy(
     axes: Sequence[int] | None = None,
     im2col: Im2colAttr | None = None,
     tap: Sequence[IndexLike] = (),
+    turned: bool = False,
     token: bool = False,
 ) -> Any:
     """Copy a tile: ``T.copy(A[row, k], a)``, ``T.copy(acc, C[row, col])``, ``T.copy(s, f)``.
 
     ``a.slot(i)`` is a tile of a ring; ``f[:, 64:128]`` is the part of the larger tile that a
     smaller one is copied to or from (or ``window=(0, 64)``).  ``loader`` is ``tma``, ``cp_async``
-    or ``register``; ``signal=ring[i]`` completes on a ring; with ``token`` the copy gives a token
+    or ``register``; a ``turned`` one, of ``cp_async``, goes to the tile's columns by its rows;
+    ``signal=ring[i]`` completes on a ring; with ``token`` the copy gives a token
     for ``T.await_``.
     """
     kernel_trace()
@@ -117,7 +119,7 @@ def copy(
         tile.CopyOp(
             tile.CopyEnd(start.value, start.at, start.slot),
             tile.CopyEnd(end.value, end.at, end.slot),
-            tile.CopyView(window, axes, im2col, [ssa_index(t) for t in tap]),
+            tile.CopyView(window, axes, im2col, [ssa_index(t) for t in tap], turned),
             tile.CopyTravel(loader, multicast),
             completes,
             token=token,

@@ -476,6 +476,7 @@ def _unsplit(conv: Convolution, plan: ScheduleOp) -> str | None:
     depth, pixels = plan.tile_sizes[2], plan.tile_sizes[conv.turned]
     wide = MAX_VECTOR_BYTES // OPERAND_BYTES
     width = plan.integer("vectorize") if plan.loader.data == "cp_async" else wide
+    width = 1 if plan.loads_lines else width
     if depth % width or pixels * (depth // width) % plan.threads():
         return (
             f"gathers {pixels}x{depth} elements by {width} with {plan.threads()} threads, which "

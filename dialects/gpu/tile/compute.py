@@ -55,6 +55,12 @@ MMA_KINDS = ("wgmma", "mma.sync", "fma")
 CONTRACT_UNITS = {"wgmma": (64, 8, 16), "mma.sync": (16, 16, 16), "fma": (32, 16, 4)}
 """The (m, n, k) of which each takes multiples: of a warp_tile, and of the tile's k."""
 
+FMA_LANES = (8, 4)
+"""How the lanes of a warp that multiplies by itself lie over its part of the tile."""
+
+FMA_VECTOR = 4
+"""Elements of f32 that a thread loads at once from shared memory: 16 bytes."""
+
 TF32_STEP = 8
 """The k of one wgmma of TF32."""
 
@@ -168,7 +174,7 @@ class ContractOp(IRDLOperation):
 
     @property
     def buffers(self) -> int:
-        """For how many steps over k a thread of mma.sync holds operands."""
+        """For how many steps over k a thread of mma.sync or fma holds operands."""
         return 1 if self.fragment_buffers is None else self.fragment_buffers.value.data
 
     @property

@@ -8,16 +8,11 @@ from __future__ import annotations
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.tile.compute import FMA_LANES, FMA_VECTOR
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 
 T = AffineExpr.dimension(0)
 R = AffineExpr.dimension(1)
-
-FMA_LANES = (8, 4)
-"""How the lanes of a warp that multiplies by itself lie over its part of the tile."""
-
-FMA_VECTOR = 4
-"""Elements of f32 that a thread loads at once from shared memory: 16 bytes."""
 
 
 def accumulator(op: tile.ContractOp) -> FragmentLayoutAttr:
@@ -67,6 +62,17 @@ def mma_sync_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> Fragment
     return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))
 
 
+def fma_place(lane: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
+    """The row and the column of a lane among the 8x4 of a warp that multiplies by itself.
+
+    Neighbours are two columns, and then rows: the lanes of half a warp, whose 16-byte loads shared
+    memory answers together, have all rows and two columns of the other operand.
+    """
+    high, wide = FMA_LANES
+    pair = wide // 2
+    return lane // pair % high, lane % pair + lane // (pair * high) * pair
+
+
 def fma_accumulator(
     m: int, n: int, warp_tile: tuple[int, int], lhs_k_major: bool, rhs_k_major: bool
 ) -> FragmentLayoutAttr:
@@ -87,7 +93,8 @@ def fma_accumulator(
         return number // by * (by * lanes) + lane * by + number % by
 
     warp, lane = T // 32, T % 32
-    row = warp // across * wm + line(lane // wide, high, R // columns, lhs_k_major)
-    column = warp % across * wn + line(T % wide, wide, R % columns, rhs_k_major)
+    lane_row, lane_column = fma_place(lane)
+    row = warp // across * wm + line(lane_row, high, R // columns, lhs_k_major)
+    column = warp % across * wn + line(lane_column, wide, R % columns, rhs_k_major)
     threads = 32 * (m // wm) * across
     return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))

@@ -714,3 +714,25 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: only a load by cp_async, of a matrix to shared memory, is turned; give it that loader, or let the tile lie as the tensor does
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M, M], f32> = tensor 0, %M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64, 32], f32>
+    gpu.copy %A[%M, %M] to %a turned loader "register" : !gpu.global<[M, M], f32>, !gpu.shared<[64, 32], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: cp.async turns elements of 4 bytes, which it moves one by one, not f16
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M, M], f16> = tensor 0, %M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64, 32], f16>
+    gpu.copy %A[%M, %M] to %a turned loader "cp_async" : !gpu.global<[M, M], f16>, !gpu.shared<[64, 32], f16>
+    gpu.return
+  }
+}
