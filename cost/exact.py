@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from polyc.cost.products import Terms, Tiles, longest
-from polyc.dialects.gpu.tile.compute import FMA_LANES, FMA_VECTOR
+from polyc.dialects.gpu.tile.compute import FMA_VECTOR, fma_lanes
 
-KILO = 1024
+KILO, F32_BYTES = 1024, 4
 
 WARPS = 8
 """Of a block that has a multiprocessor to itself and keeps it busy."""
@@ -28,6 +28,7 @@ class ExactRates:
     ``start``     of a kernel
     ``fill``      until the first step of a block is there
     ``element``   of a tile, from sums to memory, 1024 of them
+    ``draw``      bytes that a multiprocessor draws from L2
     ``latency``   of a stage's copies, from its being free until it is full
     ``second``    of a second kernel, which adds sums
     ``sums``      bytes that all of them store and add
@@ -39,6 +40,7 @@ class ExactRates:
     start: float = 1000
     fill: float = 1200
     element: float = 60
+    draw: float = 40
     latency: float = 900
     second: float = 2000
     sums: float = 1477
@@ -49,11 +51,12 @@ H100_EXACT = ExactRates()
 
 def step_ns(plan: Tiles, warp: tuple[int, int], rates: ExactRates) -> float:
     """A step of a block's tile on a multiprocessor that is busy with it, in warps of so many rows
-    and columns."""
-    high, wide = (size // lanes for size, lanes in zip(warp, FMA_LANES, strict=True))
+    and columns: what it multiplies, or brings."""
+    high, wide = (size // lanes for size, lanes in zip(warp, fma_lanes(*warp), strict=True))
     products = plan.rows * plan.columns * plan.depth
     loads = products / (32 * high * wide) * (high + wide) / FMA_VECTOR
-    return (products * rates.products + loads * rates.loads) / KILO
+    drawn = (plan.rows + plan.columns) * plan.depth * F32_BYTES / rates.draw
+    return longest((products * rates.products + loads * rates.loads) / KILO, drawn)
 
 
 @cache

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS, fma_lanes
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
@@ -265,16 +265,28 @@ def _warp_tile(kind: str, m: int, n: int) -> list[int]:
         if rows * columns != warps or m % (rows * of_m) or n % (columns * of_n):
             continue
         wm, wn = m // rows, n // columns
+        if kind == "fma" and not _splits(wm, wn):
+            continue
         ratio = max(wm / wn, wn / wm)
         if best is None or ratio < best[0]:
             best = (ratio, [wm, wn])
     if best is None:
+        parts = "32x16, 16x32, 8x64 or 4x128" if kind == "fma" else f"{of_m}x{of_n}"
         refuse(
             "WrongShape",
-            f"a tile of {m}x{n} does not split among {warps} warps in parts of {of_m}x{of_n}; say "
+            f"a tile of {m}x{n} does not split among {warps} warps in parts of {parts}; say "
             "warp_tile, or take another tile or number of threads",
         )
     return best[1]
+
+
+def _splits(rows: int, columns: int) -> bool:
+    """Whether the lanes of a warp that multiplies by itself share out its part of a tile."""
+    try:
+        fma_lanes(rows, columns)
+    except ValueError:
+        return False
+    return True
 
 
 def threads_here() -> int:

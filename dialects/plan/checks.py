@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.precision import F32X3
-from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS, fma_lanes
 from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
@@ -248,17 +248,16 @@ def check_fma(op: ScheduleResources) -> None:
     """Threads that multiply f32 by themselves out of a ring of shared memory."""
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
-    of_m, of_n, of_k = CONTRACT_UNITS["fma"]
+    *_, of_k = CONTRACT_UNITS["fma"]
     if op.pattern not in ("matmul", "conv"):
         raise VerifyException(
             f"fma multiplies matrices and windows of f32, and the plan is for "
             f"{op.pattern or 'nothing'}"
         )
-    if wm % of_m or wn % of_n:
-        raise VerifyException(
-            f"warp_tile {wm}x{wn} is not a multiple of {of_m}x{of_n}: 8x4 lanes of fma take four "
-            "lines of both operands each"
-        )
+    try:
+        high, wide = fma_lanes(wm, wn)
+    except ValueError as error:
+        raise VerifyException(str(error)) from None
     if k % (2 * of_k):
         raise VerifyException(f"BK is {k}; fma takes a multiple of {2 * of_k}")
     if m % wm or n % wn:
@@ -287,7 +286,7 @@ def check_fma(op: ScheduleResources) -> None:
         )
     # Four steps of each line of an operand that is stored along k, or two of each of any, beside
     # the accumulators.
-    operands = (wm // 8 + wn // 4) * (of_k if buffers == 1 else buffers)
+    operands = (wm // high + wn // wide) * (of_k if buffers == 1 else buffers)
     check_registers(op, op.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
 
 

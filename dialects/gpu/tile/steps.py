@@ -28,12 +28,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import verify_operand_element, verify_registers
 from polyc.dialects.gpu.tile.compute import (
-    CONTRACT_UNITS,
-    FMA_LANES,
     LHS_KM,
     LHS_MK,
     RHS_KN,
     RHS_NK,
+    fma_lanes,
 )
 from polyc.dialects.gpu.types import (
     FragmentType,
@@ -61,7 +60,7 @@ def operand_registers(warp_tile: tuple[int, int], element: Attribute) -> tuple[i
     """
     rows, columns = warp_tile
     if element == f32:
-        high, wide = FMA_LANES
+        high, wide = fma_lanes(rows, columns)
         return rows // high, columns // wide
     return rows // 16 * 4, columns // 8 * 2
 
@@ -249,12 +248,16 @@ def _verify_element(element: Attribute) -> None:
 
 def _verify_warp_tile(warp_tile: IntsAttr, m: int, n: int, element: Attribute) -> None:
     sizes = warp_tile.data
-    *units, _ = CONTRACT_UNITS["fma" if element == f32 else "mma.sync"]
-    if len(sizes) != 2 or min(sizes) < 1 or any(s % u for s, u in zip(sizes, units, strict=True)):
+    unit = 1 if element == f32 else 16
+    if len(sizes) != 2 or min(sizes) < unit or any(s % unit for s in sizes):
         raise VerifyException(
-            f"a warp_tile is [rows, columns], multiples of {units[0]} and {units[1]}, "
-            f"not {list(sizes)}"
+            f"a warp_tile is [rows, columns], both multiples of {unit}, not {list(sizes)}"
         )
+    if element == f32:
+        try:
+            fma_lanes(*sizes)
+        except ValueError as error:
+            raise VerifyException(str(error)) from None
     if m % sizes[0] or n % sizes[1]:
         raise VerifyException(f"a tile of {m}x{n} does not split into warp tiles of {list(sizes)}")
 

@@ -14,7 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.tile.compute import FMA_LANES, FMA_VECTOR
+from polyc.dialects.gpu.tile.compute import FMA_VECTOR, fma_lanes
 from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp, operand_registers
 from polyc.dialects.gpu.types import vector_of
 from polyc.passes.support.gpu.layouts import fma_place
@@ -155,6 +155,7 @@ class _Lines:
     def of(emit: Emit, op: tile.ContractOp | LoadOperandsOp) -> tuple[_Lines, _Lines]:
         """Rows of the left operand, and columns of the right one."""
         place = WarpPart.of(emit, op, op.sizes[1], op.warp_sizes)
+        lanes = fma_lanes(*op.warp_sizes)
         sides = (
             (op.lhs, op.lhs_slot, op.lhs_k_major, place.row, "lane_row"),
             (op.rhs, op.rhs_slot, op.rhs_k_major, place.column, "lane_column"),
@@ -166,11 +167,11 @@ class _Lines:
                 k_major,
                 emit.apply(expr, [place.lane], hint=hint),
                 start,
-                lanes,
-                size // lanes,
+                own,
+                size // own,
             )
-            for (held, slot, k_major, start, hint), expr, lanes, size in zip(
-                sides, fma_place(affine_dim(0)), FMA_LANES, op.warp_sizes, strict=True
+            for (held, slot, k_major, start, hint), expr, own, size in zip(
+                sides, fma_place(affine_dim(0), lanes), lanes, op.warp_sizes, strict=True
             )
         )
         return left, right

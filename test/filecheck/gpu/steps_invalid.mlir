@@ -70,7 +70,7 @@ gpu.module @m arch "sm_80" symbols [K] {
 
 // -----
 
-// CHECK: a warp_tile is [rows, columns], multiples of 16 and 16, not [32, 8]
+// CHECK: a warp_tile is [rows, columns], both multiples of 16, not [32, 8]
 gpu.module @m arch "sm_80" symbols [K] {
   gpu.kernel @k() threads 64 {
     %a = gpu.shared_tile : !gpu.shared<[32, 64], f16>
@@ -218,12 +218,12 @@ gpu.module @m arch "sm_80" symbols [K] {
 
 // -----
 
-// CHECK: a warp_tile is [rows, columns], multiples of 32 and 16, not [16, 32]
+// CHECK: 32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and 16x16 does not split so; make it a multiple of 32x16, 16x32, 8x64 or 4x128
 gpu.module @m arch "sm_80" symbols [K] {
   gpu.kernel @k() threads 64 {
     %ra = memref.alloca() : memref<16xf32, #gpu<space register>>
     %acc = gpu.fragment : !gpu.fragment<[32, 64], f32>
-    gpu.multiply buffer 0 %ra, %ra into %acc warp_tile <16, 32> element f32 : memref<16xf32, #gpu<space register>>, memref<16xf32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
+    gpu.multiply buffer 0 %ra, %ra into %acc warp_tile <16, 16> element f32 : memref<16xf32, #gpu<space register>>, memref<16xf32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
     gpu.return
   }
 }

@@ -211,7 +211,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a tile of 32x16x16 does not split into fma work of 16x16x4
+// CHECK: 32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and 16x16 does not split so; make it a multiple of 32x16, 16x32, 8x64 or 4x128
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 64 {
     %a = gpu.shared_tile : !gpu.shared<[32, 16], f32>
