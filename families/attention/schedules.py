@@ -37,6 +37,9 @@ NARROWER = 192
 """The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
 than one, or for a second walk over the keys."""
 
+PAIRED = "_paired"
+"""What the name of a plan ends with whose CTAs take pairs of tiles, where others do not."""
+
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
 kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
@@ -299,7 +302,10 @@ def all_of_space(
     base = tiling_of(variant, attention)
     found: dict[Tiling, tuple[str, Fields]] = {}
     for plan in (base, *others(attention, arch, base)):
-        name, fields = (plan.name, plan.fields()) if found else (variant.name, variant.fields)
+        first = plan == replace(base, persistent=plan.persistent)
+        name, fields = (variant.name, variant.fields) if first else (plan.name, plan.fields())
+        if plan.persistent and not base.persistent:
+            name += PAIRED
         own = {**fields, **_order(attention, plan.persistent)}
         found.setdefault(plan, (name, completed_fields(attention, arch, own)))
     return found
@@ -324,10 +330,15 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
         return
     depth, width = attention.tile_features
+    pairs = not base.persistent and _goes_in_pairs(attention)
+    if pairs:
+        yield replace(base, persistent=True)
     for plan in space(depth, width, arch, base.persistent):
         # Bounds on both sides take registers that the widest steps of such tiles do not leave.
         if plan.keys <= base.keys or plan.consumers != base.consumers:
             yield plan
+            if pairs:
+                yield replace(plan, persistent=True)
 
 
 def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:
@@ -441,6 +452,14 @@ def goes_on(attention: StreamingAttention) -> bool:
     """
     crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
     return not attention.hides and not crowded
+
+
+def _goes_in_pairs(attention: StreamingAttention) -> bool:
+    """Whether CTAs may go from a tile that sees many keys on to one that sees as few.
+
+    As in ``goes_on``, the widest heads leave no registers for that.
+    """
+    return attention.score.visible.grows and max(attention.tile_features) <= NARROWER
 
 
 def _order(attention: StreamingAttention, persistent: bool) -> Fields:
