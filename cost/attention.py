@@ -59,8 +59,8 @@ class Tiles:
     ``rows``, ``keys``  of a tile and of a step
     ``consumers``       warpgroups that share a tile's rows
     ``at_once``         CTAs of a multiprocessor
-    ``persistent``      whether a CTA goes on to other tiles: where they see different keys, in pairs
-                        of one with many and one with few
+    ``persistent``      whether a CTA goes on to other tiles: of different keys in pairs,
+                        one with many and one with few
     """
 
     rows: int

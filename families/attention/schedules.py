@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineSymExpr
 
 from polyc.dialects import region
 from polyc.dialects.common.arch import ARCHS
@@ -21,7 +22,7 @@ from polyc.families.attention import ranking
 from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
-from polyc.families.attention.space import Tiling, space
+from polyc.families.attention.space import MOST_AT_ONCE, Tiling, paired, space
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import MOST_PARTS, check_group, check_reduction
@@ -330,15 +331,27 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
         return
     depth, width = attention.tile_features
-    pairs = not base.persistent and _goes_in_pairs(attention)
-    if pairs:
-        yield replace(base, persistent=True)
-    for plan in space(depth, width, arch, base.persistent):
-        # Bounds on both sides take registers that the widest steps of such tiles do not leave.
-        if plan.keys <= base.keys or plan.consumers != base.consumers:
-            yield plan
-            if pairs:
-                yield replace(plan, persistent=True)
+    # Bounds on both sides take registers that the widest steps of such tiles do not leave.
+    most = MOST_AT_ONCE - places_more(attention)
+    found = [
+        plan
+        for plan in space(depth, width, arch, base.persistent)
+        if plan.keys <= base.keys or plan.consumers != base.consumers
+        if plan.at_once <= most
+    ]
+    yield from found
+    if not base.persistent and attention.score.visible.grows:
+        pairs = (paired(plan, width, most - 1) for plan in (base, *found))
+        yield from (plan for plan in pairs if plan is not None)
+
+
+def places_more(attention: StreamingAttention) -> bool:
+    """Whether threads hold more numbers of where hidden keys are than a head and a query: heads
+    share keys, or what a query sees goes by the lengths."""
+    visible = attention.score.visible
+    bounds = (*visible.end_keys(1), *visible.first_keys(1))
+    by_length = any(isinstance(part, AffineSymExpr) for bound in bounds for part in bound.dfs())
+    return bool(bounds) and (by_length or attention.shared is not None)
 
 
 def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:
@@ -452,14 +465,6 @@ def goes_on(attention: StreamingAttention) -> bool:
     """
     crowded = attention.stores_rows and max(attention.tile_features) > NARROWER
     return not attention.hides and not crowded
-
-
-def _goes_in_pairs(attention: StreamingAttention) -> bool:
-    """Whether CTAs may go from a tile that sees many keys on to one that sees as few.
-
-    As in ``goes_on``, the widest heads leave no registers for that.
-    """
-    return attention.score.visible.grows and max(attention.tile_features) <= NARROWER
 
 
 def _order(attention: StreamingAttention, persistent: bool) -> Fields:

@@ -151,8 +151,8 @@ class TileLoopOp(IRDLOperation):
     column together, of rows ``r`` and ``rows - 1 - r``, and the raster orders these pairs: where
     work grows with the row, all of them have as much.  A row in the middle is one tile.  With
     ``share`` the body runs only for tiles whose ordinal is ``share`` modulo ``shares``: independent
-    consumers take turns.  ``pingpong`` asks ``gpu-warp-specialize`` to make them, each with tiles of
-    its own; it changes no result.
+    consumers take turns.  ``pingpong`` asks ``gpu-warp-specialize`` to make them, each with tiles
+    of its own; it changes no result.
 
     ``iter_args`` are numbers that go on from tile to tile, as those of ``scf.for`` do: the body
     sees them behind the ordinal and yields what it sees of them at its next tile, and the results

@@ -137,8 +137,9 @@ class LowerTileLoop(RewritePattern):
 
     CTA ``b`` of ``g`` takes tiles ``b``, ``b + g``, …; a cluster takes a tile together, ``c`` rows
     of tiles high, of which its CTA ``r`` has row ``r``: the last one may lie outside.  With
-    ``paired`` these are pairs of rows, and a loop inside takes the one and the other.  With ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over
-    ``s``.  What goes on from tile to tile the loop carries, behind the ordinal.
+    ``paired`` these are pairs of rows, and a loop inside takes the one and the other.  With
+    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.  What
+    goes on from tile to tile the loop carries, behind the ordinal.
     """
 
     @op_type_rewrite_pattern
