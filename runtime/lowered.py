@@ -26,6 +26,7 @@ from polyc.runtime.described import (
     TensorMap,
     Workspace,
 )
+from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 
 
@@ -47,6 +48,7 @@ class Lowered(Origin):
     def module(self) -> GpuModuleOp:
         return self._module
 
+    @rarely()
     def launches(self, number: int) -> Sequence[Launch]:
         if self._later is None:
             found = self.described.choices[number].launches
@@ -64,6 +66,7 @@ def lowered(module: Operation, name: str | None = None, lazily: bool = False) ->
     return Lowered(found, cuda_units(found))
 
 
+@rarely()
 def _source(later: OnDemand, kernel: str) -> str:
     """The CUDA C of a kernel that is lowered when it is asked for."""
     return cuda_unit(later.kernel(kernel))

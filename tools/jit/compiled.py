@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
+from polyc.runtime.garbage import rarely
 from polyc.runtime.signature import HostSignature
 from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
 from polyc.tools.jit.written import Written
@@ -217,6 +218,7 @@ class Compiled(Runnable):
                 self._by_gpu[gpu_index] = self._programs[arch]
             return self._programs[arch]
 
+    @rarely()
     def _lowered(self, arch: str) -> Program:
         from polyc.runtime.program import Program
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.common.size_expr import Dim
+from polyc.runtime.garbage import rarely
 from polyc.tile.specs import TensorSpec
 from polyc.tools import kept
 from polyc.tools.jit.backends import chosen
@@ -279,6 +280,7 @@ class Jit:
             isinstance(kind, TensorAnnotation) and kind.element is not None
         )
 
+    @rarely()
     def _compile(
         self,
         names: Sequence[str],
