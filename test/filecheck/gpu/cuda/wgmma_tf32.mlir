@@ -8,6 +8,13 @@ gpu.module @wgmma arch "sm_90a" symbols [M] {
   gpu.kernel @warpgroup(%a: i32 = symbol M) threads 128 {
     %acc = memref.alloca() : memref<4xf32, #gpu<space register>>
     %r = memref.alloca() : memref<8xf32, #gpu<space register>>
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %eight = arith.constant 8 : index
+    %nothing = arith.constant 0.0 : f32
+    scf.for %i = %zero to %eight step %one {
+      memref.store %nothing, %r[%i] : memref<8xf32, #gpu<space register>>
+    } {unroll}
     %d = gpu.wgmma_descriptor %a leading 16 stride 1024 swizzle 128
     gpu.wgmma_fence
     gpu.wgmma n 8 %d plus 32, %d plus 0, %acc clear element f32 : memref<4xf32, #gpu<space register>>

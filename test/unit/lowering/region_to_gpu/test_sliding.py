@@ -114,7 +114,7 @@ def test_windows_compute_what_the_graph_means(case: dict[str, Any], tmp_path: Pa
 
 
 def test_what_neighbours_share_is_read_once(tmp_path: Path) -> None:
-    module = planned(grouped((2, 8, 16, 32), 5, padding=2), tmp_path, "tiles")
+    module = planned(grouped((2, 32, 32, 32), 5, padding=2), tmp_path, "tiles")
     maps = [op for op in module.walk() if isinstance(op, tile.MapOp)]
     held = [op.space.type for op in maps if op.space in op.outputs and op.input_maps[0].num_symbols]
     # A thread's eight rows of a vector read 8 + 5 - 1; the tile has one thread above each other.
@@ -141,7 +141,7 @@ def test_tiles_are_ranked_by_what_they_read() -> None:
     "module",
     [
         grouped((1, 8, 16, 32), taps=1, padding=0),  # nothing slides
-        grouped((1, 8, 64, 32), taps=3, stride=4),  # windows have nothing in common
+        grouped((8, 64, 64, 64), taps=3, stride=4),  # windows have nothing in common
         grouped((1, 8, 32, 32), taps=13, padding=6),  # too long to be unrolled
         grouped((1, 8, 16, 32), groups=8),  # a group's channels lie beside its filters
     ],

@@ -85,7 +85,7 @@ def test_weights_of_f32_are_read_as_they_lie() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        depthwise(("B", 128, 56, 56), layout="nchw"),  # pixels lie together, as the image's do
+        depthwise((1, 128, 56, 56), layout="nchw"),  # pixels lie together, as the image's do
         depthwise((1, 4, 4, 65536)),  # the filter has as many elements as the product
     ],
     ids=["channels first", "a large filter"],
@@ -103,7 +103,7 @@ def test_tiles_run_along_what_windows_slide_along() -> None:
 
 def test_three_taps_are_not_parted_by_a_warp() -> None:
     """A lane would have none: the row of pixels stays the tile's columns."""
-    (main,) = kernels(lowered(depthwise(("B", 128, 56, 56), layout="nchw"), "region"))
+    (main,) = kernels(lowered(depthwise((1, 128, 56, 56), layout="nchw"), "region"))
     (space,) = spaces_of(find_loops(main).expanded)
     assert (space.row, space.column) == tuple(axis.label for axis in main.iters.data[2:])
 
