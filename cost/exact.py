@@ -14,6 +14,9 @@ from polyc.dialects.gpu.tile.compute import FMA_VECTOR, fma_lanes
 
 KILO, F32_BYTES = 1024, 4
 
+PEAK = 4.4
+"""Nanoseconds of 1024 multiply-adds of a multiprocessor by its data sheet: 128 at 1.8 GHz."""
+
 WARPS = 8
 """Of a block that has a multiprocessor to itself and keeps it busy."""
 
@@ -57,6 +60,13 @@ def step_ns(plan: Tiles, warp: tuple[int, int], rates: ExactRates) -> float:
     loads = products / (32 * high * wide) * (high + wide) / FMA_VECTOR
     drawn = (plan.rows + plan.columns) * plan.depth * F32_BYTES / rates.draw
     return longest((products * rates.products + loads * rates.loads) / KILO, drawn)
+
+
+def slower(plan: Tiles, warp: tuple[int, int], rates: ExactRates = H100_EXACT) -> float:
+    """How much longer a step takes than its multiply-adds would alone, where each lane of a
+    multiprocessor has one in a cycle."""
+    products = plan.rows * plan.columns * plan.depth
+    return step_ns(plan, warp, rates) / (products * PEAK / KILO)
 
 
 @cache
