@@ -32,6 +32,8 @@ IR rounds one by one are not fused (S0.6).  NVRTC's own cache, which it keeps be
 answers with an image and an empty log.
 """
 
+version = nvrtc_library.version
+
 _FORMAT = 3
 """Changes when the layout of a cache entry does."""
 
