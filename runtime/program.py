@@ -196,16 +196,17 @@ class Program:
         named = None if variant is None else str(variant)
         index = None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
         kind = (out is not None, named, tuple(sizes.items()), index)
-        told = stream is not None
-        if not told and (known := self._repeated.get(kind)) is not None:
+        told = None if stream is None else streams.handle(stream)
+        if (known := self._repeated.get(kind)) is not None:
             given = (inputs,) if out is None else (inputs, out)
-            if (repeated := known.run(*given)) is not None:
-                return list(repeated)
-        at = streams.handle(stream) if told else streams.choose([*inputs, *(out or [])])
+            found = known.run(*given) if told is None else known.run(*given, at=told)
+            if found is not None:
+                return list(found)
+        at = streams.choose([*inputs, *(out or [])]) if told is None else told
         views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
             values = self.signature.bind(views, sizes)
-            outputs = self.signature.outputs(inputs, values, at if told else None)
+            outputs = self.signature.outputs(inputs, values, told)
         else:
             outputs = list(out)
         results = self.signature.views(outputs, self.num_inputs, len(self.names), "outputs", at)
@@ -222,13 +223,13 @@ class Program:
                 else:
                     streams.check_places(self._named(every), index)
                     plan = self._plan(index, every, values, variant)
-                    turn = Turn(self._named(every), at, told)
+                    turn = Turn(self._named(every), at, told is not None)
                     turn.begin()
                     plan.launch([view.pointer for view in every], at, index, self._arenas)
                     turn.end()
-            if told and home is not None:
+            if told is not None and home is not None:
                 torch_tensors.keep_until([*inputs, *outputs], at)
-        if home is not None and not told:
+        if home is not None:
             self.repeated(kind).remember([*inputs, *(out or ())], every, plan, home, self._arenas)
         return outputs
 
