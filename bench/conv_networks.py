@@ -1,13 +1,15 @@
 """Convolutions of ResNet-50 and of a UNet beside cuDNN, and how well their plans are chosen.
 
     python bench/conv_networks.py [--networks resnet50 unet] [--batch 1 32] [--layouts nhwc nchw]
-        [--element f16 f32] [--tried 6] [--spread 6] [--cases PART …]
+        [--element f16 f32] [--weights run] [--tried 6] [--spread 6] [--cases PART …]
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
 which has the same tensors channels-last and not; the faster of its two is the peer.  With
 ``--tried`` so many first plans of the space by the model of time run too, and ``--spread`` of those
 further behind, so that the model's choice stands beside the best of them (regret).  Results are
 compared with cuDNN's before they are timed.  Of f32 both sides multiply in FP32: TF32 is off.
+Filters are constants of a bound launch, which turns them once, as cuDNN's are turned to
+channels-last before it is timed; with ``--weights run`` every run turns them.
 ``bench/race.py`` says how it is timed.
 """
 
@@ -240,9 +242,14 @@ def convolve(torch: Any, case: Case, x: Any, w: Any) -> Any:
 
 
 def contestants(
-    torch: Any, case: Case, sets: Sequence[Any], jobs: Sequence[tuple[str, float, Program]]
+    torch: Any,
+    case: Case,
+    sets: Sequence[Any],
+    jobs: Sequence[tuple[str, float, Program]],
+    constants: Sequence[str],
 ) -> list[Contestant]:
-    """cuDNN, channels-last and not, and kernels of polyc's that are right."""
+    """cuDNN, channels-last and not, and kernels of polyc's that are right; ``constants`` are what
+    the bound launches do not read again."""
     count, found = len(sets), list[Contestant]()
     other = torch.contiguous_format if case.layout == "nhwc" else torch.channels_last
     turned = [
@@ -266,7 +273,7 @@ def contestants(
     right = convolve(torch, case, x, w).float()
     right = right.permute(0, 2, 3, 1) if case.layout == "nhwc" else right
     for name, guess, made in jobs:
-        launches = [made.launch([x, w], [y]) for x, w, y in sets]
+        launches = [made.launch([x, w], [y], constants=constants) for x, w, y in sets]
         y.fill_(float("nan"))
         launches[0].run(torch.cuda.current_stream().cuda_stream)
         wrong = (y.float() - right).abs().max().item()
@@ -327,6 +334,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--layouts", nargs="+", choices=["nhwc", "nchw"], default=["nhwc"])
     parser.add_argument("--element", nargs="+", choices=["f16", "f32"], default=["f16"])
+    parser.add_argument(
+        "--weights",
+        choices=["once", "run"],
+        default="once",
+        help="whether filters are turned once, or in every run",
+    )
     parser.add_argument("--tried", type=int, default=0)
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
@@ -359,7 +372,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if not faults[case, plan]:
                     jobs.append((plan.name, guess, planned(case, plan)))
             sets = tensors(torch, case)
-            racers = contestants(torch, case, sets, jobs)
+            constants = ["F"] if args.weights == "once" else []
+            racers = contestants(torch, case, sets, jobs, constants)
             measure(torch, racers, len(sets))
         except Exception as error:  # A case that fails must not stop the others.
             print(f"FAILED {case.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
@@ -374,6 +388,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "images": case.images,
                 "element": case.element,
                 "flops": case.flops,
+                "weights": args.weights,
                 "peer_us": min(us["cuDNN"], us["cuDNN other"]),
                 "own_us": us["own"],
                 "best_us": min(mine, default=None),
