@@ -49,7 +49,7 @@ def merged(kernel: KernelOp) -> KernelOp:
         return kernel
     points = _points(kernel)
     reads = [_Reading.of(op, points) for op in kernel.body.block.ops if isinstance(op, ReadOp)]
-    forbidden: set[Pair] = set()
+    forbidden = {pair for pair in _mergeable(kernel, reads) if not points.isdisjoint(pair)}
     while True:
         groups = _chains(_mergeable(kernel, reads) - forbidden)
         if not groups and not points:
