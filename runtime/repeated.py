@@ -94,6 +94,11 @@ class Repeated:
         """``run`` by the extension, where it is installed and reads this PyTorch's tensors."""
         return self.run if self._compiled is None else self._compiled.run
 
+    @property
+    def calls(self) -> Any:
+        """The extension's calls, None where there are none."""
+        return self._compiled
+
     @staticmethod
     def _none(*_: object) -> None:
         return None

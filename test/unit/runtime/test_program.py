@@ -17,8 +17,8 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import arenas, driver, tensor_maps, tensors
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.packed import Packing
 from polyc.runtime.program import Program
 from polyc.runtime.views import TensorView, row_major
@@ -168,7 +168,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 
 def of_text(ctx: Context, text: str, source: str) -> Program:
-    return Program.of_module(gpu_module(parse_text(ctx, text, "m.mlir")), [source])
+    return Program.of_module(gpu_module_of(parse_text(ctx, text, "m.mlir")), [source])
 
 
 def program(ctx: Context, arch: str = "sm_90a", slow: str = "N >= 0") -> Program:
@@ -188,7 +188,7 @@ def refused(call: Callable[[], object]) -> PolycError:
 
 def test_a_kernel_that_the_compiler_did_not_speak_of_is_refused(ctx: Context) -> None:
     """Its registers and spills would be unknown, and its code in no image."""
-    module = gpu_module(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
+    module = gpu_module_of(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
     alone = SOURCE.strip().splitlines()[0]
     error = refused(lambda: Program.of_module(module, [alone]))
     assert error.kind == "CompilerFailed"
@@ -317,13 +317,13 @@ def test_no_gpu_is_one_sentence(ctx: Context) -> None:
 
 
 def test_what_is_no_program(ctx: Context) -> None:
-    error = refused(lambda: gpu_module(parse_text(ctx, "builtin.module {}", "m.mlir")))
+    error = refused(lambda: gpu_module_of(parse_text(ctx, "builtin.module {}", "m.mlir")))
     assert error.kind == "NothingToRun"
-    assert "expected one gpu.module, found none" in error.message
+    assert "expected one gpu.module, and there is none" in error.message
     two = MODULE.format(arch="sm_80", slow="N >= 0")
     both = parse_text(ctx, two + two.replace("@gemm", "@other"), "m.mlir")
-    assert "found gemm, other" in refused(lambda: gpu_module(both)).message
-    assert gpu_module(both, "other").sym_name.data == "other"
+    assert "there is gemm, other" in refused(lambda: gpu_module_of(both)).message
+    assert gpu_module_of(both, "other").sym_name.data == "other"
 
 
 def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
@@ -529,7 +529,7 @@ def test_a_cooperative_grid_fits_on_the_chip(
     ctx: Context, log: list[Any], m: int, n: int, launched: tuple[str, tuple[int]]
 ) -> None:
     job = Program.of_module(
-        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+        gpu_module_of(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
     )
     job.run([np.zeros((m, n), np.float32)])
     assert [entry[:2] for entry in log] == [launched]
@@ -537,7 +537,7 @@ def test_a_cooperative_grid_fits_on_the_chip(
 
 def test_a_cooperative_grid_that_does_not_fit_says_so(ctx: Context, log: list[Any]) -> None:
     job = Program.of_module(
-        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+        gpu_module_of(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
     )
     error = refused(lambda: job.run([np.zeros((19, 7), np.float32)], variant="whole"))
     assert error.kind == "NoVariant"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import packed, repeated
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
@@ -64,7 +64,7 @@ SPACE = 1024
 
 
 def rows(ctx: Context) -> Program:
-    return Program.of_module(gpu_module(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
+    return Program.of_module(gpu_module_of(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
 
 
 def kept(job: Program) -> int:
