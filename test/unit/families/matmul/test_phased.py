@@ -20,6 +20,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.matmul.phased import find_phases, is_worth
 from polyc.families.matmul.recognise import find_contraction
 from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.lowering.region_to_gpu.phased import Phased
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.playback.gpu.simulate import simulate
@@ -102,6 +103,18 @@ def test_a_copy_of_constants_takes_no_time() -> None:
     constant = only(regions(product(sizes, constant=True)), KernelOp)
     each, once = (modelled(one, plan, {}) for one in (kernel, constant))
     assert each.launch > once.launch and each.tensor == once.tensor
+
+
+def test_a_copy_has_a_row_of_all_phases_and_one_kernel_for_all_schedules() -> None:
+    gemm = find_contraction(only(regions(product(("B", "M", 520, 49))), KernelOp))
+    found = find_phases(gemm)
+    assert found is not None
+    copy = Phased.of(gemm, found)
+    assert (copy.name, copy.space.name, copy.space.shared) == ("g_phased_A", "g_phased_A", True)
+    assert [str(size) for size in copy.kind.dims] == ["M", "1024"]
+    (plan, *_) = planned(product(("B", 64, 520, 49)))
+    launch = copy.launch(plan.when, [2, 16, 2])
+    assert [str(size) for size in launch.grid.data] == ["(M + 15) floordiv 16", "8", "2"]
 
 
 @pytest.mark.parametrize(
