@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
@@ -33,7 +33,6 @@ from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
 from polyc.lowering.region_to_gpu.partial_sums import THREADS as ADDING
-from polyc.lowering.region_to_gpu.phased import Phased
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -71,10 +70,6 @@ class Target:
     axes: Sequence[str]
 
 
-Copy: TypeAlias = Padded | KMajor | Phased
-"""What a launch ahead of a product's kernel makes of an operand."""
-
-
 class ContractedLowering(Walked):
     """A region whose sums of products run on tensor cores, on its way to kernels.
 
@@ -86,7 +81,7 @@ class ContractedLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
         """What builds the kernel of a schedule, or the one that ``adds``."""
 
-    def copies(self, plan: ScheduleOp) -> Sequence[Copy]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
         """The tensors that are copied to other rows before a schedule's kernels read them."""
         return []
 
@@ -162,7 +157,7 @@ class Contracted(Builder):
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
         adds: bool = False,
-        copies: Sequence[Copy] = (),
+        copies: Sequence[Padded | KMajor] = (),
     ) -> None:
         super().__init__(kernel, plan, grids, {copy.number: copy.kind for copy in copies})
         self.reduces, self.operands = tuple(reduces), tuple(operands)

@@ -29,10 +29,26 @@ def box_place(
     number: int,
     what: str,
     tensor_map: TensorMap,
+    start: Sequence[int],
     address: int,
     thread: int,
 ) -> int | None:
-    """A box's first byte in shared memory; None where the copy cannot be made."""
+    """A box's first byte in shared memory; None where the copy cannot be made.
+
+    Lines of a box begin at multiples of 16 bytes in global memory too: anything else is an illegal
+    instruction on an H100.
+    """
+    inner = len(tensor_map.shape) - 1
+    if start[inner] * tensor_map.tensor.itemsize % 16:
+        core.find(
+            number,
+            "Misaligned",
+            f"a TMA {what} begins at element {start[inner]} of {tensor_map.tensor.name}'s last "
+            f"axis, byte {start[inner] * tensor_map.tensor.itemsize}, no multiple of 16",
+            np.array([thread]),
+            "global",
+        )
+        return None
     relative, size = address - WINDOW, tensor_map.bytes
     needs = max(128, PATTERN[tensor_map.span])
     if not 0 <= relative <= cta.shared.size - size:
@@ -119,7 +135,10 @@ class BoxLoads:
         op, thread = core.op(number), int(core.threads[lane])
         if (fault := source.misplaced(start)) is not None:
             core.find(number, "OutOfBounds", fault, np.array([thread]), "global")
-        relative, size = box_place(core, cta, number, "load", source, address, thread), source.bytes
+        relative, size = (
+            box_place(core, cta, number, "load", source, start, address, thread),
+            source.bytes,
+        )
         if relative is None:
             return
         usable = barrier.usable(op, [thread], True)

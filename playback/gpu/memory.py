@@ -324,7 +324,9 @@ class Tma:
         self, number: int, target: TensorMap, start: list[int], address: int, lane: int
     ) -> None:
         op, thread = self.core.op(number), int(self.core.threads[lane])
-        relative = box_place(self.core, self.shared.cta, number, "store", target, address, thread)
+        relative = box_place(
+            self.core, self.shared.cta, number, "store", target, start, address, thread
+        )
         if relative is None:
             return
         size, granule, clocks = target.bytes, self.shared.shadow.granule, self.core.clocks

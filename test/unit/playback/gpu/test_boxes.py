@@ -123,6 +123,14 @@ def test_a_box_is_read_once_and_arrives_twice() -> None:
     assert result.counters.tma_bytes == 2 * x.nbytes
 
 
+@pytest.mark.parametrize(("column", "found"), [(1, True), (2, True), (4, False), (-4, False)])
+def test_lines_of_a_box_begin_at_multiples_of_16_bytes(column: int, found: bool) -> None:
+    """In global memory too, inside of the tensor or outside."""
+    zero = "    %zero = arith.constant 0 : index\n"
+    text = SUM.replace(zero, f"{zero}    %column = arith.constant {column} : index\n")
+    assert ("Misaligned" in kinds(text.replace("[%at, %zero]", "[%at, %column]"))) == found
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_cta_that_does_not_expect_the_bytes(schedule: str) -> None:
     alone = (
