@@ -123,6 +123,7 @@ def contestants(torch: Any, count: int, extension: bool) -> dict[str, Call]:
         "program": lambda: program.run(inputs),
         "jit, out=": lambda: call(*inputs, out=out),
         "jit, out=, others": others(torch, call, count),
+        "jit, out=, stream=": lambda: call(*inputs, out=out, stream=0),
         "jit": lambda: call(*inputs),
     }
     if extension:

@@ -114,7 +114,7 @@ def test_a_call_is_learned_once_and_python_is_left_out(
     assert both.asked == [True]
     monkeypatch.setattr(both.quick.__class__, "run", None)
     for step in [{"stream": 8}, {"places": ((2, 0), (0, 0), (2, 0))}, {}] * 3:
-        error, launches = run(both, base | step)
+        error, launches, *_ = run(both, base | step)
         assert error is None and len(launches) == 1
     assert both.asked == [True]
 
@@ -136,7 +136,7 @@ def test_a_tensor_that_is_negated_later_is_not_taken(both: Compiled) -> None:
     for _ in range(3):
         both.outcome(both.quick, BASE, tensors)
     others = both.tensors(BASE | {"fault": "negated"})
-    error, launches = both.outcome(both.quick, BASE, others)  # pyright: ignore
+    error, launches, *_ = both.outcome(both.quick, BASE, others)  # pyright: ignore
     assert error is None or "neg" in error
     assert launches == both.outcome(both.checked, BASE, others)[1]  # pyright: ignore
     tensors[0].requires_grad = True
@@ -294,7 +294,7 @@ def test_more_tensors_than_are_known(both: Compiled, torch: FakeTorchInC) -> Non
     sets = [both.tensors(BASE | {"places": ((i % 2 * 2, 0),) * 3}) for i in range(600)]
     for _ in range(3):
         for tensors in sets:
-            error, launches = cast("Any", both.outcome(both.quick, BASE, tensors))
+            error, launches, *_ = cast("Any", both.outcome(both.quick, BASE, tensors))
             assert error is None and {one.pointer for one in tensors} <= set(launches[0][4])
 
 
