@@ -31,6 +31,9 @@ FMA: Fields = {
 FMA_SMALL: Fields = {**FMA, "tile": [64, 64, 16], "warp_tile": [32, 32], "stages": 4}
 """For outputs of so few tiles that larger ones leave most of the chip idle."""
 
+WIDE, ANY = 4, 1
+"""Elements of f32 that threads bring and store at once: of rows that are vectors, and of any."""
+
 NAMES = {(128, 256): "_large", (128, 128): "", (64, 64): "_small"}
 """The names of tiles that plans of users may have."""
 
@@ -51,11 +54,11 @@ class ExactTiling(Tiling):
 
     @property
     def name(self) -> str:
-        return self.of_width(4)
+        return self.of_width(WIDE)
 
     def of_width(self, width: int) -> str:
         """The name of its variant, whose threads bring and store so many elements at once."""
-        found = "fma" if width > 1 else "fma_any"
+        found = "fma" if width > ANY else "fma_any"
         if self.is_named:
             return found + NAMES[self.rows, self.columns]
         found += f"_{self.rows}x{self.columns}"
@@ -110,7 +113,12 @@ def exact_space() -> tuple[ExactTiling, ...]:
 
 @dataclass(frozen=True)
 class ExactForm(Form):
-    """What there is of a product of f32, or of its windows, beside its sizes."""
+    """What there is of a product of f32, or of its windows, beside its sizes.
+
+    ``largest`` are the elements of a tile at most, where threads hold more than its sums.
+    """
+
+    largest: int = 128 * 256
 
     def most(self, opened: int, padded: bool) -> int:
         return MOST_ANY if padded else MOST_EXACT
@@ -121,7 +129,7 @@ class ExactForm(Form):
     def takes(self, plan: Tiling) -> bool:
         tile = (plan.rows, plan.columns)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
-        fits = not self.within or self.within % plan.columns == 0
+        fits = plan.rows * plan.columns <= self.largest
         return fits and (self.sums or not plan.summed) and all(whole)
 
     def terms(self, plan: Tiles, chip: int) -> Terms:

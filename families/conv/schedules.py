@@ -7,7 +7,7 @@ pixels and filters, ranked by the same model; those of narrow groups are a table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import cast
@@ -23,7 +23,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv.recognise import PIXELS, Convolution, find_convolution
-from polyc.families.exact import FMA, FMA_SMALL
+from polyc.families.exact import ANY, FMA, FMA_SMALL, WIDE, ExactForm, ExactTiling
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -132,7 +132,7 @@ GATHERS: tuple[ConvVariant, ...] = (
 """Pixels that the threads gather themselves; the last one takes every shape."""
 
 LARGE_TILE = 128
-"""Pixels and filters of the larger tile of f32."""
+"""Pixels and filters of the largest tile of f32: where its pixels lie is in registers too."""
 FMA_ROWS = 32
 """Rows that a warp has at least where threads multiply."""
 ENOUGH_TILES = 2 * ARCHS["sm_90a"].multiprocessors
@@ -140,12 +140,41 @@ ENOUGH_TILES = 2 * ARCHS["sm_90a"].multiprocessors
 it idle than smaller ones would."""
 
 
-def exact_variants(conv: Convolution) -> tuple[ConvVariant, ...]:
-    """Those of f32, which tensor cores would round: larger tiles where they fill the chip."""
+def exact_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
+    """Those of f32, which tensor cores would round: the plans that the model of time chooses, and
+    fewer for lines of any length.  In groups, whose tiles are as wide as these, larger tiles where
+    they fill the chip.
+
+    Channels may be any: all operands are turned on their way, element by element.
+    """
+    if conv.groups.filters:
+        return _exact_in_groups(conv)
+    found: list[ConvVariant] = []
+    problem = problem_of(conv)
+    for width in (WIDE, ANY):
+        plans = ranking.chosen(problem, arch, exact_form(conv), width == ANY)
+        where = ranking.conditions(problem, plans, arch, exact_form(conv))
+        found += (exact_variant(*one, width) for one in zip(plans, where, strict=True))
+    return tuple(found)
+
+
+def exact_form(conv: Convolution) -> ExactForm:
+    """What there is of a convolution of f32 beside its sizes."""
+    return ExactForm(taps=conv.taps, largest=LARGE_TILE * LARGE_TILE)
+
+
+def exact_variant(plan: Tiling, where: Sequence[Assumption], width: int) -> ConvVariant:
+    """The variant of a plan of f32 for lines of so many elements, or multiples."""
+    assert isinstance(plan, ExactTiling)
+    fields = {**plan.fields("conv"), "vectorize": width}
+    return ConvVariant(plan.of_width(width), fields, filters=width, where=tuple(where))
+
+
+def _exact_in_groups(conv: Convolution) -> tuple[ConvVariant, ...]:
     filters = conv.groups.filters or conv.size(conv.filters).constant() or LARGE_TILE
     waits = -(-ENOUGH_TILES // -(-filters // LARGE_TILE)) * LARGE_TILE
     return tuple(
-        ConvVariant(name, {**fields, "vectorize": width}, width, pixels=pixels)
+        ConvVariant(name, {**fields, "vectorize": width}, filters=width, pixels=pixels)
         for width, kind in ((4, ""), (1, "_any"))
         for name, fields, pixels in (
             (f"fma{kind}", FMA, waits),
@@ -157,7 +186,7 @@ def exact_variants(conv: Convolution) -> tuple[ConvVariant, ...]:
 def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if conv.is_exact:
-        return exact_variants(conv)
+        return exact_variants(conv, arch)
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
     if not has_space(conv):
@@ -256,15 +285,20 @@ def depths_of(channels: int | None) -> tuple[int, ...]:
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
-    if plan.pattern != "conv" or plan.loader.data != "tma":
+    if plan.pattern != "conv":
         return False
-    return has_space(find_convolution(kernel))
+    conv = find_convolution(kernel)
+    if plan.mma.data == "fma":
+        return not conv.groups.filters
+    return plan.loader.data == "tma" and has_space(conv)
 
 
 def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
+    if conv.is_exact and not conv.groups.filters:
+        return list(_measured_exact(conv, arch))
     if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
@@ -276,6 +310,16 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
             fields = schedule_fields(conv, arch, variant)
             found.append(fitted(conv.kernel.sym_name.data, plan.name, fields, when))
     return found
+
+
+def _measured_exact(conv: Convolution, arch: str) -> Iterator[ScheduleOp]:
+    for plan in ranking.fastest(problem_of(conv), arch, exact_form(conv), MEASURED):
+        for width in (WIDE, ANY):
+            variant = exact_variant(plan, (), width)
+            if (when := conditions(conv, variant)) is not None:
+                fields = schedule_fields(conv, arch, variant)
+                yield fitted(conv.kernel.sym_name.data, variant.name, fields, when)
+                break
 
 
 def why_no_descriptor(conv: Convolution, pixels: int) -> str | None:

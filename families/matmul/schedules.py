@@ -19,7 +19,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
-from polyc.families.exact import ExactForm, ExactTiling
+from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -359,10 +359,6 @@ def _exact_form(gemm: Contraction) -> ExactForm:
     """What there is of a product of f32 beside its sizes."""
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     return ExactForm(cut=(gemm.m in cut, gemm.n in cut), joined=bool(cut))
-
-
-WIDE, ANY = 4, 1
-"""Elements of f32 that threads bring and store at once: of rows that are vectors, and of any."""
 
 
 def _of_width(plan: Tiling, width: int, where: Sequence[Assumption]) -> MatmulVariant:

@@ -28,6 +28,7 @@ SHAPES = [
     (1000, 1000, 1000),
     (2047, 2048, 332),
     (512, 384, 4099),
+    (7, 68, 9001),
 ]
 """M, N, K; the first five for the sanitizer too."""
 

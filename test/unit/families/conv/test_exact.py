@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.conv_programs import Conv, of
 from polyc.test.support.gpu_text import find, only
-from polyc.test.support.split_programs import run
+from polyc.test.support.split_programs import run, written
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -36,24 +37,40 @@ def lowered(conv: Conv, until: str, arch: str = "sm_80", variant: str | None = N
 def test_its_tiles_are_multiplied_by_threads() -> None:
     kernel = only(lowered(EXACT, "region"), KernelOp)
     found = CONV.schedules(kernel, "sm_90a")
-    names = ["fma", "fma_small", "fma_any", "fma_any_small"]
-    assert [plan.variant.data for plan in found] == names
+    names = {plan.variant.data for plan in found}
+    assert names >= {"fma", "fma_small", "fma_any", "fma_any_small"}
     assert all(plan.mma.data == "fma" and plan.operand_bytes == 4 for plan in found)
+    # Where the place of each pixel is in registers too, sums for the largest tiles are not.
+    assert not any(name.endswith("large") for name in names)
 
 
-@pytest.mark.parametrize(("images", "variant"), [(1, "fma_small"), (64, "fma")])
-def test_larger_tiles_wait_until_they_fill_the_chip(images: int, variant: str) -> None:
-    conv = replace(EXACT, x=(images, 28, 28, 128), filters=256)
-    kernel = only(lowered(conv, "region"), KernelOp)
-    assert CONV.schedules(kernel, "sm_90a")[0].variant.data == variant
+@pytest.mark.parametrize(
+    ("images", "size", "variant"), [(1, 7, "parts"), (32, 28, "fma_"), (64, 28, "fma")]
+)
+def test_larger_tiles_wait_until_they_fill_the_chip(images: int, size: int, variant: str) -> None:
+    conv = replace(EXACT, x=(images, size, size, 128), filters=256)
+    (plan,) = CONV.schedules(only(lowered(conv, "region"), KernelOp), "sm_90a")
+    assert variant in plan.variant.data and (variant != "fma" or plan.variant.data == variant)
+
+
+def test_channels_may_be_any() -> None:
+    """What is turned comes by elements; lines of the output alone are vectors."""
+    conv = replace(EXACT, x=("N", "H", "W", 18), filters=64, more=(((64,), "add"),))
+    plans = CONV.schedules(only(lowered(conv, "region"), KernelOp), "sm_90a")
+    assert {plan.integer("vectorize") for plan in plans} == {4}
+
+
+OWN = {"variant": "fma_any", "tile": [32, 32, 8], "warp_tile": [32, 32], "vectorize": 1, "when": []}
+WIDE = {"vectorize": 4, "when": ["F mod 4 == 0"]}
+PARTS = {"split_k": 3, "algo_choice": {"conv": "partial_sums"}}
 
 
 @pytest.mark.parametrize("conv", [EXACT, TURNED], ids=["channels last", "filters first"])
-def test_tails_and_races(conv: Conv) -> None:
-    """Channels and filters that end inside of a tile, and rows that are brought one by one."""
-    for sizes, variant in (
-        ({"N": 2, "H": 7, "W": 6, "C": 20, "F": 36}, "fma_small"),
-        ({"N": 1, "H": 5, "W": 7, "C": 5, "F": 35}, "fma_any_small"),
+def test_tails_and_races(tmp_path: Path, conv: Conv) -> None:
+    """Channels and filters that end inside of a tile, of one block or of several."""
+    for sizes, more in (
+        ({"N": 2, "H": 5, "W": 6, "C": 11, "F": 36}, WIDE),
+        ({"N": 1, "H": 5, "W": 7, "C": 5, "F": 35}, PARTS),
     ):
         module = parse_text(make_context(), conv.text, "conv.mlir")
         rng = np.random.default_rng(3)
@@ -62,8 +79,11 @@ def test_tails_and_races(conv: Conv) -> None:
         inputs = [rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
         wanted = play(module, "g", inputs, sizes)
         assert wanted is not None
-        kernels = gpu_module_of(lowered(conv, "gpu", variant=variant))
-        found = simulate(kernels, inputs, sizes, f"g_{variant}", schedule="random")
+        own = {**OWN, **more}
+        if more is WIDE and conv.turned:
+            own = OWN  # Its lines are pixels.
+        kernels = gpu_module_of(run(module, "gpu", written(tmp_path, own), "sm_80"))
+        found = simulate(kernels, inputs, sizes, "g_fma_any", schedule="random")
         found.check()
         np.testing.assert_array_equal(found.outputs[0], wanted[0])
 
