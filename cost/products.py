@@ -303,22 +303,27 @@ def nanoseconds(
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors; of a
     convolution of ``k`` channels with so many ``taps``.
     """
+    return time_of(sizes, plan, terms(plan, chip, rates, stored), chip, taps)
+
+
+def time_of(
+    sizes: tuple[Size, Size, Size, Size], plan: Tiles, of: Terms, chip: int, taps: int = 1
+) -> Size:
+    """The same by the factors of the plan's formula."""
     batch, m, n, k = sizes
-    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, stored), chip)
+    once, step = of_output((batch, m, n), plan, of, chip)
     return steps_of(k, plan, taps) * step + once
 
 
 def over_grid(
     axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     plan: Tiles,
+    of: Terms,
     chip: int,
-    stored: Stored = AS_USUAL,
-    rates: Rates = H200_RATES,
     taps: int = 1,
 ) -> list[int]:
     """The same of all sizes of a grid, those of k the innermost, by one evaluation for all."""
     *outputs, depths = (tuple(axis) for axis in axes)
-    of = terms(plan, chip, rates, stored)
     points = _points(tuple(outputs), tuple(steps_of(k, plan, taps) for k in depths))
     once, step = of_output(points[:3], plan, of, chip)
     return (once + step * points[3]).tolist()

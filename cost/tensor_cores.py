@@ -10,6 +10,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
+from polyc.cost.exact import slower
+from polyc.cost.products import Tiles
 from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, k_major_bytes, tensor_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
@@ -85,8 +87,13 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.flops += 2 * values.multiply_adds(reduce) * padded
         brought |= _operand_bytes(values, reduce, tile, attention, plan.operand_bytes)
     work.flops *= visible
-    way = plan.tensor_float
+    way, exact = plan.tensor_float, plan.mma.data == "fma"
     work.flops *= 1 if way is None else STEPS[way]
+    if exact:
+        work.flops *= slower(
+            Tiles(*plan.tile_sizes[:2], plan.integer("stages"), depth=plan.tile_sizes[2]),
+            plan.warp_tile_sizes,
+        )
     work.cache = visible * sum(one.moved for one in brought.values())
     work.cache *= 1 if way is None else SEGMENTS[way]
     # Keys that no tile of queries sees are not read.
@@ -102,7 +109,7 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             (depth,) = values.contractions()[0].labels
             moved = [k_major_bytes(values, tensor, plan, depth) for tensor in brought]
         work.copied = [size for size in moved if size]
-    if plan.brings != "tma":
+    if plan.brings != "tma" and not exact:
         vectors = work.cache / (plan.operand_bytes * max(1, plan.widest))
         work.operations += COPY * vectors
     for op in values.reached:

@@ -19,6 +19,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
+from polyc.families.exact import ExactForm, ExactTiling
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -37,7 +38,6 @@ from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
     COPIED,
-    EXACT,
     PAIRS,
     ROWS_OF_REGISTERS,
     VARIANTS,
@@ -109,7 +109,10 @@ def conditions(
             for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
             if gemm.n in axes
         )
-        rows = (size for side in gemm.sides for size in (*side.contiguous, side.first[-1]))
+        # What cp.async turns, it brings by elements.
+        turned = variant.fields["mma"] == "fma" and variant.fields.get("fragment_buffers") == 2
+        whole = [s for s in gemm.sides if not (turned and s.tile_axes[-1] == gemm.k)]
+        rows = (size for side in whole for size in (*side.contiguous, side.first[-1]))
         for size in dict.fromkeys((*rows, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     tile = cast("list[int]", variant.fields["tile"])
@@ -290,7 +293,10 @@ def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
-    return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
+    if plan.pattern != "matmul":
+        return False
+    gemm = find_contraction(kernel)
+    return plan.mma.data == "fma" or _is_plain(gemm, plan.arch.data)
 
 
 def problem_of(gemm: Contraction) -> ranking.Problem:
@@ -349,10 +355,40 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     return found
 
 
+def _exact_form(gemm: Contraction) -> ExactForm:
+    """What there is of a product of f32 beside its sizes."""
+    cut = {piece.axis for side in gemm.sides for piece in side.pieces}
+    return ExactForm(cut=(gemm.m in cut, gemm.n in cut), joined=bool(cut))
+
+
+WIDE, ANY = 4, 1
+"""Elements of f32 that threads bring and store at once: of rows that are vectors, and of any."""
+
+
+def _of_width(plan: Tiling, width: int, where: Sequence[Assumption]) -> MatmulVariant:
+    """The variant of a plan of f32 for rows of so many elements, or multiples."""
+    assert isinstance(plan, ExactTiling)
+    fields = {**plan.fields(), "vectorize": width}
+    return MatmulVariant(plan.of_width(width), width, fields, where=tuple(where))
+
+
+def exact_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plans of f32 that the model of time chooses, and fewer for rows of any length."""
+    found: list[MatmulVariant] = []
+    problem, form = problem_of(gemm), _exact_form(gemm)
+    for width in (WIDE, ANY):
+        plans = ranking.chosen(problem, arch, form, width == ANY)
+        where = ranking.conditions(problem, plans, arch, form)
+        found += map(_of_width, plans, repeat(width), where)
+    return found
+
+
 def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
+    if gemm.is_exact:
+        return list(_measured_exact(gemm, arch))
     if not _is_plain(gemm, arch):
         return []
     found: list[ScheduleOp] = []
@@ -365,6 +401,16 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     return found
 
 
+def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:
+    for plan in ranking.fastest(problem_of(gemm), arch, _exact_form(gemm), MEASURED):
+        for width in (WIDE, ANY):
+            variant = _of_width(plan, width, ())
+            if (when := conditions(gemm, variant, arch)) is not None:
+                fields = schedule_fields(gemm, arch, variant)
+                yield fitted(gemm.kernel.sym_name.data, variant.name, fields, when)
+                break
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
@@ -372,7 +418,8 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     if gemm.is_exact:
-        return [*tensor_float.variants(gemm, arch, is_crowded(gemm, arch)), *EXACT]
+        ways = tensor_float.variants(gemm, arch, is_crowded(gemm, arch))
+        return [*ways, *exact_variants(gemm, arch)]
     others = PAIRS if gemm.beside else VARIANTS
     if found := ranked_variants(gemm, arch):
         return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]

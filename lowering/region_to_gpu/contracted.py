@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects import scf
@@ -246,12 +246,13 @@ class Contracted(Builder):
         """The pipeline over the summed axes: copy the operands' tiles, and contract them."""
         plan = self.plan
         bound, length = self.steps(at)
-        shared = [self.shared(operand) for operand in self.operands]
+        operands = [self.lying(operand) for operand in self.operands]
+        shared = [self.shared(operand) for operand in operands]
         body = Block(arg_types=[INDEX, INDEX])
         found: list[SSAValue] = []
         body.add_ops(self.within(lambda: found.append(self.step(at, body, shared))))
-        rows = tile.ContractSide(found[0], self.operands[0].map)
-        columns = zip(self.operands[1:], shared[1:], strict=True)
+        rows = tile.ContractSide(found[0], operands[0].map)
+        columns = zip(operands[1:], shared[1:], strict=True)
         for reduce, acc, (operand, held) in zip(self.reduces, accs, columns, strict=True):
             side = tile.ContractSide(held, operand.map)
             contract = tile.ContractOp(rows, side, acc, plan.mma.data, plan.warp_tile_sizes)
@@ -260,6 +261,14 @@ class Contracted(Builder):
             body.add_op(located(contract, reduce))
         made = tile.PipelineOp(bound, length, plan.integer("stages"), Region(body))
         self.emit.op(located(made, self.reduces[0]))
+
+    def turned(self, operand: Operand) -> bool:
+        """Whether an operand's tile lies along k, and threads load lines of one k of it."""
+        return self.plan.loads_lines and operand.axes[-1] == K
+
+    def lying(self, operand: Operand) -> Operand:
+        """An operand as its tile has it."""
+        return replace(operand, axes=operand.axes[::-1]) if self.turned(operand) else operand
 
     def shared(self, operand: Operand) -> SSAValue:
         """The tile of an operand in shared memory."""

@@ -155,7 +155,7 @@ class Matrices(Contracted):
             shifted = affine_dim(0) + affine_dim(1)
             along_k = self.emit.apply(shifted, [self.own.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
-        for side, target in zip(self.sides, shared, strict=True):
+        for side, target, operand in zip(self.sides, shared, self.operands, strict=True):
             here = start
             if plan.tensor_float == F32X3:
                 here = {**at, gemm.k: self.in_segment(along_k, side is self.sides[0])}
@@ -163,7 +163,8 @@ class Matrices(Contracted):
             # The CTAs of a cluster lie along the rows or the columns, and share what has none.
             along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
             multicast = plan.flag("multicast") and along_axis not in side.axes
-            view = tile.CopyView(axes=along(side.along, len(side.axes)))
+            axes = along(side.along, len(side.axes))
+            view = tile.CopyView(axes=axes, turned=self.turned(operand))
             travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)
         if tensor_float.is_held(gemm, plan):
