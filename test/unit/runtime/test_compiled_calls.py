@@ -371,6 +371,26 @@ def test_an_error_of_the_driver_is_raised(called: Any, both: Compiled) -> None:
     assert called(x, w, out=y) is y and called.asked == 0
 
 
+def test_a_key_that_is_pressed_is_not_lost(
+    called: Any, both: Compiled, monkeypatch: pytest.MonkeyPatch, torch: FakeTorchInC
+) -> None:
+    """While outputs are allocated; what goes wrong there otherwise, Python meets again."""
+    x, w, _ = both.tensors(BASE)
+    fails: list[type[BaseException]] = [KeyboardInterrupt, MemoryError]
+    allocate = both.cuda.allocate
+
+    def failing(*given: Any) -> int:
+        if fails:
+            raise fails.pop(0)
+        return allocate(*given)
+
+    monkeypatch.setattr(both.cuda, "allocate", failing)
+    with pytest.raises(KeyboardInterrupt):
+        called(x, w)
+    assert called.asked == 0
+    assert called(x, w).shape == (2,) and called.asked == 1
+
+
 @pytest.mark.parametrize(("returns", "kind"), [(1, tuple), (2, list)])
 def test_what_is_returned(called: Any, both: Compiled, returns: int, kind: type) -> None:
     x, w, y = both.tensors(BASE)
