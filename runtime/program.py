@@ -273,12 +273,17 @@ class Program:
         out: Sequence[object],
         symbols: Mapping[str, int] | None = None,
         variant: str | None = None,
+        constants: Sequence[str] = (),
     ) -> Bound:
         """The variant bound to GPU tensors; ``run(stream)`` is one C call a launch (J4).
 
         One more asks which context is current.  The caller keeps the tensors alive, and orders
-        the runs with what else uses them.  Workspaces are the bound variant's own.  Raises
-        PolycError as ``run`` does, also for empty outputs, which need no launch.
+        the runs with what else uses them.  Workspaces are the bound variant's own.
+
+        ``constants`` names inputs that keep what they hold now, as weights do: what kernels make of
+        these alone, such as weights in another order, is made here, after all that the GPU has
+        begun, and no more by ``run``.  Raises PolycError as ``run`` does, also for empty outputs,
+        which need no launch, and ``BadArgument`` for a name that is no input's.
         """
         views = self.signature.views(
             _listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None, True
@@ -286,7 +291,7 @@ class Program:
         results = self.signature.views(
             _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None, True
         )
-        return self.bound(views, results, symbols, variant)
+        return self.bound(views, results, symbols, variant, constants)
 
     def bound(
         self,
@@ -294,8 +299,15 @@ class Program:
         results: Sequence[TensorView],
         symbols: Mapping[str, int] | None = None,
         variant: str | None = None,
+        constants: Sequence[str] = (),
     ) -> Bound:
         """``launch`` on views of tensors, inputs and outputs, which fit the signature."""
+        inputs = self.names[: self.num_inputs]
+        for name in constants:
+            if name not in inputs:
+                listed = ", ".join(inputs)
+                raise PolycError("BadArgument", f"{name} is no input; constants are of {listed}")
+        fixed = {number for number, name in enumerate(inputs) if name in constants}
         every = [*views, *results]
         values = self.signature.bind(every, tensors.sizes(symbols or {}))
         self.signature.check_apart(views, results)
@@ -307,7 +319,7 @@ class Program:
         with driver.current(home):
             streams.check_places(self._named(every), home)
             plan = self._choose(home, every, values, variant).plan(
-                every, values, driver.device(home), self._functions(home)
+                every, values, driver.device(home), self._functions(home), fixed
             )
         return Bound(plan, home, [view.pointer for view in every])
 

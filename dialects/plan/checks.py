@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-LOADERS = ("tma", "cp_async", "register", "padded")
+LOADERS = ("tma", "cp_async", "register", "padded", "phased")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -352,11 +352,15 @@ def check_loader(op: ScheduleResources) -> None:
             f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "
             "register loader"
         )
-    if op.loader.data == "padded":
+    if op.loader.data in ("padded", "phased"):
         if op.pattern != "matmul":
             raise VerifyException(
-                f"the padded loader copies the operands of a product of matrices, and the plan is "
-                f"for {op.pattern or 'nothing'}; use another loader"
+                f"the {op.loader.data} loader copies the operands of a product of matrices, and "
+                f"the plan is for {op.pattern or 'nothing'}; use another loader"
+            )
+        if op.loader.data == "phased" and (op.mma.data != "wgmma" or op.tensor_float):
+            raise VerifyException(
+                "the phased loader feeds wgmma with 16 bits, as TMA brings them; use padded"
             )
     elif op.loader.data == "tma":
         if not op.target.tma:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
@@ -33,6 +33,7 @@ from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
 from polyc.lowering.region_to_gpu.partial_sums import THREADS as ADDING
+from polyc.lowering.region_to_gpu.phased import Phased
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -70,6 +71,10 @@ class Target:
     axes: Sequence[str]
 
 
+Copy: TypeAlias = Padded | KMajor | Phased
+"""What a launch ahead of a product's kernel makes of an operand."""
+
+
 class ContractedLowering(Walked):
     """A region whose sums of products run on tensor cores, on its way to kernels.
 
@@ -81,7 +86,7 @@ class ContractedLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
         """What builds the kernel of a schedule, or the one that ``adds``."""
 
-    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Copy]:
         """The tensors that are copied to other rows before a schedule's kernels read them."""
         return []
 
@@ -157,7 +162,7 @@ class Contracted(Builder):
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
         adds: bool = False,
-        copies: Sequence[Padded | KMajor] = (),
+        copies: Sequence[Copy] = (),
     ) -> None:
         super().__init__(kernel, plan, grids, {copy.number: copy.kind for copy in copies})
         self.reduces, self.operands = tuple(reduces), tuple(operands)

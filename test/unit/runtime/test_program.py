@@ -412,6 +412,80 @@ def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]
     assert held.of(0, 0) is held.of(0, 0) is not held.of(0, 1)
 
 
+WEIGHTS = """
+gpu.module @weights arch "sm_90a" symbols [N] {
+  gpu.kernel @turn(%F: !gpu.global<[N], f32> = tensor 1,
+                   %v: !gpu.global<[N], f32> = workspace "v") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @copy(%X: !gpu.global<[N], f32> = tensor 0,
+                   %w: !gpu.global<[N], f32> = workspace "w") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @multiply(%v: !gpu.global<[N], f32> = workspace "v",
+                       %w: !gpu.tensor_map<[4], f32, swizzle 0> = tensor_map "w",
+                       %Y: !gpu.global<[N], f32> = tensor 2) threads 64 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N], f32>, F: !gpu.global<[N], f32>)
+      -> (Y: !gpu.global<[N], f32>) {
+    gpu.sequence @three align [4, 4, 4] {
+      gpu.workspace "v" : !gpu.global<[N], f32>
+      gpu.workspace "w" : !gpu.global<[N], f32>
+      gpu.launch @turn grid [N]
+      gpu.launch @copy grid [N] overlapped
+      gpu.launch @multiply grid [N] overlapped
+    }
+  }
+}
+"""
+WEIGHTS_SOURCE = """
+extern "C" __global__ void turn() {}
+extern "C" __global__ void copy() {}
+extern "C" __global__ void multiply() {}
+"""
+
+
+def test_what_is_made_of_constants_is_made_once(
+    ctx: Context, log: list[Any], looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bound launch turns weights when it is bound, into memory of its own, and waits for that."""
+
+    def wait(stream: int) -> None:
+        log.append(("wait", stream))
+
+    monkeypatch.setattr(driver, "synchronize", lambda: log.append(("synchronize",)))
+    monkeypatch.setattr(driver, "wait", wait)
+    job = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)
+    x, f, y = (FakeTensor((5,), "f32") for _ in range(3))
+    bound = job.launch([x, f], [y], constants=["F"])
+    assert [entry[0] for entry in log] == ["synchronize", "turn", "wait"]
+    turned = log[1][4][1].value
+    log.clear()
+    for stream in (3, 4):
+        bound.run(stream)
+    # What was before the first launch is no launch of this program any more.
+    assert [entry[0] for entry in log] == ["copy", "multiply overlapped"] * 2
+    assert log[1][4][0].value == log[3][4][0].value == turned
+    assert log[0][4][1].value not in (turned, log[2][4][1].value)
+    assert log[1][4][1][0] == log[0][4][1].value
+    log.clear()
+    job.launch([x, f], [y], constants=["X", "F"]).run(3)
+    names = ["synchronize", "turn", "copy overlapped", "wait", "multiply"]
+    assert [entry[0] for entry in log] == names
+    log.clear()
+    job.launch([x, f], [y]).run(3)
+    assert [entry[0] for entry in log] == ["turn", "copy overlapped", "multiply overlapped"]
+
+
+def test_constants_are_inputs(ctx: Context, log: list[Any], looks: list[str]) -> None:
+    job = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)
+    x, f, y = (FakeTensor((5,), "f32") for _ in range(3))
+    with pytest.raises(PolycError, match="Y is no input; constants are of X, F") as caught:
+        job.launch([x, f], [y], constants=["F", "Y"])
+    assert caught.value.kind == "BadArgument"
+
+
 # CTAs that wait for each other -----------------------------------------------------------
 
 COOPERATIVE = """
