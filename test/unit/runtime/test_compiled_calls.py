@@ -298,6 +298,20 @@ def test_more_tensors_than_are_known(both: Compiled, torch: FakeTorchInC) -> Non
             assert error is None and {one.pointer for one in tensors} <= set(launches[0][4])
 
 
+@ONLY_LAID_OUT
+def test_tensors_that_are_met_again_stay_known(both: Compiled, torch: FakeTorchInC) -> None:
+    """Whatever else is met once in between, and wherever their addresses lie."""
+    sets = [both.tensors(BASE | {"places": ((i % 2 * 2, 0),) * 3}) for i in range(60)]
+    asked: list[int] = []
+    for _ in range(4):
+        before = torch.exported
+        for tensors in sets:
+            both.outcome(both.quick, BASE, tensors)
+        asked.append(torch.exported - before)
+        both.outcome(both.quick, BASE, both.tensors(BASE))
+    assert asked[0] > 150 and max(asked[2:]) < 20
+
+
 def test_a_layout_that_cannot_be_is_refused(fast: Any) -> None:
     fine = list(LAYOUT)
     fast.set_layout(*fine)
