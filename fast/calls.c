@@ -320,14 +320,22 @@ static int allocated(Calls *calls, const Kept *kept, PyObject **objects, Read *r
     return 1;
 }
 
+/* 0, with what went wrong dropped, as whoever checks the call meets it again; -1 where it is no
+ * exception but the end of the program, or a key that was pressed. */
+static int unknown(void)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
 int run_known(Calls *calls, PyObject **objects)
 {
     Read reads[MOST];
     int all = calls->inputs + calls->outputs, given = calls->given ? all : calls->inputs;
-    if (!calls->used || !read_all(&calls->library, objects, reads, given) || !calls->used) {
-        PyErr_Clear();
-        return 0;
-    }
+    if (!calls->used || !read_all(&calls->library, objects, reads, given) || !calls->used)
+        return unknown();
     Kept *kept = calls->same;
     for (int i = 0; kept && i < given; i++)
         if (reads[i].serial != calls->serials[i])
@@ -368,10 +376,9 @@ int run_known(Calls *calls, PyObject **objects)
             Py_DECREF(found);
             PyErr_SetString(PyExc_RuntimeError, "the driver's answer was no error");
         }
-    } else if (status)
-        PyErr_Clear();
+    }
     Py_DECREF((PyObject *)kept);
-    return status > 0 ? -1 : !status;
+    return status > 0 ? -1 : status ? unknown() : 1;
 }
 
 static PyObject *otherwise(Calls *calls, PyObject *const *args, Py_ssize_t count)
@@ -408,9 +415,13 @@ static PyObject *calls_run(PyObject *self, PyObject *const *args, Py_ssize_t cou
         return args[1];
     }
     PyObject *made = PyList_New(calls->outputs);
-    for (int i = 0; i < calls->outputs; i++)
-        if (!made || PyList_SetItem(made, i, objects[calls->inputs + i]))
-            Py_XDECREF(objects[calls->inputs + i]);
+    for (int i = 0; i < calls->outputs; i++) {
+        PyObject *one = objects[calls->inputs + i];
+        if (made)
+            PyList_SetItem(made, i, one);
+        else
+            Py_DECREF(one);
+    }
     return made;
 }
 

@@ -9,13 +9,13 @@ enum { OBJECT_BYTES = 256, STORAGE_BYTES = 128, AUTOGRAD_BYTES = 256 };
  * was read, the classes and counts of references of the first two left out: all that is known of it
  * follows from them, so that another tensor that was born in its place and is the same in all of
  * them is as good, and nothing keeps it alive.  `asks` says that autograd has to be asked still, as
- * of a view. */
+ * of a view.  `met` says that it was met since the set's hand came by. */
 typedef struct {
     const PyObject *one;
     const char *at;
     Read read;
     int64_t shape[RANK];
-    int asks;
+    int asks, met;
     char object[OBJECT_BYTES], storage[STORAGE_BYTES], autograd[AUTOGRAD_BYTES];
 } Known;
 
@@ -26,7 +26,7 @@ static struct {
 } layout;
 
 static Known table[SETS][WAYS];
-static const PyObject *seen_once[SETS];
+static unsigned char hands[SETS];
 static uint64_t serials;
 
 static unsigned set_of(const PyObject *one)
@@ -65,35 +65,37 @@ static int unchanged(const Known *known, const PyObject *one)
            !memcmp(autograd, known->autograd, (size_t)layout.autograd_bytes);
 }
 
-/* Where what is known of a tensor goes; NULL where it is met for the first time. */
+/* Where what is known of a tensor goes: in the place of one that was not met again since the hand
+ * of the set came by, where there is no room. */
 static Known *place_for(const PyObject *one)
 {
     unsigned number = set_of(one);
     Known *set = table[number], *known = known_of(one);
-    if (known)
-        return known;
-    if (seen_once[number] != one) {
-        seen_once[number] = one;
-        return NULL;
-    }
-    for (int i = 0; i < WAYS; i++)
+    for (int i = 0; i < WAYS && !known; i++)
         if (!set[i].one)
-            return &set[i];
-    static unsigned turn;
-    return &set[turn++ % WAYS];
+            known = &set[i];
+    while (!known) {
+        Known *next = &set[hands[number]++ % WAYS];
+        if (next->met)
+            next->met = 0;
+        else
+            known = next;
+    }
+    return known;
 }
 
-/* Keep how a tensor is that was read, from the second time on that it is met. */
+/* Keep how a tensor is that was read. */
 static void remember(const PyObject *one, const Read *read)
 {
     if (!layout.object_bytes || read->ndim > RANK)
         return;
     const char *at = pointer_at(one, layout.object), *storage = pointer_at(at, layout.storage);
     const char *autograd = pointer_at(at, layout.autograd);
-    Known *known = storage ? place_for(one) : NULL;
-    if (!known)
+    if (!storage)
         return;
+    Known *known = place_for(one);
     known->one = one;
+    known->met = 0;
     known->at = at;
     known->read = *read;
     memcpy(known->object, at + HEAD, (size_t)layout.object_bytes - HEAD);
@@ -128,7 +130,6 @@ PyObject *set_layout(PyObject *module, PyObject *args)
         Py_RETURN_NONE;
     /* What is known was compared in another way. */
     memset(table, 0, sizeof table);
-    memset(seen_once, 0, sizeof seen_once);
     layout.object = object;
     layout.storage = storage;
     layout.autograd = autograd;
@@ -214,8 +215,9 @@ int read_all(const Library *library, PyObject *const *objects, Read *reads, int 
         View view;
         if (type != library->tensor && type != library->parameter)
             return 0;
-        const Known *known = known_of(one);
+        Known *known = known_of(one);
         if (as_known(library, known, one)) {
+            known->met = 1;
             reads[i] = known->read;
             continue;
         }

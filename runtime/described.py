@@ -35,12 +35,14 @@ class Argument(NamedTuple):
     ``source`` is a tensor of the signature by its number, or a workspace by its name; with
     ``symbol`` it is the name of a size.  ``view`` are the sizes that a descriptor sees the memory
     in, where they are not its own; without a ``map`` the argument is the memory's address.
+    ``used`` says whether the kernel does anything with it.
     """
 
     source: int | str
     symbol: bool = False
     view: Shape | None = None
     map: TensorMap | None = None
+    used: bool = True
 
 
 class Launch(NamedTuple):
@@ -186,7 +188,7 @@ def launch_json(launch: Launch) -> Json:
 def _argument_json(one: Argument) -> Json:
     made = one.map
     mapped = None if made is None else [made.box, made.swizzle, made.window]
-    return [one.source, one.symbol, _shape_json(one.view), mapped]
+    return [one.source, one.symbol, _shape_json(one.view), mapped, one.used]
 
 
 def read_launch(data: Json) -> Launch:
@@ -212,7 +214,7 @@ def read_launch(data: Json) -> Launch:
 
 
 def _read_argument(data: Json) -> Argument:
-    source, symbol, view, mapped = _list(data)
+    source, symbol, view, mapped, used = _list(data)
     made = None
     if mapped is not None:
         box, swizzle, window = _list(mapped)
@@ -220,9 +222,8 @@ def _read_argument(data: Json) -> Argument:
         if corners is not None and len(corners) != 3:
             raise ValueError("an im2col map has two corners and steps")
         made = TensorMap(tuple(map(_whole, _list(box))), _whole(swizzle), cast("Any", corners))
-    return Argument(
-        _source(source), _flag(symbol), None if view is None else _read_shape(view), made
-    )
+    shape = None if view is None else _read_shape(view)
+    return Argument(_source(source), _flag(symbol), shape, made, _flag(used))
 
 
 def choice_json(choice: Choice) -> Json:

@@ -138,7 +138,7 @@ def _launch(op: LaunchOp, kernel: KernelOp) -> Launch:
         op.overlapped is not None,
         op.fills_name,
         tuple(
-            _argument(binding, arg.type)
+            _argument(binding, arg.type)._replace(used=arg.first_use is not None)
             for binding, arg in zip(kernel.bindings, kernel.body.block.args, strict=True)
         ),
     )

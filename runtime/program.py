@@ -203,13 +203,15 @@ class Program:
             if found is not None:
                 return list(found)
         at = streams.choose([*inputs, *(out or [])]) if told is None else told
-        views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at)
+        views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at, True)
         if out is None:
             values = self.signature.bind(views, sizes)
             outputs = self.signature.outputs(inputs, values, told)
         else:
             outputs = list(out)
-        results = self.signature.views(outputs, self.num_inputs, len(self.names), "outputs", at)
+        results = self.signature.views(
+            outputs, self.num_inputs, len(self.names), "outputs", at, True
+        )
         every = [*views, *results]
         values = self.signature.bind(every, sizes)
         self.signature.check_apart(views, results)
@@ -222,14 +224,14 @@ class Program:
                     self._run_from_host(index, views, results, values, variant)
                 else:
                     streams.check_places(self._named(every), index)
-                    plan = self._plan(index, every, values, variant)
+                    plan = self._plan(index, every, values, variant, [*inputs, *outputs])
                     turn = Turn(self._named(every), at, told is not None)
                     turn.begin()
                     plan.launch([view.pointer for view in every], at, index, self._arenas)
                     turn.end()
             if told is not None and home is not None:
                 torch_tensors.keep_until([*inputs, *outputs], at)
-        if home is not None:
+        if home is not None and all(view.is_dense for view in every):
             self.repeated(kind).remember([*inputs, *(out or ())], every, plan, home, self._arenas)
         return outputs
 
@@ -283,9 +285,11 @@ class Program:
         begun, and no more by ``run``.  Raises PolycError as ``run`` does, also for empty outputs,
         which need no launch, and ``BadArgument`` for a name that is no input's.
         """
-        views = self.signature.views(_listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None)
+        views = self.signature.views(
+            _listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None, True
+        )
         results = self.signature.views(
-            _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None
+            _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None, True
         )
         return self.bound(views, results, symbols, variant, constants)
 
@@ -362,11 +366,15 @@ class Program:
         views: Sequence[TensorView],
         values: Mapping[str, int],
         variant: str | None,
+        given: Sequence[object] = (),
     ) -> Plan:
-        """The plan for tensors of these shapes and alignments, made once."""
-        chosen = self._choose(index, views, values, variant)
+        """The plan for tensors of these shapes, strides and alignments, made once.
+
+        The views are of what was ``given``.
+        """
+        chosen = self._choose(index, views, values, variant, given)
         residues = tuple(view.pointer % self._period for view in views)
-        shapes = tuple(view.shape for view in views)
+        shapes = tuple((view.shape, view.strides) for view in views)
         key = (index, chosen.name, tuple(values.items()), shapes, residues)
         if (known := self._plans.get(key)) is not None:
             return known
@@ -381,8 +389,9 @@ class Program:
         views: Sequence[TensorView],
         values: Mapping[str, int],
         variant: str | None,
+        given: Sequence[object] = (),
     ) -> Variant:
-        """The first variant that takes these tensors on GPU ``index``."""
+        """The first variant that takes these tensors, of what was ``given``, on GPU ``index``."""
         reasons: list[str] = []
         for found in self._variants:
             if variant is not None and found.name != variant:
@@ -399,6 +408,9 @@ class Program:
                 f"{self.name} has no kernel {variant!r}; it has "
                 + ", ".join(dict.fromkeys(self.variants)),
             )
+        for i, view in enumerate(views):
+            one = given[i] if i < len(given) else None
+            tensors.check_dense(view, self.names[i], i >= self.num_inputs, one, reasons)
         raise PolycError(
             "NoVariant", f"no kernel of {self.name} takes {values_text(values)}", notes=reasons
         )

@@ -29,9 +29,18 @@ class HostSignature:
     facts: Sequence[Assumption]
 
     def views(
-        self, given: Sequence[object], start: int, stop: int, what: str, stream: int | None
+        self,
+        given: Sequence[object],
+        start: int,
+        stop: int,
+        what: str,
+        stream: int | None,
+        rows: bool = False,
     ) -> list[TensorView]:
-        """The views of tensors ``start`` to ``stop``: number, type, rank, strides, alignment."""
+        """The views of tensors ``start`` to ``stop``: number, type, rank, strides, alignment.
+
+        ``rows`` as for ``tensors.check``.
+        """
         if len(given) != stop - start:
             raise PolycError(
                 "BadArgument",
@@ -42,8 +51,8 @@ class HostSignature:
         for i, tensor in enumerate(given, start):
             name, output = self.names[i], i >= self.num_inputs
             view = tensors.view(tensor, name, stream, output)
-            rank = len(self.shapes[i])
-            tensors.check(view, name, self.elements[i], rank, self.aligns[i], output, tensor)
+            rank, align = len(self.shapes[i]), self.aligns[i]
+            tensors.check(view, name, self.elements[i], rank, align, output, tensor, rows)
             views.append(view)
         return views
 
@@ -80,8 +89,8 @@ class HostSignature:
                 if (
                     out.size
                     and other.size
-                    and out.pointer < other.pointer + other.bytes
-                    and other.pointer < out.pointer + out.bytes
+                    and out.pointer < other.pointer + other.reach
+                    and other.pointer < out.pointer + out.reach
                 ):
                     raise PolycError(
                         "Overlap",

@@ -115,11 +115,13 @@ def check(
     align: int = 0,
     output: bool = False,
     given: object = None,
+    rows: bool = False,
 ) -> None:
     """Check a tensor, which is the view of what was ``given``, against its place in the signature.
 
     ``align`` is in bytes; host tensors are copied and need none, others that of their elements at
-    least.  Raises PolycError: ``TypeMismatch``, ``RankMismatch``, ``NotContiguous``,
+    least.  ``rows`` lets one through whose rows are dense, on a GPU: whether a kernel takes it is
+    seen later.  Raises PolycError: ``TypeMismatch``, ``RankMismatch``, ``NotContiguous``,
     ``Misaligned``, and for an ``output`` that cannot be written ``ReadOnly``.
     """
     if tensor.element != element:
@@ -139,15 +141,8 @@ def check(
         )
     if tensor.size and not tensor.pointer:
         raise PolycError("BadArgument", f"{name} has elements and no memory: its address is 0")
-    if tensor.size and (wrong := _strided(tensor)):
-        axis, stride, dense = wrong
-        way = "write to a contiguous one" if output else "make it contiguous"
-        raise PolycError(
-            "NotContiguous",
-            f"{name} of shape {list(tensor.shape)} has strides {list(tensor.strides)}, not "
-            f"{list(row_major(tensor.shape))}; {way}: dimension {axis} steps by {stride} elements, "
-            f"and kernels by {dense}" + ("" if output else _copy_of(given, name)),
-        )
+    if not (rows and tensor.gpu is not None and tensor.is_of_rows):
+        check_dense(tensor, name, output, given)
     least = max(align, ELEMENT_BYTES[element])
     if tensor.gpu is not None and tensor.size and tensor.pointer % least:
         whose = "the signature promises" if align >= least else f"{element} needs"
@@ -162,6 +157,27 @@ def check(
             "ReadOnly",
             f"{name} {why}, and is an output; give memory that can be written, or no out",
         )
+
+
+def check_dense(
+    tensor: TensorView,
+    name: str,
+    output: bool = False,
+    given: object = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Raises PolycError ``NotContiguous`` for elements that do not lie side by side in order."""
+    if not tensor.size or not (wrong := _strided(tensor)):
+        return
+    axis, stride, dense = wrong
+    way = "write to a contiguous one" if output else "make it contiguous"
+    raise PolycError(
+        "NotContiguous",
+        f"{name} of shape {list(tensor.shape)} has strides {list(tensor.strides)}, not "
+        f"{list(row_major(tensor.shape))}; {way}: dimension {axis} steps by {stride} elements, "
+        f"and kernels by {dense}" + ("" if output else _copy_of(given, name)),
+        notes=notes,
+    )
 
 
 def _strided(tensor: TensorView) -> tuple[int, int, int] | None:

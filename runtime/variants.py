@@ -20,7 +20,7 @@ from polyc.dialects.common.size_expr import MAX_SIZE
 from polyc.runtime import driver, tensor_maps
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.described import Choice, Launch, TensorMap
-from polyc.runtime.views import TensorView, row_major
+from polyc.runtime.views import ELEMENT_BYTES, TensorView, row_major
 
 MAX_BLOCKS = 2**31 - 1
 """Blocks of a grid's x axis."""
@@ -35,6 +35,8 @@ class Memory:
 
     element: str
     shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    """In elements, where it is not dense."""
 
 
 class Step:
@@ -119,6 +121,29 @@ class Variant:
         for i, (view, align) in enumerate(zip(views, self.align, strict=True)):
             if align and view.pointer % align:
                 return f"tensor {i} at {view.pointer:#x} is not a multiple of {align} bytes"
+        for i, view in enumerate(views):
+            if not view.is_dense and (reason := self._takes_no_rows(i, view)) is not None:
+                return reason
+        return None
+
+    def _takes_no_rows(self, tensor: int, view: TensorView) -> str | None:
+        """Why it does not take a tensor whose rows are dense and lie anywhere, or None.
+
+        It does where every kernel reads and writes it through a tensor map of its own sizes.
+        """
+        every = (one for step in self.steps for one in step.arguments)
+        uses = [one for one in every if one.source == tensor and one.used]
+        if any(one.copies == tensor for one in self.workspaces) or any(
+            one.map is None or one.map.window is not None or one.view is not None for one in uses
+        ):
+            return f"tensor {tensor} has strides {list(view.strides)}, and is read by its address"
+        item = ELEMENT_BYTES[view.element]
+        for axis, (extent, stride) in enumerate(zip(view.shape[:-1], view.strides, strict=False)):
+            if extent > 1 and stride * item % 16:
+                return (
+                    f"dimension {axis} of tensor {tensor} steps by {stride * item} bytes, and TMA "
+                    "by multiples of 16"
+                )
         return None
 
     def crowded(
@@ -142,7 +167,7 @@ class Variant:
         PolycError where a grid or a tensor map cannot be made.
         """
         once, kept = self._once(constants)
-        memories = [Memory(v.element, v.shape) for v in views]
+        memories = [Memory(v.element, v.shape, _strides(v)) for v in views]
         pointers = [v.pointer for v in views]
         found: dict[str, tuple[int, Memory]] = {}
         copied: set[str] = set()
@@ -230,6 +255,15 @@ class Place:
     stays: bool = False
 
 
+def _strides(view: TensorView) -> tuple[int, ...] | None:
+    """A tensor's strides where it is not dense: along an axis of one element any that TMA takes."""
+    if view.is_dense:
+        return None
+    any_one = -(-16 // ELEMENT_BYTES[view.element])
+    pairs = zip(view.shape[:-1], view.strides[:-1], strict=True)
+    return (*(stride if extent > 1 else any_one for extent, stride in pairs), 1)
+
+
 class Plan:
     """A variant at certain sizes on one GPU; running it again elsewhere costs new addresses.
 
@@ -273,7 +307,7 @@ class Plan:
                 pointer, memory.element, memory.shape, box, kind.swizzle, lower, upper, steps
             )
         else:
-            strides = row_major(memory.shape)
+            strides = row_major(memory.shape) if memory.strides is None else memory.strides
             made = tensor_maps.tensor_map(
                 pointer, memory.element, memory.shape, strides, kind.box, kind.swizzle
             )

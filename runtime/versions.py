@@ -28,7 +28,7 @@ _OUTSIDE = ("test", "docs", "bench", "examples")
 
 
 def versions() -> Mapping[str, str]:
-    """Names and versions, polyc's by the content of its files.
+    """Names and versions, polyc's by the content of its files, and the flags of the compiler.
 
     Raises PolycError ``NoNVRTC`` where there is no compiler.
     """
@@ -36,6 +36,7 @@ def versions() -> Mapping[str, str]:
         "polyc": source_digest(ROOT),
         "python": f"{sys.implementation.name} {sys.version}",
         "nvrtc": " ".join(nvrtc.compiler_version()),
+        "flags": " ".join(nvrtc.OPTIONS),
         **{name: installed(name) or "none" for name in LIBRARIES},
     }
 

@@ -58,6 +58,31 @@ class TensorView:
     def bytes(self) -> int:
         return self.size * ELEMENT_BYTES.get(self.element, 0)
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether its elements lie side by side, in row-major order."""
+        return not self.size or self.strides == row_major(self.shape)
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether its rows lie side by side at least: the last axis is dense, and no two elements
+        are the same, however far apart and in whichever order the others lie."""
+        end = 1
+        for stride, extent in sorted(zip(self.strides, self.shape, strict=True)):
+            if extent > 1:
+                if stride < end:
+                    return False
+                end = stride * extent
+        return not self.shape or self.shape[-1] <= 1 or self.strides[-1] == 1
+
+    @property
+    def reach(self) -> int:
+        """Bytes from its address to the end of its last element, where no stride is negative."""
+        if not self.size:
+            return 0
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * ELEMENT_BYTES.get(self.element, 0)
+
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides in elements of a dense row-major tensor."""

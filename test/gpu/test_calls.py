@@ -287,6 +287,44 @@ def test_offsets_and_views() -> None:
         assert torch.equal(added(rows, y), rows + y)
 
 
+@polyc.jit
+def heads(
+    q: Tensor["B", "H", "S", 64, "f16"],
+    k: Tensor["B", "H", "T", 64, "f16"],
+    v: Tensor["B", "H", "T", 64, "f16"],
+):
+    return polyc.attention(q, k, v)
+
+
+def test_rows_that_lie_anywhere_are_taken_by_tma() -> None:
+    """Parts of a packed product, heads that were turned, and an output among others."""
+    if layer.compiled().target(0) != "sm_90a":
+        x, w, b = operands(64, 64, 64)
+        with pytest.raises(PolycError, match="NotContiguous"):
+            layer(whole(64, 128, dtype=torch.float16)[:, :64], w, b)
+        return
+    x, w, b = operands(512, 384, 256)
+    packed, filters = (whole(n, 640, dtype=torch.float16) for n in (512, 384))
+    for at in (0, 64, 384, 0):
+        part, other = packed[:, at : at + 256], filters[:, at : at + 256]
+        for _ in range(2):
+            assert torch.equal(layer(part, w, b), meant(part, w, b))
+            assert torch.equal(layer(x, other, b), meant(x, other, b))
+            assert torch.equal(layer(x, w, b), meant(x, w, b))
+    space = torch.zeros(512, 1024, dtype=torch.float16, device="cuda")
+    layer(packed[:, :256], filters[:, 64:320], b, out=space[:, 128:512])
+    assert torch.equal(space[:, 128:512], meant(packed[:, :256], filters[:, 64:320], b))
+    assert not space[:, :128].any() and not space[:, 512:].any()
+    qkv = torch.randn(2, 256, 3, 4, 64, device="cuda").half()
+    q, k, v = (one.transpose(1, 2) for one in qkv.unbind(2))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    for found in (heads(q, k, v), heads(q.contiguous(), k, v.contiguous())):
+        assert (found - want).abs().max() < 4e-3
+    for wrong in (packed[:, 1:257], packed[:, ::2][:, :256], packed.t()[:512, :256]):
+        with pytest.raises(PolycError, match="NotContiguous"):
+            layer(wrong, w, b)
+
+
 def test_empty_sizes_return_at_once() -> None:
     for _ in range(3):
         found = added(torch.empty(0, 8, device="cuda"), torch.empty(0, 8, device="cuda"))

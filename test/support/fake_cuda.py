@@ -92,6 +92,8 @@ class FakeCuda:
         self.launches: list[Launched] = []
         self.orders: list[tuple[int, int]] = []
         """Streams where an event was recorded, and that waited for it."""
+        self.maps: list[tuple[list[int], list[int]]] = []
+        """Sizes, and strides in bytes, of the tensor maps that were made, the innermost first."""
         self.waited: list[int] = []
         self.synchronized = 0
         self.memory: dict[int, Memory] = {}
@@ -319,6 +321,7 @@ class FakeCuda:
 
     def cuTensorMapEncodeTiled(self, made: Any, *given: Any) -> int:
         made._obj[0] = given[2].value
+        self.maps.append((list(given[3]), list(given[4])))
         return 0
 
     def cuTensorMapReplaceAddress(self, made: Any, pointer: Any) -> int:

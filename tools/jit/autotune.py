@@ -61,7 +61,8 @@ class Autotuned:
     def _values(self, made: Compiled, args: Sequence[object]) -> tuple[int, ...]:
         signature = made.signature
         count = signature.num_inputs
-        symbols = signature.bind(signature.views(args[:count], 0, count, "inputs", None), None)
+        views = signature.views(args[:count], 0, count, "inputs", None, True)
+        symbols = signature.bind(views, None)
         if unknown := [name for name in self.key if name not in symbols]:
             raise PolycError(
                 "Usage",
@@ -116,7 +117,7 @@ def _seconds(every: Sequence[Compiled], args: Sequence[Any], index: int) -> list
     from polyc.tuning.race import Race, Runner
 
     signature = every[0].signature
-    views = signature.views(list(args), 0, signature.num_inputs, "inputs", None)
+    views = signature.views(list(args), 0, signature.num_inputs, "inputs", None, True)
     symbols = signature.bind(views, None)
     rng = np.random.default_rng(0)
     kinds = [(view.shape, view.element) for view in views]

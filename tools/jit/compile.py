@@ -21,6 +21,10 @@ Source = Any
 """A text, a path, a module, a Python function, a tile program or what ``jit`` made."""
 
 
+SETTINGS = frozenset(inspect.signature(Jit).parameters) - {"function", "scope"}
+"""What ``jit`` may be told by name."""
+
+
 def jit(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """Decorate a function over values or tiles: see docs/tools/jit.md.
 
@@ -31,6 +35,11 @@ def jit(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
 
     Raises PolycError at the function's line.
     """
+    if wrong := set(settings) - SETTINGS:
+        raise PolycError(
+            "Usage",
+            f"jit has no setting {sorted(wrong)[0]}; there are {', '.join(sorted(SETTINGS))}",
+        )
     if (arch := settings.get("arch")) is not None:
         check_arch(arch)
     scope = _scope()

@@ -168,7 +168,7 @@ class Compiled(base(), Runnable):
         if not rest:
             return inputs, None
         outputs: list[object] = []
-        views = signature.views(inputs, 0, count, "inputs", None)
+        views = signature.views(inputs, 0, count, "inputs", None, True)
         fresh = signature.outputs(inputs, signature.bind(views, None), None) if made else []
         for i in range(count, total):
             outputs.append(rest[i] if i in rest else fresh[i - count])

@@ -101,7 +101,7 @@ class Jit(base()):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        return f"<polyc.jit {self.name}{self._sig}>"
+        return f"<polyc.jit {self.name}({', '.join(p.name for p in self._parameters)})>"
 
     # The signature
 

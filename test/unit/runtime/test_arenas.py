@@ -16,7 +16,7 @@ from xdsl.context import Context
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import arenas, driver
-from polyc.runtime.program import Program
+from polyc.runtime.program import PLAIN, Program
 from polyc.test.support.fake_cuda import FakeCuda, Graph
 from polyc.test.support.gpu_producers import CudaArray, FakeTorch
 from polyc.test.unit.runtime.test_program import sequence
@@ -232,8 +232,10 @@ def test_a_tensor_that_could_not_be_set_is_set_again(
     source = 'extern "C" __global__ void k() {}'
     job = Program.of_module(gpu_module_of(parse_text(ctx, TWICE, "t.mlir")), [source])
     first, second, y = torch.zeros(4), torch.zeros(4), torch.zeros(4)
+    known = job.repeated(PLAIN)
     for x in (first, second, first):
         job.run([x], out=[y], stream=7)
+        known.forget()
     cuda.fail["cuTensorMapReplaceAddress"] = 700
     with pytest.raises(PolycError, match="700"):
         job.run([second], out=[y], stream=7)

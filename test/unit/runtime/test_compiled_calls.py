@@ -298,6 +298,20 @@ def test_more_tensors_than_are_known(both: Compiled, torch: FakeTorchInC) -> Non
             assert error is None and {one.pointer for one in tensors} <= set(launches[0][4])
 
 
+@ONLY_LAID_OUT
+def test_tensors_that_are_met_again_stay_known(both: Compiled, torch: FakeTorchInC) -> None:
+    """Whatever else is met once in between, and wherever their addresses lie."""
+    sets = [both.tensors(BASE | {"places": ((i % 2 * 2, 0),) * 3}) for i in range(60)]
+    asked: list[int] = []
+    for _ in range(4):
+        before = torch.exported
+        for tensors in sets:
+            both.outcome(both.quick, BASE, tensors)
+        asked.append(torch.exported - before)
+        both.outcome(both.quick, BASE, both.tensors(BASE))
+    assert asked[0] > 150 and max(asked[2:]) < 20
+
+
 def test_a_layout_that_cannot_be_is_refused(fast: Any) -> None:
     fine = list(LAYOUT)
     fast.set_layout(*fine)
@@ -369,6 +383,26 @@ def test_an_error_of_the_driver_is_raised(called: Any, both: Compiled) -> None:
         called(x, w, out=y)
     both.cuda.fail.clear()
     assert called(x, w, out=y) is y and called.asked == 0
+
+
+def test_a_key_that_is_pressed_is_not_lost(
+    called: Any, both: Compiled, monkeypatch: pytest.MonkeyPatch, torch: FakeTorchInC
+) -> None:
+    """While outputs are allocated; what goes wrong there otherwise, Python meets again."""
+    x, w, _ = both.tensors(BASE)
+    fails: list[type[BaseException]] = [KeyboardInterrupt, MemoryError]
+    allocate = both.cuda.allocate
+
+    def failing(*given: Any) -> int:
+        if fails:
+            raise fails.pop(0)
+        return allocate(*given)
+
+    monkeypatch.setattr(both.cuda, "allocate", failing)
+    with pytest.raises(KeyboardInterrupt):
+        called(x, w)
+    assert called.asked == 0
+    assert called(x, w).shape == (2,) and called.asked == 1
 
 
 @pytest.mark.parametrize(("returns", "kind"), [(1, tuple), (2, list)])

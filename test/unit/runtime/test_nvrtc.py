@@ -67,6 +67,18 @@ def test_an_architecture_that_is_not_there(arch: str, kind: str) -> None:
     assert caught.value.kind == kind
 
 
+def test_each_part_changes_the_name_of_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [nvrtc.entry_name(SOURCE, "sm_80"), nvrtc.entry_name(SOURCE, "sm_90a")]
+    names += [nvrtc.entry_name(SOURCE + " ", "sm_80"), nvrtc.entry_name(SOURCE, "sm_80", "ptx")]
+    with monkeypatch.context() as patch:
+        patch.setattr(nvrtc, "OPTIONS", (*nvrtc.OPTIONS, "--use_fast_math"))
+        names.append(nvrtc.entry_name(SOURCE, "sm_80"))
+    with monkeypatch.context() as patch:
+        patch.setattr(nvrtc, "compiler_version", lambda: ("wheel", "99"))
+        names.append(nvrtc.entry_name(SOURCE, "sm_80"))
+    assert len(set(names)) == len(names) and nvrtc.entry_name(SOURCE, "sm_80") == names[0]
+
+
 def test_the_log_of_ptxas_is_read_by_kernel() -> None:
     """A function that is not inlined has a frame of its own, which is not the kernel's."""
     log = """ptxas info    : 0 bytes gmem

@@ -120,6 +120,20 @@ def test_it_is_found_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert layout(torch) is found and layout(library()) is None
 
 
+def test_without_a_file_of_the_memory_it_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> int:
+        raise FileNotFoundError("no /proc")
+
+    monkeypatch.setattr(torch_layout.os, "open", missing)
+    data = ctypes.create_string_buffer(b"some memory")
+    with torch_layout._memory() as peek:
+        assert peek(ctypes.addressof(data), 11) == b"some memory"
+        for wrong in (0, 8, 1 << 50):
+            with pytest.raises(OSError, match="no memory there"):
+                peek(wrong, 8)
+    assert layout(library()) is not None
+
+
 HIDDEN = (
     *("requires_grad_", "resize_", "set_", "t_", "unsqueeze_", "as_strided_", "storage"),
     *("swap", "clone", "data", "view", "nothing"),

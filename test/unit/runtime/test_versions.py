@@ -63,5 +63,5 @@ def test_files_that_were_read_before_are_not_read_again(
 
 def test_everything_that_lowers_is_named():
     found = versions.versions()
-    assert set(found) == {"polyc", "python", "nvrtc", "xdsl", "islpy", "numpy"}
+    assert set(found) == {"polyc", "python", "nvrtc", "flags", "xdsl", "islpy", "numpy"}
     assert found["xdsl"] == metadata.version("xdsl") and len(found["polyc"]) == 64

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import polyc.dialects as dialects
 from polyc.dialects.common import later
 
 TEXT = """
@@ -103,6 +104,7 @@ def test_they_are_made_by_the_first_call(pair: tuple[dict[str, Any], dict[str, A
 
 
 def test_it_is_installed_once() -> None:
+    assert dialects.later is later  # by whoever imports a dialect
     before = vars(dataclasses)["exec"]
     later.install()
     assert vars(dataclasses)["exec"] is before

@@ -204,6 +204,7 @@ def test_a_function_over_both_is_refused():
         (lambda: polyc.jit(lambda out: out), "names a parameter out"),
         (lambda: polyc.jit(lambda x: x, device="tpu"), 'device is "cpu" or "cuda"'),
         (lambda: polyc.jit(lambda x: x, arch="sm_70"), "no architecture 'sm_70'"),
+        (lambda: polyc.jit(archs="sm_80"), "jit has no setting archs; there are arch, assume"),
         (lambda: polyc.jit(lambda x: x).cuda, "does not say what x is before a call"),
     ],
 )
