@@ -17,17 +17,27 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.test.support.root import ROOT
-from polyc.test.support.turns import chosen
+from polyc.test.support.turns import IN_TURN, chosen, examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-# A test must give the same verdict on a slow machine and on every run; `make fuzz` goes on longer.
-settings.register_profile("polyc", deadline=None, derandomize=True, max_examples=50)
-# Where only the verdict matters, as for faults put in on purpose, failures are not made smaller.
-settings.register_profile(
-    "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
-)
-settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
+
+def profile() -> str:
+    """Say how properties are tested; the profile's name.
+
+    A test must give the same verdict on a slow machine and on every run; `make fuzz` goes on
+    longer.
+    """
+    settings.register_profile("polyc", deadline=None, derandomize=True, max_examples=examples(50))
+    # Where only the verdict matters, as for faults put in on purpose, failures are not made
+    # smaller.
+    settings.register_profile(
+        "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+    )
+    return os.environ.get("POLYC_HYPOTHESIS", "polyc")
+
+
+settings.load_profile(profile())
 
 # IR is full of cycles, so the collector's default of a look at every 700 new objects would
 # walk all modules that the tests keep, over and over.
@@ -35,13 +45,16 @@ gc.set_threshold(400_000, 20, 50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "of a test that is marked turns(n) only every n-th case, as `make test` has it"
+    text = "of tests marked turns(n) every n-th case, of properties fewer inputs: `make test`"
     parser.addoption("--in-turn", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     text = "turns(n): with --in-turn every n-th case runs, the first one to begin with"
     config.addinivalue_line("markers", text)
+    if config.getoption("--in-turn"):
+        os.environ[IN_TURN] = "1"
+        settings.load_profile(profile())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -33,6 +33,7 @@ from polyc.rewriting.emit import Emit
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import PROGRAMS, TO_REGION, Array, Attention, passed
 from polyc.test.support.gpu_text import find, kernel, only, parsed
+from polyc.test.support.turns import examples
 from polyc.test.unit.lowering.region_to_gpu.test_attention_kernels import one, tiles
 from polyc.tools.play import play
 
@@ -213,7 +214,7 @@ def small(arch: str) -> ModuleOp:
     return passed(SMALL.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
 
 
-@settings(max_examples=24)
+@settings(max_examples=examples(24))
 @given(
     st.sampled_from(["sm_80", "sm_90a"]),
     st.integers(0, 2**32 - 1),
