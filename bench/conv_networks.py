@@ -1,13 +1,16 @@
-"""Convolutions of ResNet-50 and of a UNet beside cuDNN, and how well their plans are chosen.
+"""Convolutions of networks beside cuDNN, and how well their plans are chosen.
 
-    python bench/conv_networks.py [--networks resnet50 unet] [--batch 1 32] [--layouts nhwc nchw]
-        [--element f16 f32] [--tried 6] [--spread 6] [--cases PART …]
+    python bench/conv_networks.py [--networks resnet50 unet mobilenet convnext] [--batch 1 32]
+        [--layouts nhwc nchw] [--element f16 f32] [--weights run] [--tried 6] [--spread 6]
+        [--cases PART …]
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
 which has the same tensors channels-last and not; the faster of its two is the peer.  With
 ``--tried`` so many first plans of the space by the model of time run too, and ``--spread`` of those
 further behind, so that the model's choice stands beside the best of them (regret).  Results are
 compared with cuDNN's before they are timed.  Of f32 both sides multiply in FP32: TF32 is off.
+Filters are constants of a bound launch, which turns them once, as cuDNN's are turned to
+channels-last before it is timed; with ``--weights run`` every run turns them.
 ``bench/race.py`` says how it is timed.
 """
 
@@ -64,12 +67,36 @@ MOBILE = """3x224x16 k3 s2, 16x112x16 k3 g16, 64x112x64 k3 s2 g64, 72x56x72 k5 s
 256x28x256 k3 g4"""
 """Of networks whose filters lie in groups: MobileNetV3, ConvNeXt, ResNeXt."""
 
-NETWORKS = {"resnet50": RESNET50, "unet": UNET, "groups": MOBILE}
+MOBILENET = """3x224x16 k3 s2, 16x112x16 k3 g16, 16x112x16 k1, 16x112x64 k1, 64x112x64 k3 s2 g64,
+64x56x24 k1, 24x56x72 k1, 72x56x72 k3 g72, 72x56x24 k1, 72x56x72 k5 s2 g72, 72x28x40 k1,
+40x28x120 k1, 120x28x120 k5 g120, 120x28x40 k1, 40x28x240 k1, 240x28x240 k3 s2 g240,
+240x14x80 k1, 80x14x200 k1, 200x14x200 k3 g200, 200x14x80 k1, 80x14x184 k1, 184x14x184 k3 g184,
+184x14x80 k1, 80x14x480 k1, 480x14x480 k3 g480, 480x14x112 k1, 112x14x672 k1,
+672x14x672 k3 g672, 672x14x112 k1, 672x14x672 k5 s2 g672, 672x7x160 k1, 160x7x960 k1,
+960x7x960 k5 g960, 960x7x160 k1"""
+"""MobileNetV3, large, without its gates."""
+
+CONVNEXT = """3x224x96 k4 s4, 96x56x96 k7 g96, 96x56x384 k1, 384x56x96 k1, 96x56x192 k2 s2,
+192x28x192 k7 g192, 192x28x768 k1, 768x28x192 k1, 192x28x384 k2 s2, 384x14x384 k7 g384,
+384x14x1536 k1, 1536x14x384 k1, 384x14x768 k2 s2, 768x7x768 k7 g768, 768x7x3072 k1,
+3072x7x768 k1"""
+"""ConvNeXt, tiny."""
+
+NETWORKS = {
+    "resnet50": RESNET50,
+    "unet": UNET,
+    "groups": MOBILE,
+    "mobilenet": MOBILENET,
+    "convnext": CONVNEXT,
+}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of square images and filters; ``padding`` keeps the size at stride 1."""
+    """A convolution of square images and filters; ``padding`` keeps the size at stride 1.
+
+    Filters of even sizes, as patches, have none.
+    """
 
     images: int
     channels: int
@@ -80,6 +107,8 @@ class Case:
     groups: int = 1
     layout: str = "nhwc"
     element: str = "f16"
+    constant: bool = False
+    """Whether the filter is said to keep what it holds."""
 
     @staticmethod
     def of(text: str) -> Case:
@@ -91,7 +120,7 @@ class Case:
 
     @property
     def padding(self) -> int:
-        return self.kernel // 2
+        return self.kernel // 2 if self.kernel % 2 else 0
 
     @property
     def size(self) -> int:
@@ -129,7 +158,8 @@ class Case:
         )
         moves = f"stride [{self.stride}, {self.stride}] padding {[self.padding] * 4}"
         moves += f" dilation [1, 1] groups {self.groups} {{acc = f32}}"
-        return f"""frontend.graph @conv(%X: {x}, %F: {w}) -> (Y: {y}) {{
+        kept = ' {role = "param", storage = "const_pool"}' if self.constant else ""
+        return f"""frontend.graph @conv(%X: {x}, %F: {w}{kept}) -> (Y: {y}) {{
   %0 = frontend.conv2d {self.layout} %X, %F {moves} : ({x}, {w}) -> {y}
   frontend.output %0 : {y}
 }}
@@ -240,7 +270,10 @@ def convolve(torch: Any, case: Case, x: Any, w: Any) -> Any:
 
 
 def contestants(
-    torch: Any, case: Case, sets: Sequence[Any], jobs: Sequence[tuple[str, float, Program]]
+    torch: Any,
+    case: Case,
+    sets: Sequence[Any],
+    jobs: Sequence[tuple[str, float, Program]],
 ) -> list[Contestant]:
     """cuDNN, channels-last and not, and kernels of polyc's that are right."""
     count, found = len(sets), list[Contestant]()
@@ -265,8 +298,9 @@ def contestants(
     x, w, y = sets[0]
     right = convolve(torch, case, x, w).float()
     right = right.permute(0, 2, 3, 1) if case.layout == "nhwc" else right
+    constants = ["F"] if case.constant else []
     for name, guess, made in jobs:
-        launches = [made.launch([x, w], [y]) for x, w, y in sets]
+        launches = [made.launch([x, w], [y], constants=constants) for x, w, y in sets]
         y.fill_(float("nan"))
         launches[0].run(torch.cuda.current_stream().cuda_stream)
         wrong = (y.float() - right).abs().max().item()
@@ -327,6 +361,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--layouts", nargs="+", choices=["nhwc", "nchw"], default=["nhwc"])
     parser.add_argument("--element", nargs="+", choices=["f16", "f32"], default=["f16"])
+    parser.add_argument(
+        "--weights",
+        choices=["once", "run"],
+        default="once",
+        help="whether filters are turned once, or in every run",
+    )
     parser.add_argument("--tried", type=int, default=0)
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
@@ -337,6 +377,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     start = time.perf_counter()
     asked = cases(args.networks, args.batch, args.layouts, args.element)
+    asked = [replace(case, constant=args.weights == "once") for case in asked]
     asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
     asked = asked[:: args.every]
     plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
@@ -374,6 +415,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "images": case.images,
                 "element": case.element,
                 "flops": case.flops,
+                "weights": args.weights,
                 "peer_us": min(us["cuDNN"], us["cuDNN other"]),
                 "own_us": us["own"],
                 "best_us": min(mine, default=None),

@@ -59,7 +59,8 @@ class Tiles:
     ``rows``, ``keys``  of a tile and of a step
     ``consumers``       warpgroups that share a tile's rows
     ``at_once``         CTAs of a multiprocessor
-    ``persistent``      whether a CTA goes on to other tiles
+    ``persistent``      whether a CTA goes on to other tiles: of different keys in pairs,
+                        one with many and one with few
     """
 
     rows: int
@@ -148,6 +149,17 @@ def steps_of(sight: Sight[Size], plan: Tiles) -> tuple[Size, Size, Size]:
     return tiles, steps, ceildiv(high, plan.keys)
 
 
+def both_of(sight: Sight[Size], plan: Tiles) -> Size:
+    """The steps of a pair of tiles, the one that sees most and the one that sees least.
+
+    A head of one tile is counted as a pair.
+    """
+    last = (ceildiv(sight.queries, plan.rows) - 1) * plan.rows
+    more = 0 if plan.rows % plan.keys == 0 else plan.keys
+    seen = sight.seen(plan.rows, last * 0) + sight.seen(plan.rows, last)
+    return ceildiv(seen + more // 2, plan.keys)
+
+
 def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = H200_RATES) -> Size:
     """The time of an attention under a plan, on so many multiprocessors.
 
@@ -162,6 +174,9 @@ def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = H200_
     if sight.everywhere:
         turns = ceildiv(blocks, of.ctas)
         return turns * of.tile + turns * most * of.step + of.once
+    if plan.persistent:
+        turns = ceildiv(sight.heads * ceildiv(tiles, 2), of.ctas)
+        return turns * 2 * of.tile + turns * both_of(sight, plan) * of.step + of.once
     shared = floordiv(blocks * of.tile + sight.heads * steps * of.step, of.ctas)
     last = most * round(of.step * rates.last) + round(of.tile * rates.last)
     time = shared + last + of.once

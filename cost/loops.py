@@ -14,7 +14,14 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from polyc.cost.values import Values, operations, read_labels, result_labels, size_in_bytes
+from polyc.cost.values import (
+    Values,
+    line_step,
+    operations,
+    read_labels,
+    result_labels,
+    size_in_bytes,
+)
 from polyc.cost.work import Work, load_cost
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
@@ -176,7 +183,7 @@ class _Space:
             if isinstance(op, ReadOp):
                 price, over = load_cost(op, column, lies)
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
-                    price, over = TURNED, 1.0
+                    price, over = TURNED, float(line_step(op))
                 cost += price / self.vector * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
-from typing import TypeVar
+from math import prod
+from typing import Any, TypeVar
 
 from polyc.dialects.common.dim import Dim
 
@@ -303,26 +303,46 @@ def nanoseconds(
     """The time of a product of ``batch, m, n, k`` under a plan, on so many multiprocessors; of a
     convolution of ``k`` channels with so many ``taps``.
     """
+    return time_of(sizes, plan, terms(plan, chip, rates, stored), chip, taps)
+
+
+def time_of(
+    sizes: tuple[Size, Size, Size, Size], plan: Tiles, of: Terms, chip: int, taps: int = 1
+) -> Size:
+    """The same by the factors of the plan's formula."""
     batch, m, n, k = sizes
-    once, step = of_output((batch, m, n), plan, terms(plan, chip, rates, stored), chip)
+    once, step = of_output((batch, m, n), plan, of, chip)
     return steps_of(k, plan, taps) * step + once
 
 
 def over_grid(
     axes: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
     plan: Tiles,
+    of: Terms,
     chip: int,
-    stored: Stored = AS_USUAL,
-    rates: Rates = H200_RATES,
     taps: int = 1,
 ) -> list[int]:
-    """The same of all sizes of a grid, those of k the innermost."""
-    batches, rows, columns, depths = axes
-    of = terms(plan, chip, rates, stored)
-    steps = [steps_of(k, plan, taps) for k in depths]
-    return [
-        once + step * count
-        for output in product(batches, rows, columns)
-        for once, step in [of_output(output, plan, of, chip)]
-        for count in steps
-    ]
+    """The same of all sizes of a grid, those of k the innermost, by one evaluation for all."""
+    *outputs, depths = (tuple(axis) for axis in axes)
+    points = _points(tuple(outputs), tuple(steps_of(k, plan, taps) for k in depths))
+    once, step = of_output(points[:3], plan, of, chip)
+    return (once + step * points[3]).tolist()
+
+
+@cache
+def _points(axes: tuple[tuple[int, ...], ...], steps: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+    """Three sizes and the steps at all points of a grid, a vector each, the steps the innermost.
+
+    Python's integers where those of 64 bits may not do.
+    """
+    import numpy as np
+
+    every = (*axes, steps)
+    kind = np.int64 if prod(map(max, every)) < LARGE else object
+    found = np.meshgrid(*(np.array(one, kind) for one in every), indexing="ij")
+    batch, m, n, count = (one.ravel() for one in found)
+    return batch, m, n, count
+
+
+LARGE = 1 << 48
+"""Sizes, multiplied, whose figures are below 2 ** 63 by far."""

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
-from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
+from polyc.cost.exact import slower
+from polyc.cost.products import Tiles
+from polyc.cost.values import MOVES, Values, innermost, operations, read_labels, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, k_major_bytes, tensor_bytes
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.k_major import SEGMENTS, STEPS
+from polyc.dialects.plan.phased import phase, phases
 from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import (
     CastOp,
@@ -85,8 +89,13 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.flops += 2 * values.multiply_adds(reduce) * padded
         brought |= _operand_bytes(values, reduce, tile, attention, plan.operand_bytes)
     work.flops *= visible
-    way = plan.tensor_float
+    way, exact = plan.tensor_float, plan.mma.data == "fma"
     work.flops *= 1 if way is None else STEPS[way]
+    if exact:
+        work.flops *= slower(
+            Tiles(*plan.tile_sizes[:2], plan.integer("stages"), depth=plan.tile_sizes[2]),
+            plan.warp_tile_sizes,
+        )
     work.cache = visible * sum(one.moved for one in brought.values())
     work.cache *= 1 if way is None else SEGMENTS[way]
     # Keys that no tile of queries sees are not read.
@@ -102,7 +111,10 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             (depth,) = values.contractions()[0].labels
             moved = [k_major_bytes(values, tensor, plan, depth) for tensor in brought]
         work.copied = [size for size in moved if size]
-    if plan.brings != "tma":
+    if plan.loader.data == "phased":
+        work.copied, more = _phased(values)
+        work.flops *= more
+    if plan.brings != "tma" and not exact:
         vectors = work.cache / (plan.operand_bytes * max(1, plan.widest))
         work.operations += COPY * vectors
     for op in values.reached:
@@ -427,3 +439,24 @@ def _is_grouped(read: ReadOp, label: str) -> bool:
     atoms = [atom for e in read.map.data.results for atom, _ in linear_of(e).terms]
     inside = any(isinstance(a, Floor) and axis in dict(a.num.terms) for a in atoms)
     return inside and axis not in atoms
+
+
+def _phased(values: Values) -> tuple[list[float], float]:
+    """What the copy of the rows' operand in phases of k moves, none where it is made once, and how
+    many times the points of k its product goes over."""
+    (reduce,) = values.contractions()
+    (depth,) = reduce.labels
+    reads = [op for op in values.reached if isinstance(op, ReadOp)]
+    reads = [op for op in reads if depth in read_labels(op)]
+    k, row = values.extents[depth], 1
+    copied: list[float] = []
+    for op in reads:
+        assert isinstance(op.tensor, BlockArgument)
+        tensor = values.kernel.inputs[op.tensor.index]
+        if depth not in innermost(op):
+            row = tensor.type.shape[-1].evaluate(values.sizes)
+        elif not tensor.is_constant:
+            copied.append(tensor_bytes(values, op.tensor))
+    count = phases(row)
+    points = phase(Dim.const(k), count).evaluate({}) * count
+    return [size * (1 + points / k) for size in copied], points / k

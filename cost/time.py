@@ -53,10 +53,6 @@ STEP_RATE = 28.5e9
 ARRIVES = 1.0e-6
 """Seconds from such a step's copies to the arrival of all of them where memory is not busy."""
 
-ISSUED = 0.85
-"""The part of a thread's instructions that are multiply-adds where threads multiply tiles of f32;
-the others load what they multiply.  Assumed."""
-
 DELAY = 0.2
 """By how much of its time what threads compute beside tensor cores delays these: products of 4096
 by 4096 by 4096 with a weight times its scales take 213 us for 192, with numbers along k 236."""
@@ -196,7 +192,7 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     if mma == "mma.sync":
         rate *= device.mma_sync
     elif mma == "fma":
-        rate = 2 * device.operations * waves * ISSUED
+        rate = 2 * device.operations * waves
     tensor = work.flops / rate
     together = min(work.at_once, ceil(work.blocks / chip))
     busy_warps = together * work.threads / 32

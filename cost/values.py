@@ -265,6 +265,22 @@ def innermost(op: ReadOp) -> set[str]:
     }
 
 
+def spacing(op: ReadOp, label: str) -> int | None:
+    """By how many elements a read's neighbours along an axis lie apart in a line of memory; None
+    where the axis goes from line to line, or in another way."""
+    results, labels = op.map.data.results, op.result.type.labels
+    terms = linear_of(results[-1]).terms if results else ()
+    found = (abs(factor) for term, factor in terms if term == ("d", labels.index(label)))
+    return next(found, None)
+
+
+def line_step(op: ReadOp) -> int:
+    """How many elements of a line of memory there are for each that a read has of it."""
+    results = op.map.data.results
+    terms = linear_of(results[-1]).terms if results else ()
+    return min((abs(factor) for _, factor in terms), default=1)
+
+
 def result_labels(op: Operation) -> tuple[str, ...]:
     """The axes of what an op gives."""
     return val_type(op.results[0]).labels

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.cost.device import Device
-from polyc.cost.values import Values, innermost, read_labels, size_in_bytes
+from polyc.cost.values import Values, innermost, line_step, read_labels, size_in_bytes, spacing
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import PARTS, VECTOR
 from polyc.dialects.plan.padded import panels
@@ -141,8 +141,8 @@ def tensor_bytes(values: Values, tensor: SSAValue) -> float:
 def compulsory(values: Values, device: Device) -> tuple[float, float]:
     """Bytes that each tensor moves at least: through memory, and in all.
 
-    What another kernel wrote just now is read from L2 where all of this kernel's tensors fit there
-    together.
+    Of a line of which every so many-th element is read whole sectors come.  What another kernel
+    wrote just now is read from L2 where all of this kernel's tensors fit there together.
     """
     kernel = values.kernel
     read: dict[int, float] = {}
@@ -150,7 +150,8 @@ def compulsory(values: Values, device: Device) -> tuple[float, float]:
         if isinstance(op, ReadOp):
             assert isinstance(op.tensor, BlockArgument)
             number = op.tensor.index
-            points = values.points(read_labels(op))
+            run = SECTOR // size_in_bytes(op.result.type.element_type)
+            points = values.points(read_labels(op)) * min(line_step(op), run)
             read[number] = read.get(number, 0.0) + points
     inputs: dict[int, float] = {}
     for number, points in read.items():
@@ -188,5 +189,8 @@ def load_cost(op: ReadOp, column: str | None, tile: dict[str, int]) -> tuple[flo
     if column not in labels or column in last:
         return LOAD, 1.0
     run = SECTOR // size
+    step = spacing(op, column)
+    if step is not None and step < run:
+        return LOAD, float(min(step, line_step(op)))
     beside = max((tile.get(label, 1) or run for label in last), default=1)
     return SCATTERED, max(1.0, run / min(run, beside))

@@ -23,10 +23,12 @@ from polyc.cost.products import (
     Rates,
     Size,
     Stored,
+    Terms,
     Tiles,
     ceildiv,
-    nanoseconds,
     over_grid,
+    terms,
+    time_of,
 )
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -126,6 +128,10 @@ class Form:
     rates: Rates = H200_RATES
     sums: bool = True
 
+    def most(self, opened: int, padded: bool) -> int:
+        """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
+        return (MOST_PADDED if padded else MOST_KERNELS)[opened]
+
     def space(self, arch: str, every: bool = False) -> tuple[Tiling, ...]:
         """The plans whose sums have the registers that they take, of ``every`` depth or one."""
         most = (CROWDED_COLUMNS if self.crowded else MOST_COLUMNS) // 2
@@ -155,7 +161,11 @@ class Form:
     def nanoseconds(self, sizes: tuple[Size, Size, Size, Size], plan: Tiles, arch: str) -> Size:
         """The modelled time of ``sizes`` under a plan."""
         chip = ARCHS[arch].multiprocessors
-        return nanoseconds(sizes, plan, chip, self.rates, self.stored, self.taps)
+        return time_of(sizes, plan, self.terms(plan, chip), chip, self.taps)
+
+    def terms(self, plan: Tiles, chip: int) -> Terms:
+        """The factors of a plan's formula on so many multiprocessors."""
+        return terms(plan, chip, self.rates, self.stored)
 
 
 def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
@@ -248,7 +258,7 @@ def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
     """The plans of the space that are near the fastest somewhere, and those of users' names."""
     chip = ARCHS[arch].multiprocessors
     found = [
-        (plan, tuple(map(log, over_grid(axes, plan, chip, form.stored, form.rates, form.taps))))
+        (plan, tuple(map(log, over_grid(axes, plan, form.terms(plan, chip), chip, form.taps))))
         for plan in form.space(arch)
     ]
     least = tuple(map(min, *(times for _, times in found)))
@@ -274,7 +284,7 @@ def _cover(axes: Axes, opened: int, arch: str, form: Form, padded: bool) -> tupl
     best = [inf] * prod(map(len, axes))
     for _, lost in found:
         best = list(map(min, best, lost))
-    most = (MOST_PADDED if padded else MOST_KERNELS)[opened]
+    most = form.most(opened, padded)
     bounds = [(-inf, number, 0) for number in range(len(plans))]
     heapify(bounds)
     while len(found) < most and bounds:

@@ -106,6 +106,11 @@ class Tiling(Tiles):
         """The same where it reads copies of its operands."""
         return "padded" if self.is_padded else self.named("padded")
 
+    @property
+    def phased_name(self) -> str:
+        """The same where it goes over k in phases."""
+        return self.named("phased")
+
     def named(self, loader: str) -> str:
         """A name of its fields."""
         found = f"{loader}_{self.rows}x{self.columns}"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from polyc.runtime import driver
+from polyc.runtime import driver, torch_layout
 
-VERSION = 1
+VERSION = 2
 """What the extension has to say of itself."""
 
 
@@ -26,6 +26,37 @@ def extension() -> Any:
     except ImportError:
         return None
     return found if getattr(found, "VERSION", None) == VERSION else None
+
+
+class _Called:
+    """A base of what is called where there is no extension: each call goes to ``called``."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "called" in vars(cls):
+            cls.__call__ = cls.called
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *inputs: object, **named: Any) -> Any: ...
+
+        called: Callable[..., Any]
+        """What calling it does.  The extension's base asks it where it does not know a call."""
+
+    def known_as(self, given: Any, fresh: Any, returns: int) -> None:
+        """From now on these calls of the extension are looked at first: with outputs given as
+        ``out``, or with none; None for none.  ``returns`` says what is returned: the output, a
+        tuple of all, or a list (0, 1, 2)."""
+
+
+def base() -> type[_Called]:
+    """The base class of what is called: the extension's, which calls what it knows itself."""
+    found = extension()
+    return _Called if found is None else found.Called
+
+
+RETURNS = {"one": 0, "tuple": 1, "list": 2}
+"""What ``known_as`` takes for a way of returning outputs."""
 
 
 def made(
@@ -57,10 +88,15 @@ def made(
     gradient, negated = tensor.requires_grad, _sample(torch).is_neg
     parameter = getattr(getattr(torch, "nn", None), "Parameter", tensor)
     kind = inputs, outputs, given, period, tensor, parameter, exchange, gradient, negated
+    fast.set_layout(*(torch_layout.layout(torch) or _NOTHING))
     try:
         return fast.Calls(*kind, torch.empty, otherwise, _failed, driver.address("cuCtxGetCurrent"))
     except (TypeError, ValueError):
         return None
+
+
+_NOTHING = (0,) * len(torch_layout.Layout._fields)
+"""The layout that shows nothing."""
 
 
 def _sample(torch: Any) -> Any:

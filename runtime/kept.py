@@ -14,6 +14,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,12 @@ def save(name: str | None, data: Mapping[str, Any]) -> None:
     folder = programs_dir()
     if name is not None and folder is not None:
         Store(folder).save(name, data, b"")
+
+
+def alone() -> AbstractContextManager[None]:
+    """While an entry is read and written with more: see ``Store.alone``."""
+    folder = programs_dir()
+    return nullcontext() if folder is None else Store(folder).alone()
 
 
 def refused(name: str, error: Exception) -> None:
@@ -155,7 +162,7 @@ class Kept(Origin):
     def _publish(self) -> None:
         """Write the entry with all that is known now, and what others have written meanwhile."""
         units = {unit.kernels: unit.entry for unit in self.code.compiled}
-        with self._lock:
+        with self._lock, alone():
             data = described_json(self.described)
             if (other := load(self._name)) is not None:
                 try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
 from polyc.lowering.gpu_to_cuda import cuda_unit, cuda_units
 from polyc.passes.finish import finished
@@ -26,6 +26,7 @@ from polyc.runtime.described import (
     TensorMap,
     Workspace,
 )
+from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 
 
@@ -47,6 +48,7 @@ class Lowered(Origin):
     def module(self) -> GpuModuleOp:
         return self._module
 
+    @rarely()
     def launches(self, number: int) -> Sequence[Launch]:
         if self._later is None:
             found = self.described.choices[number].launches
@@ -57,37 +59,17 @@ class Lowered(Origin):
 
 def lowered(module: Operation, name: str | None = None, lazily: bool = False) -> Lowered:
     """What ``Program.compile`` makes a program from."""
-    found = gpu_module(module, name)
+    found = gpu_module_of(module, name)
     if lazily:
         return Lowered(found)
     found = finished(found)
     return Lowered(found, cuda_units(found))
 
 
+@rarely()
 def _source(later: OnDemand, kernel: str) -> str:
     """The CUDA C of a kernel that is lowered when it is asked for."""
     return cuda_unit(later.kernel(kernel))
-
-
-def gpu_module(module: Operation, name: str | None = None) -> GpuModuleOp:
-    """The ``gpu.module`` that ``module`` is or holds; raises PolycError when not just one."""
-    if isinstance(module, GpuModuleOp):
-        return module
-    if not isinstance(module, ModuleOp):
-        raise PolycError("NothingToRun", f"{module.name} is not a gpu.module", module)
-    found = [
-        op
-        for op in module.body.block.ops
-        if isinstance(op, GpuModuleOp) and name in (None, op.sym_name.data)
-    ]
-    if len(found) != 1:
-        names = ", ".join(op.sym_name.data for op in found) or "none"
-        raise PolycError(
-            "NothingToRun",
-            f"expected one gpu.module{'' if name is None else ' ' + name}, found {names}; "
-            "run lower-to-gpu, and name one of several",
-        )
-    return found[0]
 
 
 def _described(module: GpuModuleOp, finished: bool) -> Described:

@@ -1,6 +1,6 @@
 """Compile CUDA C with NVRTC: a library, so that no toolkit, driver or GPU is needed.
 
-NVRTC is loaded at the first compilation (about 70 ms).  Results are kept on disk under
+NVRTC is loaded at the first compilation (some 20 ms).  Results are kept on disk under
 ``$XDG_CACHE_HOME/polyc`` by a hash of the source, the options and the compiler's
 version (T1); ``POLYC_CACHE=0`` turns that off.
 """
@@ -8,7 +8,6 @@ version (T1); ``POLYC_CACHE=0`` turns that off.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from typing import Any, Literal, cast
 
 from polyc.dialects.common.arch import arch_names
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime import nvrtc_library
 from polyc.runtime.installed import installed
 from polyc.runtime.store import Store, cache_root
 
@@ -31,6 +31,8 @@ OPTIONS = ("-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v"
 IR rounds one by one are not fused (S0.6).  NVRTC's own cache, which it keeps beside a driver's,
 answers with an image and an empty log.
 """
+
+version = nvrtc_library.version
 
 _FORMAT = 3
 """Changes when the layout of a cache entry does."""
@@ -68,39 +70,6 @@ class CompileResult:
             for line in self.log.splitlines()
             if "warning" in line.lower() or "performance loss" in line.lower()
         )
-
-
-@cache
-def _nvrtc() -> Any:
-    """The bindings; raises PolycError when they or the library are not there."""
-    try:
-        bindings: Any = importlib.import_module("cuda.bindings.nvrtc")
-        bindings.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:
-        raise PolycError(
-            "NoNVRTC",
-            f"NVRTC cannot be loaded ({error}); install the packages cuda-bindings and "
-            "nvidia-cuda-nvrtc",
-        ) from None
-    return bindings
-
-
-def _call(function: str, *args: object) -> Any:
-    """Call an NVRTC function; returns its result without the status."""
-    nvrtc = _nvrtc()
-    status, *rest = getattr(nvrtc, function)(*args)
-    if int(status) != 0:
-        text = cast("bytes", nvrtc.nvrtcGetErrorString(status)[1]).decode()
-        raise PolycError("CompilerFailed", f"{function} answered {text}")
-    return rest[0] if rest else None
-
-
-@cache
-def version() -> tuple[int, int]:
-    """NVRTC's version, major and minor."""
-    nvrtc = _nvrtc()
-    _, major, minor = nvrtc.nvrtcVersion()
-    return int(major), int(minor)
 
 
 def compile_cuda(
@@ -143,14 +112,10 @@ def _processors() -> int:
 
 
 def _compile(source: str, options: tuple[str, ...], emit: Emit, name: str) -> CompileResult:
-    nvrtc = _nvrtc()
-    program = _call("nvrtcCreateProgram", source.encode(), name.encode(), 0, [], [])
-    try:
-        status = nvrtc.nvrtcCompileProgram(
-            program, len(options), [option.encode() for option in options]
-        )[0]
-        log = _read(program, "nvrtcGetProgramLog").rstrip(b"\0").decode(errors="replace")
-        if int(status) != 0:
+    with nvrtc_library.Program(source, name) as program:
+        compiled = program.compile(options)
+        log = program.read("ProgramLog").rstrip(b"\0").decode(errors="replace")
+        if not compiled:
             lines = [line for line in log.splitlines() if line.strip()]
             first = next((line for line in lines if "error" in line), "no message")
             raise PolycError(
@@ -158,20 +123,8 @@ def _compile(source: str, options: tuple[str, ...], emit: Emit, name: str) -> Co
                 f"NVRTC refuses the generated code for {options[0].partition('=')[2]}: {first}",
                 notes=lines,
             )
-        image = _read(program, "nvrtcGetCUBIN" if emit == "cubin" else "nvrtcGetPTX")
-        if emit == "ptx":
-            image = image.rstrip(b"\0")
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    return CompileResult(image, log, kernels_of(log))
-
-
-def _read(program: object, function: str) -> bytes:
-    size = int(_call(function + "Size", program))
-    # NVRTC writes into it: one byte alone would be the one object that Python has for all b" ".
-    data = b" " * max(size, 2)
-    _call(function, program, data)
-    return data[:size]
+        image = program.read("CUBIN" if emit == "cubin" else "PTX")
+    return CompileResult(image if emit == "cubin" else image.rstrip(b"\0"), log, kernels_of(log))
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
@@ -245,7 +198,7 @@ def compiler_version() -> tuple[str, ...]:
     """
     if (found := installed("nvidia-cuda-nvrtc")) is not None:
         return ("wheel", found)
-    major, minor = version()
+    major, minor = nvrtc_library.version()
     return ("library", str(major), str(minor))
 
 

@@ -196,16 +196,17 @@ class Program:
         named = None if variant is None else str(variant)
         index = None if gpu_index is None else tensors.whole(gpu_index, "gpu_index")
         kind = (out is not None, named, tuple(sizes.items()), index)
-        told = stream is not None
-        if not told and (known := self._repeated.get(kind)) is not None:
+        told = None if stream is None else streams.handle(stream)
+        if (known := self._repeated.get(kind)) is not None:
             given = (inputs,) if out is None else (inputs, out)
-            if (repeated := known.run(*given)) is not None:
-                return list(repeated)
-        at = streams.handle(stream) if told else streams.choose([*inputs, *(out or [])])
+            found = known.run(*given) if told is None else known.run(*given, at=told)
+            if found is not None:
+                return list(found)
+        at = streams.choose([*inputs, *(out or [])]) if told is None else told
         views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at)
         if out is None:
             values = self.signature.bind(views, sizes)
-            outputs = self.signature.outputs(inputs, values, at if told else None)
+            outputs = self.signature.outputs(inputs, values, told)
         else:
             outputs = list(out)
         results = self.signature.views(outputs, self.num_inputs, len(self.names), "outputs", at)
@@ -222,13 +223,13 @@ class Program:
                 else:
                     streams.check_places(self._named(every), index)
                     plan = self._plan(index, every, values, variant)
-                    turn = Turn(self._named(every), at, told)
+                    turn = Turn(self._named(every), at, told is not None)
                     turn.begin()
                     plan.launch([view.pointer for view in every], at, index, self._arenas)
                     turn.end()
-            if told and home is not None:
+            if told is not None and home is not None:
                 torch_tensors.keep_until([*inputs, *outputs], at)
-        if home is not None and not told:
+        if home is not None:
             self.repeated(kind).remember([*inputs, *(out or ())], every, plan, home, self._arenas)
         return outputs
 
@@ -270,18 +271,23 @@ class Program:
         out: Sequence[object],
         symbols: Mapping[str, int] | None = None,
         variant: str | None = None,
+        constants: Sequence[str] = (),
     ) -> Bound:
         """The variant bound to GPU tensors; ``run(stream)`` is one C call a launch (J4).
 
         One more asks which context is current.  The caller keeps the tensors alive, and orders
-        the runs with what else uses them.  Workspaces are the bound variant's own.  Raises
-        PolycError as ``run`` does, also for empty outputs, which need no launch.
+        the runs with what else uses them.  Workspaces are the bound variant's own.
+
+        ``constants`` names inputs that keep what they hold now, as weights do: what kernels make of
+        these alone, such as weights in another order, is made here, after all that the GPU has
+        begun, and no more by ``run``.  Raises PolycError as ``run`` does, also for empty outputs,
+        which need no launch, and ``BadArgument`` for a name that is no input's.
         """
         views = self.signature.views(_listed(inputs, "inputs"), 0, self.num_inputs, "inputs", None)
         results = self.signature.views(
             _listed(out, "out"), self.num_inputs, len(self.names), "outputs", None
         )
-        return self.bound(views, results, symbols, variant)
+        return self.bound(views, results, symbols, variant, constants)
 
     def bound(
         self,
@@ -289,8 +295,15 @@ class Program:
         results: Sequence[TensorView],
         symbols: Mapping[str, int] | None = None,
         variant: str | None = None,
+        constants: Sequence[str] = (),
     ) -> Bound:
         """``launch`` on views of tensors, inputs and outputs, which fit the signature."""
+        inputs = self.names[: self.num_inputs]
+        for name in constants:
+            if name not in inputs:
+                listed = ", ".join(inputs)
+                raise PolycError("BadArgument", f"{name} is no input; constants are of {listed}")
+        fixed = {number for number, name in enumerate(inputs) if name in constants}
         every = [*views, *results]
         values = self.signature.bind(every, tensors.sizes(symbols or {}))
         self.signature.check_apart(views, results)
@@ -302,7 +315,7 @@ class Program:
         with driver.current(home):
             streams.check_places(self._named(every), home)
             plan = self._choose(home, every, values, variant).plan(
-                every, values, driver.device(home), self._functions(home)
+                every, values, driver.device(home), self._functions(home), fixed
             )
         return Bound(plan, home, [view.pointer for view in every])
 

@@ -74,7 +74,8 @@ class Repeated:
     else allocated.
 
     ``run`` takes inputs, and outputs where they are given, and answers the outputs; None where no
-    such call was checked, and then nothing has happened.  Any number of threads may be in it.
+    such call was checked, and then nothing has happened.  ``at=`` is the CUstream that the caller
+    named, the current one being that of a call without.  Any number of threads may be in it.
     """
 
     run: Callable[..., Sequence[object] | None]
@@ -94,8 +95,13 @@ class Repeated:
         """``run`` by the extension, where it is installed and reads this PyTorch's tensors."""
         return self.run if self._compiled is None else self._compiled.run
 
+    @property
+    def calls(self) -> Any:
+        """The extension's calls, None where there are none."""
+        return self._compiled
+
     @staticmethod
-    def _none(*_: object) -> None:
+    def _none(*_: object, at: int | None = None) -> None:
         return None
 
     def _made_for(self, torch: Any) -> None:
@@ -114,6 +120,8 @@ class Repeated:
             "current": driver.current,
             "period": self._period,
             "far": _far,
+            "order": driver.order,
+            "keep_until": torch_tensors.keep_until,
         }
         powers = self._period & (self._period - 1) == 0
         kind = self._inputs, self._outputs, self._given, powers, scope["guard"] is not None
@@ -181,7 +189,9 @@ def _parameter(torch: Any) -> Any:
 
 
 _TEXT = """
-def make(T, P, empty, calls, nothing, guard, stream_of, asks, current, period, far):
+def make(
+    T, P, empty, calls, nothing, guard, stream_of, asks, current, period, far, order, keep_until
+):
     last = nothing
     mask = period - 1
     zero = ({zeros},)
@@ -211,14 +221,15 @@ def make(T, P, empty, calls, nothing, guard, stream_of, asks, current, period, f
     def apart(places, sizes):
         {apart}
 
-    def run(inputs{outputs}):
+    def run(inputs{outputs}, at=None):
         try:
             ({inputs},) = inputs{take}
             kept = last
             if {unlike}:
                 kept = find({tensors})
                 if kept is None:
-                    return None{allocate}
+                    return None
+            elsewhere = at is not None and at != stream_of(kept.index){allocate}
             places = ({every},)
             one = None
             if kept.packing is not None:
@@ -244,11 +255,20 @@ def make(T, P, empty, calls, nothing, guard, stream_of, asks, current, period, f
             return None
         if one is None:
             if kept.plan is not None:
-                stream = stream_of(kept.index)
+                stream = at if elsewhere else stream_of(kept.index)
                 with current(kept.index):
+                    if elsewhere:
+                        order(stream_of(kept.index), at)
                     kept.plan.launch(places, stream, kept.index, kept.arenas)
+            if elsewhere:
+                keep_until(({every_tensor},), at)
             return {result}
-        stream = stream_of(kept.index)
+        if elsewhere:
+            stream = at
+            with current(kept.index):
+                order(stream_of(kept.index), at)
+        else:
+            stream = stream_of(kept.index)
         if stream != one.stream:
             one.config.stream = stream
             one.stream = stream
@@ -259,6 +279,8 @@ def make(T, P, empty, calls, nothing, guard, stream_of, asks, current, period, f
         kept.free.append(one)
         if status:
             one.failed(status)
+        if elsewhere:
+            keep_until(({every_tensor},), at)
         return {result}
 
     def forget():
@@ -300,6 +322,7 @@ def _functions(inputs: int, outputs: int, given: bool, powers: bool, guards: boo
         "allocate": "",
         "unlike": f"not kept.check({', '.join(tensors)})",
         "every": ", ".join(f"{x}.data_ptr()" for x in (*first, *rest)),
+        "every_tensor": ", ".join([*first, *rest]),
         "given": "*places" if given else f"*places[:{inputs}]",
         "result": "outputs" if given else f"[{', '.join(rest)}]",
     }
@@ -315,6 +338,8 @@ def _functions(inputs: int, outputs: int, given: bool, powers: bool, guards: boo
         lines["take"] = f"{inside}() = outputs"
     else:
         made = [f"{', '.join(f'(s{i}, d{i})' for i in range(outputs))}, = kept.fresh"]
+        # What is on another stream has its memory from there.
+        made += ["if elsewhere:", "    return None"]
         made += [f"b{i} = empty(s{i}, dtype=d{i}, device=kept.device)" for i in range(outputs)]
         odd = " or ".join(f"type({x}) is not T or {x}.data_ptr() % period" for x in rest)
         made += [f"if {odd}:", "    return None"]

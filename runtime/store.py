@@ -14,8 +14,8 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,9 @@ TOUCHED = 60.0
 
 EVERY = 64
 """Entries that a process writes between looks at the size of all."""
+
+PATIENCE = 0.5
+"""Seconds that a process waits for others that write more into an entry."""
 
 DEFAULT_LIMIT = 2 << 30
 """Bytes of all entries, where ``POLYC_CACHE_LIMIT`` says nothing."""
@@ -130,6 +133,27 @@ class Store:
             self.prune(limit())
         Store._written += 1
 
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """While this process reads an entry and writes it with more, others that do so wait.
+
+        Who is killed holds nobody up, and neither does who is stopped, nor a file system that does
+        not know this: after ``PATIENCE`` it goes on, and what another one adds meanwhile may be
+        lost, to be made anew.
+        """
+        held: int | None = None
+        with suppress(OSError):
+            if self._made():
+                held = os.open(self.folder, os.O_RDONLY)
+                end = time.monotonic() + PATIENCE
+                while not _locked(held) and time.monotonic() < end:
+                    time.sleep(0.002)
+        try:
+            yield
+        finally:
+            if held is not None:
+                os.close(held)
+
     def _made(self) -> bool:
         """Make the folder for its user alone; whether it is."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -221,6 +245,17 @@ class Store:
     def clear(self) -> int:
         """Drop all entries, and parts of some; returns the bytes that went."""
         return sum(self._drop(path, status.st_size) for path, status in list(self._files()))
+
+
+def _locked(folder: int) -> bool:
+    """Whether the lock of an open folder is this process's now."""
+    import fcntl
+
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def entry_bytes(name: str, head: Mapping[str, Any], blob: bytes) -> bytes:

@@ -7,7 +7,7 @@ on one GPU; the ``Plan`` then runs on any tensors of these sizes, as only addres
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ctypes import c_int32, c_uint64
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,18 +134,21 @@ class Variant:
         values: Mapping[str, int],
         device: driver.Device,
         function: FunctionOf,
+        constants: Collection[int] = (),
     ) -> Plan:
         """Make it ready for tensors of these shapes, at the addresses of ``views``.
 
-        Raises PolycError where a grid or a tensor map cannot be made.
+        What is made of the tensors ``constants`` alone, by their numbers, is made once.  Raises
+        PolycError where a grid or a tensor map cannot be made.
         """
+        once, kept = self._once(constants)
         memories = [Memory(v.element, v.shape) for v in views]
         pointers = [v.pointer for v in views]
         found: dict[str, tuple[int, Memory]] = {}
         copied: set[str] = set()
-        places: list[int] = []
+        places: list[Place] = []
         fills: list[tuple[int, int]] = []
-        size = 0
+        sizes = {False: 0, True: 0}
         for workspace in self.workspaces:
             dims = workspace.dims
             memory = Memory(workspace.element, tuple(d.evaluate(values) for d in dims))
@@ -160,12 +163,12 @@ class Variant:
             memories.append(memory)
             # Tensor maps are made before there is a workspace; any aligned address does.
             pointers.append(WORKSPACE_ALIGN)
-            needed = prod(memory.shape) * workspace.item
+            needed, stays = prod(memory.shape) * workspace.item, workspace.name in kept
             if workspace.zeroed and needed:
-                fills.append((size, needed))
-            places.append(size)
-            size += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
-        plan = Plan(self.name, len(views), places, fills, size)
+                fills.append((sizes[stays], needed))
+            places.append(Place(sizes[stays], stays))
+            sizes[stays] += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
+        plan = Plan(self.name, len(views), places, fills, sizes[False], sizes[True])
         for step in self.steps:
             if step.fills is not None and step.fills not in copied:
                 continue
@@ -187,24 +190,51 @@ class Variant:
                     memory = Memory(memory.element, tuple(d.evaluate(values) for d in one.view))
                 arguments.append(plan.bind(source, pointer, memory, one.map))
             cluster = (step.cluster, 1, 1)
-            plan.launches.append(
+            launches = plan.once if step in once else plan.launches
+            launches.append(
                 code.bind(
                     (blocks,),
                     (step.threads,),
                     step.shared,
                     arguments,
                     cluster,
-                    step.overlapped,
+                    # What comes before a run is no launch of it.
+                    step.overlapped and bool(launches or not plan.once),
                     step.cooperative,
                 )
             )
         return plan
 
+    def _once(self, constants: Collection[int]) -> tuple[Collection[Step], Collection[str]]:
+        """The launches that read nothing but ``constants`` and what such ones made, and the
+        workspaces that these write."""
+        once: list[Step] = []
+        kept: set[str] = set()
+        others = {one.name for one in self.workspaces if one.zeroed}
+        for step in self.steps if constants else ():
+            sources = {one.source for one in step.arguments if not one.symbol}
+            spaces = {source for source in sources if isinstance(source, str)}
+            if others.isdisjoint(spaces) and sources - spaces <= set(constants):
+                once.append(step)
+                kept |= spaces
+            else:
+                others |= spaces - kept
+        return once, kept
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a workspace begins: among those of a run, or of those that stay."""
+
+    start: int
+    stays: bool = False
+
 
 class Plan:
     """A variant at certain sizes on one GPU; running it again elsewhere costs new addresses.
 
-    ``size`` is what its workspaces take in bytes, one after another from ``places`` on.
+    ``size`` is what its workspaces take in bytes, one after another from ``places`` on, and
+    ``kept`` what those take that stay as the launches ``once`` leave them.
     ``place`` and ``run`` are for one thread at a time, which holds ``lock``.
     """
 
@@ -212,14 +242,16 @@ class Plan:
         self,
         name: str,
         count: int,
-        places: Sequence[int],
+        places: Sequence[Place],
         fills: Sequence[tuple[int, int]],
         size: int,
+        kept: int = 0,
     ) -> None:
         self.name = name
-        self.size = size
+        self.size, self.kept = size, kept
         self.lock = threading.Lock()
         self.launches: list[driver.Launch] = []
+        self.once: list[driver.Launch] = []
         self._places, self._fills = places, fills
         self._memory: int | None = None
         self._pointers: list[int | None] = [None] * count
@@ -273,9 +305,25 @@ class Plan:
                 self._pointers[source] = pointer
         if memory != self._memory:
             self._memory = None
-            for source, place in enumerate(self._places, len(self._pointers)):
-                self._point(source, memory + place)
+            self._point_spaces(memory, stays=False)
             self._memory = memory
+
+    def make(self, pointers: Sequence[int], memory: int) -> None:
+        """Run the launches that run once, for these tensors and with what stays at ``memory``.
+
+        It waits for what the GPU has begun, and for them.
+        """
+        self.place(pointers, 0)
+        self._point_spaces(memory, stays=True)
+        driver.synchronize()
+        for launch in self.once:
+            launch.run(0)
+        driver.wait(0)
+
+    def _point_spaces(self, memory: int, stays: bool) -> None:
+        for source, place in enumerate(self._places, len(self._pointers)):
+            if place.stays == stays:
+                self._point(source, memory + place.start)
 
     def run(self, stream: int = 0) -> None:
         """Launch on ``stream`` (a CUstream as an integer; 0 is the default stream)."""
@@ -314,7 +362,12 @@ class Bound:
         self._index = index
         self._pointers = list(pointers)
         self._arenas = Arenas(private=True) if plan.size else None
-        if not plan.size:
+        self._kept: driver.Buffer | None = None
+        if plan.once:
+            self._kept = driver.Buffer(plan.kept, index)
+            with driver.current(index):
+                plan.make(pointers, self._kept.pointer)
+        elif not plan.size:
             plan.place(pointers, 0)
 
     def run(self, stream: int = 0) -> None:

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS, fma_lanes
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index
@@ -84,13 +84,15 @@ def copy(
     axes: Sequence[int] | None = None,
     im2col: Im2colAttr | None = None,
     tap: Sequence[IndexLike] = (),
+    turned: bool = False,
     token: bool = False,
 ) -> Any:
     """Copy a tile: ``T.copy(A[row, k], a)``, ``T.copy(acc, C[row, col])``, ``T.copy(s, f)``.
 
     ``a.slot(i)`` is a tile of a ring; ``f[:, 64:128]`` is the part of the larger tile that a
     smaller one is copied to or from (or ``window=(0, 64)``).  ``loader`` is ``tma``, ``cp_async``
-    or ``register``; ``signal=ring[i]`` completes on a ring; with ``token`` the copy gives a token
+    or ``register``; a ``turned`` one, of ``cp_async``, goes to the tile's columns by its rows;
+    ``signal=ring[i]`` completes on a ring; with ``token`` the copy gives a token
     for ``T.await_``.
     """
     kernel_trace()
@@ -117,7 +119,7 @@ def copy(
         tile.CopyOp(
             tile.CopyEnd(start.value, start.at, start.slot),
             tile.CopyEnd(end.value, end.at, end.slot),
-            tile.CopyView(window, axes, im2col, [ssa_index(t) for t in tap]),
+            tile.CopyView(window, axes, im2col, [ssa_index(t) for t in tap], turned),
             tile.CopyTravel(loader, multicast),
             completes,
             token=token,
@@ -263,16 +265,28 @@ def _warp_tile(kind: str, m: int, n: int) -> list[int]:
         if rows * columns != warps or m % (rows * of_m) or n % (columns * of_n):
             continue
         wm, wn = m // rows, n // columns
+        if kind == "fma" and not _splits(wm, wn):
+            continue
         ratio = max(wm / wn, wn / wm)
         if best is None or ratio < best[0]:
             best = (ratio, [wm, wn])
     if best is None:
+        parts = "32x16, 16x32, 8x64 or 4x128" if kind == "fma" else f"{of_m}x{of_n}"
         refuse(
             "WrongShape",
-            f"a tile of {m}x{n} does not split among {warps} warps in parts of {of_m}x{of_n}; say "
+            f"a tile of {m}x{n} does not split among {warps} warps in parts of {parts}; say "
             "warp_tile, or take another tile or number of threads",
         )
     return best[1]
+
+
+def _splits(rows: int, columns: int) -> bool:
+    """Whether the lanes of a warp that multiplies by itself share out its part of a tile."""
+    try:
+        fma_lanes(rows, columns)
+    except ValueError:
+        return False
+    return True
 
 
 def threads_here() -> int:

@@ -276,9 +276,7 @@ def annotate_layout(layouts: Mapping[Tile, FragmentLayoutAttr | int]) -> None:
     for one, layout in layouts.items():
         old = one.value
         if isinstance(one.type, SharedType) and isinstance(layout, int):
-            new: Operation = SharedTileOp(
-                SharedType(one.type.shape, one.type.element_type, IntAttr(layout), one.type.ring)
-            )
+            new: Operation = SharedTileOp(one.type.like(swizzle=layout))
         elif isinstance(one.type, FragmentType) and isinstance(layout, FragmentLayoutAttr):
             new = tile.FragmentOp(FragmentType.of(one.type.sizes, one.type.element_type, layout))
         else:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
+from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
-from polyc.tools.garbage import rarely
 from polyc.tools.kept import digest
 from polyc.tools.kept import program as program_key
 from polyc.tools.kept import source as source_key

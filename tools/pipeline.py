@@ -25,7 +25,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import STAGES, build
 from polyc.rewriting.driver import verify
 from polyc.rewriting.outside import left_broken, outside_error
-from polyc.tools.garbage import rarely
+from polyc.runtime.garbage import rarely
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
 from polyc.tools.python_file import module_of

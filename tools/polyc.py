@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from polyc.tools.garbage import collect_rarely
+from polyc.runtime.garbage import collect_rarely
 from polyc.tools.interrupt import watch
 
 TYPE_CHECKING = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.parser import Parser
@@ -23,6 +24,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import (
     AssumptionsAttr,
     unknown_symbol,
@@ -154,6 +156,29 @@ class ModuleOp(Module):
                     f"{where} the symbol {symbol}, which is none of "
                     f"[{', '.join(self.symbol_names)}]"
                 )
+
+
+def gpu_module_of(module: Operation, name: str | None = None) -> ModuleOp:
+    """The ``gpu.module`` that ``module`` is or holds, of a name where one is given.
+
+    Raises PolycError ``NothingToRun`` where that is not just one.
+    """
+    if isinstance(module, ModuleOp):
+        return module
+    found = [
+        op
+        for op in (module.ops if isinstance(module, BuiltinModuleOp) else ())
+        if isinstance(op, ModuleOp) and name in (None, op.sym_name.data)
+    ]
+    if len(found) != 1:
+        names = ", ".join(op.sym_name.data for op in found) or "none"
+        raise PolycError(
+            "NothingToRun",
+            f"expected one gpu.module{'' if name is None else ' ' + name}, and there is {names}; "
+            "lower the program, and name one of several",
+            module,
+        )
+    return found[0]
 
 
 @irdl_op_definition

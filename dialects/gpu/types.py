@@ -248,8 +248,9 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
     bytes) the tile is cut along its last axis into panels of ``S`` bytes, each panel
     holds its rows one after another, and the 16-byte chunk index of a row is XORed
     with the row's position in the pattern: the hardware's own swizzle, so TMA, wgmma
-    and ldmatrix agree on it.  ``swizzle 0`` is plain row-major.  ``ring n`` says that
-    there are ``n`` such tiles, one after another, for a pipeline.
+    and ldmatrix agree on it.  ``swizzle 0`` is plain row-major; ``pad n`` then leaves ``n``
+    unused elements behind each row, so that a column's elements lie in different banks.
+    ``ring n`` says that there are ``n`` such tiles, one after another, for a pipeline.
     """
 
     name = "gpu.shared"
@@ -257,13 +258,36 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
     element_type: Attribute
     swizzle: IntAttr | NoneAttr
     ring: IntAttr
+    pad: IntAttr
 
     @staticmethod
     def of(
-        shape: Sequence[int], element_type: Attribute, swizzle: int | None = None, ring: int = 1
+        shape: Sequence[int],
+        element_type: Attribute,
+        swizzle: int | None = None,
+        ring: int = 1,
+        pad: int = 0,
     ) -> SharedType:
         layout = NoneAttr() if swizzle is None else IntAttr(swizzle)
-        return SharedType(ArrayAttr(map(IntAttr, shape)), element_type, layout, IntAttr(ring))
+        sizes = ArrayAttr(map(IntAttr, shape))
+        return SharedType(sizes, element_type, layout, IntAttr(ring), IntAttr(pad))
+
+    def like(
+        self,
+        shape: Sequence[int] | None = None,
+        *,
+        swizzle: int | None = None,
+        ring: int | None = None,
+        pad: int | None = None,
+    ) -> SharedType:
+        """The same tile with other sizes, layout or depth, where these are given."""
+        return SharedType.of(
+            self.sizes if shape is None else shape,
+            self.element_type,
+            self.swizzle_bytes if swizzle is None else swizzle,
+            self.ring.data if ring is None else ring,
+            self.pad.data if pad is None else pad,
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -277,10 +301,12 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
     @property
     def slot_bytes(self) -> int:
         """Bytes of one tile of the ring."""
-        total = element_bytes(self.element_type)
-        for s in self.sizes:
-            total *= s
-        return total
+        return prod(self.sizes[:-1]) * self.pitch * element_bytes(self.element_type)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row of an unswizzled tile to the next."""
+        return self.sizes[-1] + self.pad.data
 
     @property
     def bytes(self) -> int:
@@ -288,14 +314,13 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def panel_columns(self) -> int:
-        """Elements of a row inside one panel; the row's length where nothing is swizzled."""
+        """Elements of a row inside one panel; the row's pitch where nothing is swizzled."""
         span = self.swizzle_bytes
-        return span // element_bytes(self.element_type) if span else self.sizes[-1]
+        return span // element_bytes(self.element_type) if span else self.pitch
 
     @property
     def panel_bytes(self) -> int:
-        rows = self.slot_bytes // (self.sizes[-1] * element_bytes(self.element_type))
-        return rows * self.panel_columns * element_bytes(self.element_type)
+        return prod(self.sizes[:-1]) * self.panel_columns * element_bytes(self.element_type)
 
     def offset(self, row: int, column: int) -> int:
         """Byte offset of an element of a matrix tile from the start of its slot.
@@ -316,7 +341,7 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         swizzle: IntAttr | NoneAttr = NoneAttr()
-        ring = 1
+        ring, pad = 1, 0
         with parser.in_angle_brackets():
             shape = _parse_ints(parser)
             parser.parse_punctuation(",")
@@ -324,16 +349,20 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
             while parser.parse_optional_punctuation(",") is not None:
                 if _optional_clause(parser, "swizzle"):
                     swizzle = IntAttr(parser.parse_integer())
+                elif _optional_clause(parser, "pad"):
+                    pad = parser.parse_integer()
                 else:
                     parser.parse_keyword("ring")
                     ring = parser.parse_integer()
-        return (shape, element, swizzle, IntAttr(ring))
+        return (shape, element, swizzle, IntAttr(ring), IntAttr(pad))
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{_ints_text(self.shape)}, ")
         printer.print_attribute(self.element_type)
         if not isinstance(self.swizzle, NoneAttr):
             printer.print_string(f", swizzle {self.swizzle.data}")
+        if self.pad.data:
+            printer.print_string(f", pad {self.pad.data}")
         printer.print_string(f", ring {self.ring.data}>" if self.ring.data != 1 else ">")
 
     def verify(self) -> None:
@@ -345,6 +374,11 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
             )
         if span not in (None, 0, 32, 64, 128):
             raise VerifyException(f"a swizzle spans 0, 32, 64 or 128 bytes, not {span}")
+        if self.pad.data < 0 or (self.pad.data and span != 0):
+            raise VerifyException(
+                f"a pad of {self.pad.data} elements belongs behind the rows of a tile with swizzle "
+                "0; give it that, or drop the pad"
+            )
         if span and self.sizes[-1] * size % span:
             raise VerifyException(
                 f"rows of {self.sizes[-1] * size} bytes do not split into panels of {span} bytes"

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.precision import F32X3
-from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
+from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS, fma_lanes
 from polyc.dialects.gpu.tile.schedule import RASTERS
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-LOADERS = ("tma", "cp_async", "register", "padded")
+LOADERS = ("tma", "cp_async", "register", "padded", "phased")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -248,30 +248,35 @@ def check_fma(op: ScheduleResources) -> None:
     """Threads that multiply f32 by themselves out of a ring of shared memory."""
     m, n, k = op.tile_sizes
     wm, wn = op.warp_tile_sizes
-    of_m, of_n, of_k = CONTRACT_UNITS["fma"]
+    *_, of_k = CONTRACT_UNITS["fma"]
     if op.pattern not in ("matmul", "conv"):
         raise VerifyException(
             f"fma multiplies matrices and windows of f32, and the plan is for "
             f"{op.pattern or 'nothing'}"
         )
-    if wm % of_m or wn % of_n:
-        raise VerifyException(
-            f"warp_tile {wm}x{wn} is not a multiple of {of_m}x{of_n}: 8x4 lanes of fma take four "
-            "lines of both operands each"
-        )
+    try:
+        high, wide = fma_lanes(wm, wn)
+    except ValueError as error:
+        raise VerifyException(str(error)) from None
     if k % (2 * of_k):
         raise VerifyException(f"BK is {k}; fma takes a multiple of {2 * of_k}")
     if m % wm or n % wn:
         raise VerifyException(f"warp_tile {wm}x{wn} does not divide the tile {m}x{n}")
-    if op.integer("fragment_buffers") != 1:
-        raise VerifyException("fragment_buffers belongs to mma.sync; with fma it is 1")
+    if (buffers := op.integer("fragment_buffers")) not in (1, 2):
+        raise VerifyException(f"fragment_buffers is 1 or 2, not {buffers}")
     if op.loader.data not in ("cp_async", "register"):
         raise VerifyException(
             f"fma is fed by cp_async or register, not by {op.loader.data}, which copies 16 bits"
         )
-    if (parts := op.integer("split_k")) != 1:
+    if buffers == 2 and op.loader.data != "cp_async":
         raise VerifyException(
-            f"split_k is {parts}; sums of parts are those of tensor cores, and with fma it is 1"
+            "fma with fragment_buffers 2 reads operands that cp.async turns; load by cp_async, or "
+            "make it 1"
+        )
+    if (parts := op.integer("split_k")) != 1 and not op.stores_sums:
+        raise VerifyException(
+            f"split_k is {parts}; with fma the sums of parts go through memory, by the way "
+            f'"partial_sums" of algo_choice'
         )
     check_one_role(op)
     if op.threads() > op.target.threads:
@@ -279,8 +284,9 @@ def check_fma(op: ScheduleResources) -> None:
             f"ResourceExceeded: tile {m}x{n} in warp tiles of {wm}x{wn} takes "
             f"{op.threads()} threads, {op.target.name} allows {op.target.threads}"
         )
-    # Four steps of each line of an operand that is stored along k, beside the accumulators.
-    operands = (wm // 8 + wn // 4) * of_k
+    # Four steps of each line of an operand that is stored along k, or two of each of any, beside
+    # the accumulators.
+    operands = (wm // high + wn // wide) * (of_k if buffers == 1 else buffers)
     check_registers(op, op.accumulator_registers() + operands, f"warp_tile {wm}x{wn}")
 
 
@@ -346,11 +352,15 @@ def check_loader(op: ScheduleResources) -> None:
             f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "
             "register loader"
         )
-    if op.loader.data == "padded":
+    if op.loader.data in ("padded", "phased"):
         if op.pattern != "matmul":
             raise VerifyException(
-                f"the padded loader copies the operands of a product of matrices, and the plan is "
-                f"for {op.pattern or 'nothing'}; use another loader"
+                f"the {op.loader.data} loader copies the operands of a product of matrices, and "
+                f"the plan is for {op.pattern or 'nothing'}; use another loader"
+            )
+        if op.loader.data == "phased" and (op.mma.data != "wgmma" or op.tensor_float):
+            raise VerifyException(
+                "the phased loader feeds wgmma with 16 bits, as TMA brings them; use padded"
             )
     elif op.loader.data == "tma":
         if not op.target.tma:

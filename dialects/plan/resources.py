@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
+from polyc.dialects.gpu.tile.compute import FMA_VECTOR
 from polyc.dialects.plan import attention as plan_attention
 from polyc.dialects.plan.fields import Record, record_of
 from polyc.dialects.plan.schedule import Schedule
@@ -140,7 +141,15 @@ class ScheduleResources(Schedule):
         m, n, k = self.tile_sizes
         stages = self.integer("stages")
         barriers = 16 * stages if self.brings == "tma" else 0
+        if self.loads_lines:
+            m, n = m + FMA_VECTOR, n + FMA_VECTOR  # Behind lines that are turned.
         return stages * (m * k + self.products * k * n) * self.operand_bytes + barriers
+
+    @property
+    def loads_lines(self) -> bool:
+        """Whether threads that multiply by themselves load rows and columns of one k ahead: an
+        operand that lies along k is then turned on its way to shared memory."""
+        return self.mma.data == "fma" and self.integer("fragment_buffers") > 1
 
     @property
     def staged_tile(self) -> tuple[int, int] | None:

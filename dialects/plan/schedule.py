@@ -35,7 +35,9 @@ class Schedule(IRDLOperation):
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``; or ``padded``,
                         where launches before the kernel copy them to rows of whole panels, and
-                        TMA (mma.sync: cp.async of 16 bytes) brings those
+                        TMA (mma.sync: cp.async of 16 bytes) brings those; or ``phased``, where the
+                        operand of the rows is copied with k in phases, and TMA brings the other
+                        from where it lies (``plan/phased.py``)
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none
@@ -134,7 +136,7 @@ class Schedule(IRDLOperation):
     @property
     def brings(self) -> str:
         """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
-        if self.loader.data != "padded":
+        if self.loader.data not in ("padded", "phased"):
             return self.loader.data
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 
@@ -155,10 +157,11 @@ class Schedule(IRDLOperation):
     def widest(self) -> int:
         """Elements that its addresses are multiples of at most, as wide accesses of them are.
 
-        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes.
+        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes, and so is
+        what ``phased`` does not copy.
         """
         wide = 16 // self.operand_bytes
-        return wide if self.loader.data == "padded" else self.integer("vectorize")
+        return wide if self.loader.data in ("padded", "phased") else self.integer("vectorize")
 
     @property
     def stores_lines(self) -> bool:

@@ -78,6 +78,12 @@ class KernelTensor:
     attributes: DictionaryAttr = DictionaryAttr({})  # noqa: RUF009 (attributes do not change)
     edge: str = "gmem"
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether its storage says that an input keeps what it holds, so that what is made of it
+        alone may be made once."""
+        return self.attributes.data.get("storage") == StringAttr("const_pool")
+
 
 @irdl_op_definition
 class KernelOp(KernelScope):

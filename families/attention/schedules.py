@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineSymExpr
 
 from polyc.dialects import region
 from polyc.dialects.common.arch import ARCHS
@@ -21,7 +22,7 @@ from polyc.families.attention import ranking
 from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
-from polyc.families.attention.space import Tiling, space
+from polyc.families.attention.space import MOST_AT_ONCE, Tiling, paired, space
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import MOST_PARTS, check_group, check_reduction
@@ -36,6 +37,9 @@ MAX_FEATURES = 256
 NARROWER = 192
 """The most features whose kernels of wgmma leave registers for a loop over tiles and more outputs
 than one, or for a second walk over the keys."""
+
+PAIRED = "_paired"
+"""What the name of a plan ends with whose CTAs take pairs of tiles, where others do not."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
@@ -299,7 +303,10 @@ def all_of_space(
     base = tiling_of(variant, attention)
     found: dict[Tiling, tuple[str, Fields]] = {}
     for plan in (base, *others(attention, arch, base)):
-        name, fields = (plan.name, plan.fields()) if found else (variant.name, variant.fields)
+        first = plan == replace(base, persistent=plan.persistent)
+        name, fields = (variant.name, variant.fields) if first else (plan.name, plan.fields())
+        if plan.persistent and not base.persistent:
+            name += PAIRED
         own = {**fields, **_order(attention, plan.persistent)}
         found.setdefault(plan, (name, completed_fields(attention, arch, own)))
     return found
@@ -324,10 +331,27 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
         return
     depth, width = attention.tile_features
-    for plan in space(depth, width, arch, base.persistent):
-        # Bounds on both sides take registers that the widest steps of such tiles do not leave.
-        if plan.keys <= base.keys or plan.consumers != base.consumers:
-            yield plan
+    # Bounds on both sides take registers that the widest steps of such tiles do not leave.
+    most = MOST_AT_ONCE - places_more(attention)
+    found = [
+        plan
+        for plan in space(depth, width, arch, base.persistent)
+        if plan.keys <= base.keys or plan.consumers != base.consumers
+        if plan.at_once <= most
+    ]
+    yield from found
+    if not base.persistent and attention.score.visible.grows:
+        pairs = (paired(plan, width, most - 1) for plan in (base, *found))
+        yield from (plan for plan in pairs if plan is not None)
+
+
+def places_more(attention: StreamingAttention) -> bool:
+    """Whether threads hold more numbers of where hidden keys are than a head and a query: heads
+    share keys, or what a query sees goes by the lengths."""
+    visible = attention.score.visible
+    bounds = (*visible.end_keys(1), *visible.first_keys(1))
+    by_length = any(isinstance(part, AffineSymExpr) for bound in bounds for part in bound.dfs())
+    return bool(bounds) and (by_length or attention.shared is not None)
 
 
 def lacking(attention: StreamingAttention, plan: ScheduleOp) -> int:

@@ -9,6 +9,7 @@ here knows an attention's sizes: the model of time ranks the plans for these.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from polyc.cost.attention import Tiles
 from polyc.dialects.common.arch import ARCHS
@@ -68,20 +69,36 @@ def registers_of(consumers: int, at_once: int) -> list[int]:
     return register_split(ARCHS["sm_90a"].registers // at_once, consumers, own)
 
 
+def has_registers(plan: Tiling, width: int) -> bool:
+    """Whether a consumer's thread has registers for its scores, weights and output."""
+    if (own := SHAPES.get((plan.consumers, plan.at_once))) is None:
+        return False
+    _, registers = registers_of(plan.consumers, plan.at_once)
+    return plan.keys // 2 + plan.keys // 4 + width // 2 + own <= registers
+
+
+def paired(plan: Tiling, width: int, most: int) -> Tiling | None:
+    """The plan whose CTAs take pairs of such tiles, if threads have registers for that loop.
+
+    ``most`` CTAs share a multiprocessor.
+    """
+    if plan.at_once > most or not has_registers(plan, width):
+        return None
+    return replace(plan, persistent=True)
+
+
 def space(depth: int, width: int, arch: str, persistent: bool) -> Iterator[Tiling]:
     """The plans for heads of so many features of K and V, whose CTAs go on to other tiles or not.
 
     Those go on whose tiles see the same keys: a next tile's queries are loaded ahead, and its end
-    is as far away.  Others take the hardware's own order, most keys first.
+    is as far away.  Others take the hardware's own order, most keys first, or pairs (``paired``).
     """
     chip = ARCHS[arch]
-    for (consumers, at_once), own in SHAPES.items():
-        _, registers = registers_of(consumers, at_once)
-        left = registers - own - width // 2
+    for consumers, at_once in SHAPES:
         room = (chip.shared_bytes + RESERVED) // at_once - RESERVED - 2 * SHARED_ALIGN
         rows = GROUP_ROWS * consumers
         for keys in KEYS if at_once < MOST_AT_ONCE else (KEYS[0] // 2,):
-            held = keys // 2 + keys // 4
+            plan = Tiling(rows, keys, consumers, at_once, persistent)
             tiles = rows * depth + STAGES * keys * (depth + width)
-            if held <= left and tiles * ELEMENT_BYTES <= room:
-                yield Tiling(rows, keys, consumers, at_once, persistent)
+            if has_registers(plan, width) and tiles * ELEMENT_BYTES <= room:
+                yield plan

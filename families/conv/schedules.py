@@ -17,7 +17,6 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.cost.products import CONV_RATES, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.gpu.tile.compute import CONTRACT_UNITS
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
@@ -134,7 +133,7 @@ GATHERS: tuple[ConvVariant, ...] = (
 
 LARGE_TILE = 128
 """Pixels and filters of the larger tile of f32."""
-FMA_ROWS = CONTRACT_UNITS["fma"][0]
+FMA_ROWS = 32
 """Rows that a warp has at least where threads multiply."""
 ENOUGH_TILES = 2 * ARCHS["sm_90a"].multiprocessors
 """Larger tiles from which on they are taken: with fewer, the last round of an H100's leaves more of
@@ -476,6 +475,7 @@ def _unsplit(conv: Convolution, plan: ScheduleOp) -> str | None:
     depth, pixels = plan.tile_sizes[2], plan.tile_sizes[conv.turned]
     wide = MAX_VECTOR_BYTES // OPERAND_BYTES
     width = plan.integer("vectorize") if plan.loader.data == "cp_async" else wide
+    width = 1 if plan.loads_lines else width
     if depth % width or pixels * (depth // width) % plan.threads():
         return (
             f"gathers {pixels}x{depth} elements by {width} with {plan.threads()} threads, which "

@@ -30,7 +30,11 @@ TURNED = 16
 
 SHORT_TURNED = 4
 """The same of an axis whose whole lines lie one after another along the other one, as the taps of a
-filter do: threads that read them read memory in its order."""
+filter do: threads that read them read memory in its order.  And of one whose points lie apart, as
+every second pixel of a line does: as many as these fill a sector."""
+
+FAR = 8
+"""Elements by which points of a turned tile lie apart in memory at most: a sector has some."""
 
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
@@ -123,6 +127,20 @@ def neighbour_of(op: ReadOp) -> str | None:
             return op.result.type.labels[position]
         case _:
             return None
+
+
+def line_of(op: ReadOp) -> tuple[str | None, int]:
+    """The axis that goes along the lines in memory of what is read, and by how many elements: 1
+    where its neighbours are those in memory, or a few, as where every second pixel is read.
+    """
+    label = neighbour_of(op)
+    if label is not None or not op.map.data.results:
+        return label, 1
+    match linear_of(op.map.data.results[-1]).terms:
+        case [(("d", int(position)), step)] if 1 < step <= FAR:
+            return op.result.type.labels[position], step
+        case _:
+            return None, 1
 
 
 def windows_of(values: Sequence[SSAValue]) -> set[str]:
@@ -293,11 +311,12 @@ def _turned_axes(values: Sequence[SSAValue], sizes: Mapping[str, Dim]) -> list[s
     found: dict[str, None] = {}
     for op in made_by(values):
         if isinstance(op, ReadOp) and column in op.result.type.labels:
-            label = neighbour_of(op)
+            label, step = line_of(op)
             size = None if label is None or label == column else sizes.get(label)
             if label is None or size is None:
                 continue
-            least = SHORT_TURNED if _are_whole_lines(op, column, size) else TURNED
+            apart = step > 1 or _are_whole_lines(op, column, size)
+            least = SHORT_TURNED if apart else TURNED
             if _extent(size) >= least:
                 found[label] = None
     return list(found)
@@ -324,7 +343,7 @@ def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:
     if space.row is None or space.row not in _turned_axes(values, _sizes_of(space)):
         return []
     reads = [op for op in made_by(values) if isinstance(op, ReadOp)]
-    ours = [op for op in reads if neighbour_of(op) == space.row]
+    ours = [op for op in reads if line_of(op)[0] == space.row]
     return [op for op in ours if space.column in op.result.type.labels][:MOST_TURNED]
 
 

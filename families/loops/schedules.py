@@ -37,6 +37,7 @@ from polyc.families.loops.recognise import (
     Loops,
     find_loops,
     innermost_first,
+    line_of,
     loads_of,
     made_by,
     neighbours_of,
@@ -169,7 +170,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     parted = list(_in_parts(loops, arch))
     found = [plan for plan in parted if plan.integer("vectorize") > 1]
     tensors = [out.shape for out in kernel.outs if out.shape]
-    tensors += [cast("MemRefType", op.tensor.type).shape for op in loops.turned]
+    beside = [op for op in loops.turned if line_of(op)[1] == 1]
+    tensors += [cast("MemRefType", op.tensor.type).shape for op in beside]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)

@@ -8,7 +8,7 @@ writing it once, and the product then runs as any other does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 from xdsl.ir import BlockArgument
 
@@ -65,9 +65,14 @@ def alignments(gemm: Contraction, plan: ScheduleOp, others: Sequence[int]) -> li
 
 
 def stored_vectors(gemm: Contraction) -> int:
-    """Elements that a kernel may store at once: whole vectors where all rows are known to be."""
+    """Elements that a kernel may store at once: whole vectors where all rows are known to be, and
+    as many as all rows are multiples of where their lengths are known."""
     kernel = gemm.kernel
-    others = (t for i, t in enumerate(kernel.seen) if i not in numbers(gemm) and t.shape)
+    others = [t for i, t in enumerate(kernel.seen) if i not in numbers(gemm) and t.shape]
+    lengths = [kind.shape[-1].constant() for kind in others]
+    known = [length for length in lengths if length is not None]
+    if len(known) == len(lengths):
+        return gcd(VECTOR, *known)
     whole = all(
         holds_always(
             Assumption(kind.shape[-1].mod(VECTOR), "=="), kernel.assumptions, kernel.symbol_names

@@ -16,9 +16,11 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.padded import PANEL
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
+from polyc.families.exact import ExactForm, ExactTiling
 from polyc.families.facts import (
     DEPTH,
     ends_cleanly,
@@ -27,7 +29,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded, tensor_float
+from polyc.families.matmul import padded, phased, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -37,7 +39,6 @@ from polyc.families.matmul.split import facts as split_facts
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
     COPIED,
-    EXACT,
     PAIRS,
     ROWS_OF_REGISTERS,
     VARIANTS,
@@ -80,6 +81,10 @@ def fills_better(
     return Assumption(waves(large) * lasts[0] - waves(small) * lasts[1] - 1, ">=")
 
 
+WAYS = ("tma", "padded", "phased")
+"""The loaders of plans of the space."""
+
+
 def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
@@ -95,21 +100,29 @@ def conditions(
         if needs is None:
             return None
         facts += needs
-    elif loader == "padded":
+    elif loader in ("padded", "phased"):
+        parts = phased.find_phases(gemm) if loader == "phased" else None
+        if loader == "phased" and parts is None:
+            return None
         rows, columns, _ = cast(
             "list[int]", (variant.fields if variant.where is None else WGMMA_SMALL)["tile"]
         )
         worth = padded.facts(gemm, rows, columns, arch)
         if worth is None:
             return None
-        facts += worth
+        # A copy that is made once is worth its time wherever it is.
+        if parts is None or not kernel.inputs[parts.rows].is_constant:
+            facts += worth
     if variant.multiple > 1:
         outs = (
             out.shape[-1]
             for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
             if gemm.n in axes
         )
-        rows = (size for side in gemm.sides for size in (*side.contiguous, side.first[-1]))
+        # What cp.async turns, it brings by elements.
+        turned = variant.fields["mma"] == "fma" and variant.fields.get("fragment_buffers") == 2
+        whole = [s for s in gemm.sides if not (turned and s.tile_axes[-1] == gemm.k)]
+        rows = (size for side in whole for size in (*side.contiguous, side.first[-1]))
         for size in dict.fromkeys((*rows, *outs)):
             facts.append(Assumption(size.mod(variant.multiple), "=="))
     tile = cast("list[int]", variant.fields["tile"])
@@ -166,7 +179,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    if chosen["loader"] == "padded" and not gemm.is_exact:
+    if chosen["loader"] in ("padded", "phased") and not gemm.is_exact:
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
@@ -277,40 +290,59 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
     """
     if gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
         return False
-    return any(_may_run(gemm, arch, copied) for copied in (False, True))
+    return any(_may_run(gemm, arch, loader) for loader in WAYS)
 
 
-def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
-    """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
+def _may_run(gemm: Contraction, arch: str, loader: str) -> bool:
+    """Whether there are sizes that a loader is for: TMA takes the operands as they are, or copies
+    of them, or k in phases."""
     variant = MatmulVariant("tma", 8, WGMMA)
-    if copied:
-        variant = MatmulVariant("padded", 1, {**WGMMA_SMALL, **COPIED})
+    if loader != "tma":
+        variant = MatmulVariant(loader, 1, {**WGMMA_SMALL, **COPIED, "loader": loader})
     return conditions(gemm, variant, arch) is not None
+
+
+def _ways(gemm: Contraction, arch: str) -> list[str]:
+    """The loaders of a product's plans, those that take it as it is first; of those that copy an
+    operand the one that copies less."""
+    found = [loader for loader in WAYS if _may_run(gemm, arch, loader)]
+    parts = phased.find_phases(gemm) if "phased" in found else None
+    if parts is not None:
+        other = "padded" if phased.is_worth(gemm, parts) else "phased"
+        found = [loader for loader in found if loader != other]
+    return found
 
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
-    return plan.pattern == "matmul" and _is_plain(find_contraction(kernel), plan.arch.data)
+    if plan.pattern != "matmul":
+        return False
+    gemm = find_contraction(kernel)
+    return plan.mma.data == "fma" or _is_plain(gemm, plan.arch.data)
 
 
-def problem_of(gemm: Contraction) -> ranking.Problem:
-    """What of a product plans are ranked for."""
+def problem_of(gemm: Contraction, loader: str = "tma") -> ranking.Problem:
+    """What of a product plans are ranked for; phases have zeros behind their points of k."""
     batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
-    sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k))
+    parts = phased.find_phases(gemm) if loader == "phased" else None
+    depth = gemm.size(gemm.k) if parts is None else parts.all
+    sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), depth)
     return ranking.Problem(gemm.kernel, sizes)
 
 
-def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
-    """What there is of a product beside its sizes, of operands as they are or ``copied``."""
+def _form(gemm: Contraction, arch: str, loader: str) -> ranking.Form:
+    """What there is of a product beside its sizes, by how its operands come."""
 
     def uneven(side: MatrixOperand) -> bool:
+        if loader == "padded" or (loader == "phased" and side is gemm.lhs):
+            return False
         rows = (size.constant() for size in side.contiguous)
-        return not copied and any(size is not None and size % LINE for size in rows)
+        return any(size is not None and size % LINE for size in rows)
 
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     return ranking.Form(
         is_crowded(gemm, arch),
-        loose=copied and padded.stored_vectors(gemm) == 1,
+        loose=loader != "tma" and padded.stored_vectors(gemm) < padded.VECTOR,
         stored=Stored(
             uneven(gemm.lhs),
             any(uneven(part.rhs) for part in gemm.parts),
@@ -323,11 +355,12 @@ def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
     )
 
 
-def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
-    """The variant of a plan of the space, of operands as they are or ``copied``."""
-    if copied:
-        fields = {**plan.fields(), **COPIED}
-        return MatmulVariant(plan.padded_name, 1, fields, where=tuple(where))
+def _of_space(plan: Tiling, loader: str, where: Sequence[Assumption]) -> MatmulVariant:
+    """The variant of a plan of the space, by how its operands come."""
+    if loader != "tma":
+        name = plan.padded_name if loader == "padded" else plan.phased_name
+        fields = {**plan.fields(), **COPIED, "loader": loader}
+        return MatmulVariant(name, 1, fields, where=tuple(where))
     return MatmulVariant(plan.name, 8, plan.fields(), where=tuple(where))
 
 
@@ -339,13 +372,39 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
-        problem = problem_of(gemm)
-        for copied in (False, True):
-            if _may_run(gemm, arch, copied):
-                form = _form(gemm, arch, copied)
-                plans = ranking.chosen(problem, arch, form, copied)
-                where = ranking.conditions(problem, plans, arch, form)
-                found += map(_of_space, plans, repeat(copied), where)
+        for loader in _ways(gemm, arch):
+            problem, form = problem_of(gemm, loader), _form(gemm, arch, loader)
+            plans = ranking.chosen(problem, arch, form, loader != "tma")
+            where = ranking.conditions(problem, plans, arch, form)
+            found += map(_of_space, plans, repeat(loader), where)
+    return found
+
+
+def _exact_form(gemm: Contraction) -> ExactForm:
+    """What there is of a product of f32 beside its sizes."""
+    cut = {piece.axis for side in gemm.sides for piece in side.pieces}
+    return ExactForm(cut=(gemm.m in cut, gemm.n in cut), joined=bool(cut))
+
+
+WIDE, ANY = 4, 1
+"""Elements of f32 that threads bring and store at once: of rows that are vectors, and of any."""
+
+
+def _of_width(plan: Tiling, width: int, where: Sequence[Assumption]) -> MatmulVariant:
+    """The variant of a plan of f32 for rows of so many elements, or multiples."""
+    assert isinstance(plan, ExactTiling)
+    fields = {**plan.fields(), "vectorize": width}
+    return MatmulVariant(plan.of_width(width), width, fields, where=tuple(where))
+
+
+def exact_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plans of f32 that the model of time chooses, and fewer for rows of any length."""
+    found: list[MatmulVariant] = []
+    problem, form = problem_of(gemm), _exact_form(gemm)
+    for width in (WIDE, ANY):
+        plans = ranking.chosen(problem, arch, form, width == ANY)
+        where = ranking.conditions(problem, plans, arch, form)
+        found += map(_of_width, plans, repeat(width), where)
     return found
 
 
@@ -353,16 +412,29 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """The plans of the space that the model has ahead, where all sizes are known: one of each
     tile, for what measures them.
     """
+    if gemm.is_exact:
+        return list(_measured_exact(gemm, arch))
     if not _is_plain(gemm, arch):
         return []
     found: list[ScheduleOp] = []
-    copied = not _may_run(gemm, arch, False)
-    for plan in ranking.fastest(problem_of(gemm), arch, _form(gemm, arch, copied), MEASURED):
-        variant = _of_space(plan, copied, ())
+    loader = _ways(gemm, arch)[0]
+    form = _form(gemm, arch, loader)
+    for plan in ranking.fastest(problem_of(gemm, loader), arch, form, MEASURED):
+        variant = _of_space(plan, loader, ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)
             found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))
     return found
+
+
+def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:
+    for plan in ranking.fastest(problem_of(gemm), arch, _exact_form(gemm), MEASURED):
+        for width in (WIDE, ANY):
+            variant = _of_width(plan, width, ())
+            if (when := conditions(gemm, variant, arch)) is not None:
+                fields = schedule_fields(gemm, arch, variant)
+                yield fitted(gemm.kernel.sym_name.data, variant.name, fields, when)
+                break
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
@@ -372,7 +444,8 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     the chip idle.
     """
     if gemm.is_exact:
-        return [*tensor_float.variants(gemm, arch, is_crowded(gemm, arch)), *EXACT]
+        ways = tensor_float.variants(gemm, arch, is_crowded(gemm, arch))
+        return [*ways, *exact_variants(gemm, arch)]
     others = PAIRS if gemm.beside else VARIANTS
     if found := ranked_variants(gemm, arch):
         return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
@@ -451,6 +524,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         for side in (part.lhs, part.rhs):
             _check_depth(gemm, side, part.k, plan)
     _check_computed(gemm, plan)
+    _check_phased(gemm, plan)
     for piece, step in pieces_cut(gemm, plan.tile_sizes):
         if not holds_always(starts_on(piece, step), known, kernel.symbol_names):
             raise bad_plan(
@@ -478,6 +552,24 @@ def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleO
             plan,
             f"goes along {k} in steps of {depth}, and {side.name} has others behind the {size} "
             f"points that are multiplied; use a depth that divides {DEPTH}",
+        )
+
+
+def _check_phased(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse phases of k that a product does not have, and steps that are in two of them."""
+    if plan.loader.data != "phased":
+        return
+    if phased.find_phases(gemm) is None:
+        why = (
+            "is for one product of a matrix [m, k] by [..., k, n], whose rows of a known n begin "
+            "at no multiple of 16 bytes, and whose known k has as many points of each phase"
+        )
+        refuse_choice(plan, "loader (phased)", why, '"padded"')
+    if PANEL % plan.tile_sizes[2]:
+        raise bad_plan(
+            plan,
+            f"goes over phases of k in steps of {plan.tile_sizes[2]}, and they are whole panels of "
+            f"{PANEL}; use a depth that divides that",
         )
 
 

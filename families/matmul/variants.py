@@ -13,7 +13,6 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.plan.fields import Value
-from polyc.families.exact import FMA, FMA_SMALL
 from polyc.families.family import Fields
 from polyc.families.matmul.follow import MOST_HELD, WIDTHS
 
@@ -145,24 +144,6 @@ VARIANTS: Mapping[str, tuple[MatmulVariant, ...]] = {
     ),
 }
 """The variants of each architecture, fastest first; the last one takes every shape."""
-
-_FMA_LASTS = (17, 5)
-"""Of four times the products, which threads of 8x4 sums load half as much again for; assumed."""
-
-EXACT: tuple[MatmulVariant, ...] = (
-    MatmulVariant("fma_small", 4, FMA_SMALL, larger=(128, 128), lasts=_FMA_LASTS),
-    MatmulVariant("fma", 4, FMA),
-    MatmulVariant(
-        "fma_any_small",
-        1,
-        {**FMA_SMALL, "vectorize": 1},
-        larger=(128, 128),
-        lasts=_FMA_LASTS,
-    ),
-    MatmulVariant("fma_any", 1, {**FMA, "vectorize": 1}),
-)
-"""The variants of products of f32, which are computed exactly: tensor cores do not take them.
-cp.async brings single elements where rows begin anywhere."""
 
 _MMA_SYNC_ONLY = tuple(v for v in VARIANTS["sm_90a"] if v.fields["mma"] == "mma.sync")
 """The variants of sm_90a for rows and addresses that TMA does not take as they are."""

@@ -66,12 +66,15 @@ def walks(kernel: KernelOp) -> bool:
 
 
 def seconds(kernel: KernelOp) -> float:
-    """The modelled time of a region, which stands nowhere and is changed.
+    """The modelled time of a region, which stands nowhere and is changed; nothing where it is made
+    of constants alone, once.
 
     Sizes that are not known are taken as ``TYPICAL``.  A graph's only one is so for half of the
     time, and ``MORE`` times that, which takes a part of its time then, for the other half: a launch
     is much at the first, and nothing beside the rest at the second.
     """
+    if kernel.inputs and all(tensor.is_constant for tensor in kernel.inputs):
+        return 0.0
     with unsaid():
         found = _prepared(kernel)
         plans = propose(found, ARCH)[1]

@@ -35,8 +35,8 @@ class Tiles:
     Batch points go one by one, or by groups whose tiles alternate, the batch fastest, so that CTAs
     which run at once share their keys.  Where later queries see more keys, the tiles with most of
     them come first, so that the CTAs end together: by the hardware's own order where each has one
-    tile.  In a persistent kernel every other round of the CTAs turns that order, so that after a
-    tile of many keys comes one of few.
+    tile.  In a persistent kernel a CTA takes such a tile and that of as few in turn, which have as
+    many keys together wherever they are.
     """
 
     attention: StreamingAttention
@@ -157,5 +157,5 @@ class Tiles:
         do(inner, Placed(QueryTile(parts.batch(inner, number), query), number))
         body.add_ops(inner.ops)
         grows = self.attention.score.visible.grows
-        loop = tile.TileLoopOp(sizes, steps, Region(body), "row", 1, grows, turning=grows)
+        loop = tile.TileLoopOp(sizes, steps, Region(body), "row", 1, grows, paired=grows)
         emit.op(loop)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f32
@@ -33,6 +33,7 @@ from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.padded import Padded
 from polyc.lowering.region_to_gpu.partial_sums import PART, PartialSums, adding, parted
 from polyc.lowering.region_to_gpu.partial_sums import THREADS as ADDING
+from polyc.lowering.region_to_gpu.phased import Phased
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, MakePoint, Point, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_steps import Output, RowSteps
@@ -70,6 +71,10 @@ class Target:
     axes: Sequence[str]
 
 
+Copy: TypeAlias = Padded | KMajor | Phased
+"""What a launch ahead of a product's kernel makes of an operand."""
+
+
 class ContractedLowering(Walked):
     """A region whose sums of products run on tensor cores, on its way to kernels.
 
@@ -81,7 +86,7 @@ class ContractedLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Contracted:
         """What builds the kernel of a schedule, or the one that ``adds``."""
 
-    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Copy]:
         """The tensors that are copied to other rows before a schedule's kernels read them."""
         return []
 
@@ -157,7 +162,7 @@ class Contracted(Builder):
         follow: Sequence[ReduceOp] = (),
         has_tail: bool = True,
         adds: bool = False,
-        copies: Sequence[Padded | KMajor] = (),
+        copies: Sequence[Copy] = (),
     ) -> None:
         super().__init__(kernel, plan, grids, {copy.number: copy.kind for copy in copies})
         self.reduces, self.operands = tuple(reduces), tuple(operands)
@@ -246,12 +251,13 @@ class Contracted(Builder):
         """The pipeline over the summed axes: copy the operands' tiles, and contract them."""
         plan = self.plan
         bound, length = self.steps(at)
-        shared = [self.shared(operand) for operand in self.operands]
+        operands = [self.lying(operand) for operand in self.operands]
+        shared = [self.shared(operand) for operand in operands]
         body = Block(arg_types=[INDEX, INDEX])
         found: list[SSAValue] = []
         body.add_ops(self.within(lambda: found.append(self.step(at, body, shared))))
-        rows = tile.ContractSide(found[0], self.operands[0].map)
-        columns = zip(self.operands[1:], shared[1:], strict=True)
+        rows = tile.ContractSide(found[0], operands[0].map)
+        columns = zip(operands[1:], shared[1:], strict=True)
         for reduce, acc, (operand, held) in zip(self.reduces, accs, columns, strict=True):
             side = tile.ContractSide(held, operand.map)
             contract = tile.ContractOp(rows, side, acc, plan.mma.data, plan.warp_tile_sizes)
@@ -260,6 +266,14 @@ class Contracted(Builder):
             body.add_op(located(contract, reduce))
         made = tile.PipelineOp(bound, length, plan.integer("stages"), Region(body))
         self.emit.op(located(made, self.reduces[0]))
+
+    def turned(self, operand: Operand) -> bool:
+        """Whether an operand's tile lies along k, and threads load lines of one k of it."""
+        return self.plan.loads_lines and operand.axes[-1] == K
+
+    def lying(self, operand: Operand) -> Operand:
+        """An operand as its tile has it."""
+        return replace(operand, axes=operand.axes[::-1]) if self.turned(operand) else operand
 
     def shared(self, operand: Operand) -> SSAValue:
         """The tile of an operand in shared memory."""

@@ -191,7 +191,9 @@ class Windows(Contracted):
             first = self.emit.apply(whole, [self.group, channel], hint=f"{conv.channels}0")
         filter = conv.filter.read
         assert isinstance(filter.tensor, BlockArgument)
-        windows = tile.CopyView(im2col=conv.geometry, tap=[row, column])
+        # Both operands lie along the channels.
+        turned = self.plan.loads_lines
+        windows = tile.CopyView(im2col=conv.geometry, tap=[row, column], turned=turned)
         rows, columns = shared
         pixels, taken = (columns, rows) if conv.turned else (rows, columns)
         self.take(conv.image, [*self.pixel, first], pixels, windows, travel)
@@ -199,7 +201,7 @@ class Windows(Contracted):
         weights = tile.CopyOp(
             tile.CopyEnd(filters, [at[conv.filters], tap, channel]),
             tile.CopyEnd(taken),
-            tile.CopyView(axes=(0, 2)),
+            tile.CopyView(axes=(0, 2), turned=turned),
             travel,
         )
         self.emit.op(located(weights, filter))

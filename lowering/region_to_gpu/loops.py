@@ -38,6 +38,7 @@ from polyc.families.loops.recognise import (
     Loops,
     Space,
     axes_in,
+    line_of,
     loads_of,
     made_by,
     parted,
@@ -402,9 +403,11 @@ class LoopBuilder(Builder):
         self.map(scope, fragment, every, wanted, end, values)
 
     def turn(self, scope: Scope, read: ReadOp, shared: SSAValue) -> None:
-        """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours."""
+        """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours,
+        which have one element each where these lie apart."""
         kind, (rows, columns) = read.result.type.element_type, self.tile
-        vector, size = self.plan.integer("vectorize"), element_bytes(kind)
+        vector = self.plan.integer("vectorize") if line_of(read)[1] == 1 else 1
+        size = element_bytes(kind)
         layout, _ = row_layout(columns, rows, vector, size, self.plan.threads())
         held = scope.emit.value(tile.FragmentOp(FragmentType.of((columns, rows), kind, layout)))
         origin: list[SSAValue] = []

@@ -21,14 +21,16 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
-from polyc.families.matmul import tensor_float
+from polyc.families.matmul import phased, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
-from polyc.families.matmul.recognise import Contraction, staged_tile
+from polyc.families.matmul.phased import Phases
+from polyc.families.matmul.recognise import Contraction, MatrixOperand, staged_tile
 from polyc.lowering.region_to_gpu.contracted import (
     FIRST_ROW,
     Contracted,
     ContractedLowering,
+    Copy,
     K,
     M,
     N,
@@ -39,6 +41,7 @@ from polyc.lowering.region_to_gpu.contracted import (
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.k_major import KMajor
 from polyc.lowering.region_to_gpu.padded import Padded
+from polyc.lowering.region_to_gpu.phased import Phased
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.passes.support.gpu.free_layouts import WARP
@@ -60,6 +63,8 @@ class GemmLowering(ContractedLowering):
         others = super().aligned(plan)
         if plan.tensor_float:
             return tensor_float.alignments(self.gemm, plan, others)
+        if (parts := phased.planned(self.gemm, plan)) is not None:
+            return phased.alignments(parts, self.kernel, others)
         return alignments(self.gemm, plan, others) if plan.loader.data == "padded" else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
@@ -67,7 +72,9 @@ class GemmLowering(ContractedLowering):
         *batch, m, n = ((a, gemm.size(a)) for a in (*gemm.batch, gemm.m, gemm.n))
         return [Grid.of(plan, batch, m, n)]
 
-    def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
+    def copies(self, plan: ScheduleOp) -> Sequence[Copy]:
+        if (parts := phased.planned(self.gemm, plan)) is not None:
+            return [Phased.of(self.gemm, parts)]
         if plan.tensor_float:
             sides = tensor_float.copied(self.gemm, plan)
             return [KMajor.of(self.gemm, side, plan) for side in sides]
@@ -99,7 +106,7 @@ class Matrices(Contracted):
         plan: ScheduleOp,
         grids: Sequence[Grid],
         adds: bool = False,
-        copies: Sequence[Padded | KMajor] = (),
+        copies: Sequence[Copy] = (),
     ) -> None:
         last = grids[0].axes[-1]
         turned = [id(side) for side in tensor_float.copied(gemm, plan)]
@@ -126,10 +133,12 @@ class Matrices(Contracted):
             copies=copies,
         )
         self.gemm = gemm
+        self.phases = phased.planned(gemm, plan)
 
     def sizes(self, grid: Grid) -> list[SSAValue]:
         found = super().sizes(grid)
-        self.depth = self.frame.size(tensor_float.depth_of(self.gemm, self.plan))
+        depth = tensor_float.depth_of(self.gemm, self.plan)
+        self.depth = self.frame.size(depth if self.phases is None else self.phases.all)
         if self.plan.tensor_float == F32X3:
             self.part_of_row = self.frame.size(rows_of(self.gemm.size(self.gemm.k)))
             self.parts_of_row = self.frame.size(rows_of(self.gemm.size(self.gemm.k)) * 2)
@@ -155,20 +164,48 @@ class Matrices(Contracted):
             shifted = affine_dim(0) + affine_dim(1)
             along_k = self.emit.apply(shifted, [self.own.first, position], hint=f"{gemm.k}0")
         start = {**at, **{part.k: along_k for part in gemm.parts}}
-        for side, target in zip(self.sides, shared, strict=True):
+        for side, target, operand in zip(self.sides, shared, self.operands, strict=True):
             here = start
             if plan.tensor_float == F32X3:
                 here = {**at, gemm.k: self.in_segment(along_k, side is self.sides[0])}
+            if self.phases is not None and side is self.sides[1]:
+                self.take_phase(self.phases, side, here, target)
+                continue
             place = [self.coordinate(here, *one) for one in zip(side.axes, side.first, strict=True)]
             # The CTAs of a cluster lie along the rows or the columns, and share what has none.
             along_axis = gemm.m if plan.integers("cluster")[0] > 1 else gemm.n
             multicast = plan.flag("multicast") and along_axis not in side.axes
-            view = tile.CopyView(axes=along(side.along, len(side.axes)))
+            axes = along(side.along, len(side.axes))
+            view = tile.CopyView(axes=axes, turned=self.turned(operand))
             travel = tile.CopyTravel(plan.brings, multicast)
             self.take(side.factor, place, target, view, travel)
         if tensor_float.is_held(gemm, plan):
             return self.held(shared[0])
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
+
+    def take_phase(
+        self, phases: Phases, side: MatrixOperand, start: Coordinates, target: SSAValue
+    ) -> None:
+        """The copy of a tile of the columns, which is in one phase of k.
+
+        Columns beyond a row are those of the next one, and are stored nowhere.
+        """
+        gemm, deep = self.gemm, phases.depth
+        *outer, k, n = self.kernel.seen[phases.columns].shape
+        dims = (*outer, k.ceildiv(phases.count), n * phases.count)
+        view = self.frame.view(phases.columns, dims)
+        inside = self.emit.apply(affine_dim(0) % deep, [start[gemm.k]], hint=f"{gemm.k}_inside")
+        length = n.constant()
+        assert length is not None
+        column = affine_dim(0) // deep * length + affine_dim(1)
+        first = self.emit.apply(column, [start[gemm.k], start[gemm.n]], hint=f"{gemm.n}_phase")
+        ends = zip(side.axes[:-2], side.first[:-2], strict=True)
+        place = [*(self.coordinate(start, *one) for one in ends), inside, first]
+        rows = self.plan.integers("cluster")[0] > 1
+        multicast = self.plan.flag("multicast") and rows
+        travel = tile.CopyTravel(self.plan.brings, multicast)
+        copy = tile.CopyOp(tile.CopyEnd(view, place), tile.CopyEnd(target), tile.CopyView(), travel)
+        self.emit.op(located(copy, side.read))
 
     def held(self, shared: SSAValue) -> SSAValue:
         """The operand of the rows in registers, as its shared tile has it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -17,7 +17,13 @@ from xdsl.traits import is_side_effect_free
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.tile.steps import STEP, LoadOperandsOp, MultiplyOp, operand_registers
+from polyc.dialects.gpu.tile.steps import (
+    LoadOperandsOp,
+    MultiplyOp,
+    buffer_type,
+    operand_registers,
+    step_of,
+)
 from polyc.dialects.gpu.types import SharedType
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, clone_into
@@ -54,9 +60,10 @@ class DoubleBufferFragments(RewritePattern):
         assert isinstance(op.rhs.type, SharedType)
         element = op.rhs.type.element_type
         before = Emit()
-        needed = operand_registers(op.warp_sizes)
+        needed, kind = operand_registers(op.warp_sizes, element), buffer_type(element)
         a, b = (
-            before.registers(2 * count, i32, name) for count, name in zip(needed, "ab", strict=True)
+            before.registers(2 * count, kind, name)
+            for count, name in zip(needed, "ab", strict=True)
         )
 
         def load(emit: Emit, step: int, lhs_slot: SSAValue | None, rhs_slot: SSAValue | None):
@@ -122,11 +129,18 @@ class DoubleBufferFragments(RewritePattern):
     @staticmethod
     def steps(op: tile.ContractOp) -> int:
         """Steps over k; raises PolycError ``NoBuffers`` where there is nothing to buffer."""
-        if op.mma.data != "mma.sync":
+        if op.mma.data == "wgmma":
             raise PolycError(
                 "NoBuffers",
                 f"{op.mma.data} reads its operands from shared memory by itself; "
-                "fragment_buffers is for mma.sync",
+                "fragment_buffers is for mma.sync and fma",
+                op,
+            )
+        if op.mma.data == "fma" and (op.lhs_k_major or op.rhs_k_major):
+            raise PolycError(
+                "NoBuffers",
+                "threads load neighbouring rows and columns of one k ahead; store both operands "
+                "with these contiguous (turned copies do that), or drop fragment_buffers",
                 op,
             )
         if not isinstance(op.lhs.type, SharedType):
@@ -147,15 +161,15 @@ class DoubleBufferFragments(RewritePattern):
                 "a contract with fragment_buffers is done when it is issued; drop the token",
                 op,
             )
-        depth = op.sizes[2]
-        if depth // STEP % 2:
+        depth, step = op.sizes[2], step_of(op.lhs.type.element_type)
+        if depth // step % 2:
             raise PolycError(
                 "NoBuffers",
-                f"{depth} of k are {depth // STEP} steps, and two buffers take turns in an even "
-                f"number of them; make k of the tile a multiple of {2 * STEP}",
+                f"{depth} of k are {depth // step} steps, and two buffers take turns in an even "
+                f"number of them; make k of the tile a multiple of {2 * step}",
                 op,
             )
-        return depth // STEP
+        return depth // step
 
 
 def _loop_of(op: tile.ContractOp) -> scf.ForOp:

@@ -18,6 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.tile.compute import FMA_VECTOR
 from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
 from polyc.passes.support.gpu.free_layouts import (
     CheckLayout,
@@ -86,8 +87,8 @@ class LayOutContract(RewritePattern):
         assert isinstance(kind, SharedType)
         span = kind.swizzle_bytes
         if span is None:
-            found = widest_swizzle(kind)
-            laid = SharedType.of(kind.sizes, kind.element_type, found, kind.ring.data)
+            laid = laid_out(op, operand, kind)
+            found = laid.swizzle_bytes
             rewriter.replace_value_with_new_type(operand, laid)
             kind, span = laid, found
         if op.mma.data == "wgmma" and span == 0:
@@ -98,6 +99,20 @@ class LayOutContract(RewritePattern):
                 "multiple of 32 bytes",
                 op,
             )
+
+
+def laid_out(op: tile.ContractOp, operand: SSAValue, kind: SharedType) -> SharedType:
+    """The layout of an operand: swizzled, but for lines of which threads load four of one k.
+
+    These lie in different banks as they are, and an address is a sum; where a turned copy fills
+    them, by columns, a pad puts these into different banks too.
+    """
+    lines = op.mma.data == "fma" and not (op.lhs_k_major if operand is op.lhs else op.rhs_k_major)
+    if not lines:
+        return kind.like(swizzle=widest_swizzle(kind))
+    users = [use.operation for use in operand.uses]
+    turned = any(isinstance(u, tile.CopyOp) and u.turned is not None for u in users)
+    return kind.like(swizzle=0, pad=FMA_VECTOR if turned else 0)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from polyc.passes.support.gpu.fma_contracts import LowerFmaContract
+from polyc.passes.support.gpu.fma_contracts import FMA_PATTERNS
 from polyc.passes.support.gpu.im2col import IM2COL_PATTERNS
 from polyc.passes.support.gpu.loose_stores import LowerLooseStore
 from polyc.passes.support.gpu.mma_steps import LowerLoadOperands, LowerMultiply
@@ -56,7 +56,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerRegisterStore(),
                 LowerWgmmaContract(),
                 LowerMmaSyncContract(),
-                LowerFmaContract(),
+                *FMA_PATTERNS,
                 LowerLoadOperands(),
                 LowerMultiply(),
                 *STORE_PATTERNS,

@@ -55,7 +55,7 @@ class VersionTiles(RewritePattern):
                     slots[walk, walks] = found
             kind = target.type
             assert isinstance(kind, SharedType)
-            ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, stages)
+            ring = kind.like(ring=stages)
             versioned = rewriter.replace_value_with_new_type(target, ring)
             for walk in walks:
                 self.set_slots(walk, versioned, slots[walk, walks], rewriter)

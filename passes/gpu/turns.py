@@ -283,7 +283,7 @@ def repeated(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewr
     """Make a tile one of ``count`` slots, of which consumer ``number`` fills and reads its own."""
     kind = held.type
     assert isinstance(kind, SharedType)
-    ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, count)
+    ring = kind.like(ring=count)
     new = rewriter.replace_value_with_new_type(held, ring)
     for user in [use.operation for use in new.uses]:
         if isinstance(user, tile.ContractOp):
@@ -300,7 +300,7 @@ def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewrit
     kind = held.type
     assert isinstance(kind, SharedType)
     slots = count * kind.ring.data
-    own = SharedType.of((ROWS, *kind.sizes[1:]), kind.element_type, kind.swizzle_bytes, slots)
+    own = kind.like((ROWS, *kind.sizes[1:]), ring=slots)
     new = rewriter.replace_value_with_new_type(held, own)
     for user in [use.operation for use in new.uses]:
         if isinstance(user, tile.ContractOp):

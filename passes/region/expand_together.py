@@ -13,7 +13,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Attribute, Block, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -94,16 +94,24 @@ class RegionExpandTogether(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [GiveForm()])
         kernels = [k for k in op.walk() if isinstance(k, KernelOp) and together(k)]
+        true = {
+            plan
+            for kernel in kernels
+            for plan in schedules_of(kernel)
+            if takes_whole(plan) and _said(plan) == _said(plan, kernel)
+        }
         rewrite(op, [ExpandTogether()])
         for kernel in kernels:
             if not together(kernel):
                 merge_equal(kernel.body)
                 for plan in schedules_of(kernel):
-                    _say_anew(plan, kernel)
+                    # What was false before stays, for whoever builds from it to refuse.
+                    if plan in true:
+                        plan.properties.update(_said(plan, kernel))
 
 
-def _say_anew(plan: ScheduleOp, kernel: KernelOp) -> None:
-    """Give a schedule the fields that say what its region is now: its epilogue is another one."""
-    family = BY_NAME[cast("str", plan.pattern)]
-    anew = family.completed(kernel, plan, ()).properties
-    plan.properties.update((name, anew[name]) for name in RESTATED)
+def _said(plan: ScheduleOp, kernel: KernelOp | None = None) -> dict[str, Attribute]:
+    """The fields of a schedule that say what its region is, or what they are of ``kernel``."""
+    if kernel is not None:
+        plan = BY_NAME[cast("str", plan.pattern)].completed(kernel, plan, ())
+    return {name: plan.properties[name] for name in RESTATED}

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
-from polyc.dialects.gpu.module import DispatchOp, ModuleOp
+from polyc.dialects.gpu.module import DispatchOp, ModuleOp, gpu_module_of
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
@@ -74,26 +73,6 @@ class SimulationResult:
             error = self.findings[0].error()
             more = [f.error().format().split("\n")[0] for f in self.findings[1:]]
             raise PolycError(error.kind, error.message, error.place, [*error.notes, *more])
-
-
-def gpu_module_of(module: Operation, name: str | None = None) -> ModuleOp:
-    """The ``gpu.module`` that ``module`` is or holds.  Raises PolycError when not just one."""
-    if isinstance(module, ModuleOp):
-        return module
-    found = [
-        op
-        for op in (module.ops if isinstance(module, BuiltinModuleOp) else ())
-        if isinstance(op, ModuleOp) and name in (None, op.sym_name.data)
-    ]
-    if len(found) != 1:
-        names = ", ".join(op.sym_name.data for op in found) or "none"
-        raise PolycError(
-            "NothingToRun",
-            f"the simulator runs one gpu.module, and there is {names}; lower the program, and "
-            "name one of several",
-            module,
-        )
-    return found[0]
 
 
 def choose_variant(

@@ -71,10 +71,12 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
     source, target = tile_at(cta, op.source, op.source_slot), tile_at(cta, op.target, op.slot)
     start = cta.numbers(op.indices)
     if op.im2col is not None:
-        target[...] = taken(source, op.im2col, start, cta.numbers(op.tap), target.shape)
+        seen = _seen(op, target)
+        seen[...] = taken(source, op.im2col, start, cta.numbers(op.tap), seen.shape)
     elif isinstance(op.source.type, GlobalType):
-        shape = _extent(op, source.ndim, target.shape)
-        target[...] = window(source, start, shape).reshape(target.shape)
+        seen = _seen(op, target)
+        shape = _extent(op, source.ndim, seen.shape)
+        seen[...] = window(source, start, shape).reshape(seen.shape)
     elif isinstance(op.target.type, GlobalType):
         shape = _extent(op, target.ndim, source.shape)
         ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
@@ -90,6 +92,11 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
             target[part] = source
         else:
             target[...] = source[part]
+
+
+def _seen(op: tile.CopyOp, target: Array) -> Array:
+    """A loaded tile as it lies in the tensor."""
+    return target.T if op.turned is not None else target
 
 
 def _extent(op: tile.CopyOp, rank: int, tile_shape: Sequence[int]) -> list[int]:

@@ -48,17 +48,22 @@ def _tile_loop(cta: Cta, op: tile.TileLoopOp) -> None:
     """Walk the CTA's tiles; the order of tiles is the raster's business and changes no result."""
     cluster = cta.kernel.cluster_size
     counts = [-(-n // s) for n, s in zip(cta.numbers(op.sizes), op.tile.data, strict=True)]
-    counts[-2] = -(-counts[-2] // cluster)
+    rows = -(-counts[-2] // cluster)
+    counts[-2] = rows if op.paired is None else -(-rows // 2)
     share = 0 if op.share is None else int(cta.values[op.share])
     shares = 1 if op.shares is None else op.shares.value.data
     first, stride = cta.block // cluster, cta.blocks // cluster
     values = [cta.values[v] for v in op.iter_args]
-    for ordinal, number in enumerate(range(first, math.prod(counts), stride)):
+    places: list[list[int]] = []
+    for number in range(first, math.prod(counts), stride):
+        place = [int(i) for i in np.unravel_index(number, counts)]
+        places.append(place)
+        other = rows - 1 - place[-2]
+        if op.paired is not None and other != place[-2]:
+            places.append([*place[:-2], other, place[-1]])
+    for ordinal, place in enumerate(places):
         if ordinal % shares != share:
             continue
-        if op.turning is not None and ordinal % 2 and number - first + stride <= math.prod(counts):
-            number += stride - 1 - 2 * first
-        place = [int(i) for i in np.unravel_index(number, counts)]
         place[-2] = place[-2] * cluster + cta.block % cluster
         for axis, coordinate in enumerate(op.coordinates):
             cta.values[coordinate] = place[axis] * op.tile.data[axis]

@@ -41,14 +41,15 @@ def merged(kernel: KernelOp) -> KernelOp:
     Two axes merge where every read that has one of them has both, the second right inside the
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
-    value has both or neither.  A summed axis of one point beside others is left out.
+    value has both or neither.  A summed axis of one point beside others is left out, and where
+    nothing is summed one of the outputs.
     A softmax is left alone.  Exact: each element is what it was, and lies where it lay.
     """
     if any(op.regions for op in kernel.body.block.ops):
         return kernel
     points = _points(kernel)
     reads = [_Reading.of(op, points) for op in kernel.body.block.ops if isinstance(op, ReadOp)]
-    forbidden: set[Pair] = set()
+    forbidden = {pair for pair in _mergeable(kernel, reads) if not points.isdisjoint(pair)}
     while True:
         groups = _chains(_mergeable(kernel, reads) - forbidden)
         if not groups and not points:
@@ -62,18 +63,26 @@ def merged(kernel: KernelOp) -> KernelOp:
 
 
 def _points(kernel: KernelOp) -> set[str]:
-    """The axes of one point that are summed together with others, and are no outputs' too."""
+    """The axes of one point that are summed together with others, and are no outputs' too; where
+    nothing is summed those of the outputs, but for the first of outputs that have no others.
+    """
     found: set[str] = set()
     one = Dim.const(1)
+    sums = any(isinstance(op, ReduceOp) for op in kernel.body.block.ops)
     for op in kernel.body.block.ops:
         if isinstance(op, ReduceOp):
             axes = [a for a in val_type(op.operand).axes if a.label in op.labels]
             single = [a.label for a in axes if a.size == one]
             found.update(single if len(single) < len(axes) else single[1:])
+    outer = {axis.label for axis in kernel.iters}
+    found -= outer
+    if not sums:
+        single = [axis.label for axis in kernel.iters if axis.size == one]
+        found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
         if isinstance(op, InsideOp):
             found.difference_update(val_type(op.result).labels)
-    return found - {axis.label for axis in kernel.iters}
+    return found
 
 
 # What lies where -----------------------------------------------------------------------
@@ -319,6 +328,8 @@ class _Merge:
     def output(self, labels: Sequence[str], kind: MemRefType) -> MemRefType:
         shape: list[Dim] = []
         for label, size in zip(labels, kind.shape, strict=True):
+            if label in self.points:
+                continue
             if self.name(label) is None:
                 shape[-1] = shape[-1] * size
             else:

@@ -17,7 +17,7 @@ import pytest
 import polyc
 from polyc import PolycError, Tensor
 from polyc import tile as T
-from polyc.runtime import compiled_calls, torch_guards
+from polyc.runtime import compiled_calls, torch_guards, torch_layout
 from polyc.runtime.packed import Packed
 from polyc.runtime.program import ALLOCATING, PLAIN
 from polyc.test.support.fast_extension import extension
@@ -207,6 +207,38 @@ def test_the_compiled_backend_takes_other_tensors(
         graph.replay()
         torch.cuda.synchronize()
         assert torch.equal(out, meant(x, w, b))
+
+
+def test_what_changes_a_tensor_in_place_is_seen(fast: None) -> None:
+    """Its memory shows it (2.11), or PyTorch is asked: see runtime/torch_layout.py."""
+    add = polyc.compile(added.function, execution_backend="compiled")
+    calls = compiled_calls.extension()
+    assert calls is not None and torch_layout.layout(torch) is not None
+
+    def other(one: Any, value: Any) -> None:
+        one.data = value
+
+    changes: list[tuple[Callable[[Any], object], str]] = [
+        (lambda one: one.copy_(whole(16, 16)), ""),
+        (lambda one: one.set_(whole(16, 16)), ""),
+        (lambda one: other(one, whole(16, 16)), ""),
+        (lambda one: torch.utils.swap_tensors(one, whole(16, 16)), ""),
+        (lambda one: one.requires_grad_(), "x cannot be"),
+        (lambda one: one.t_(), "x of shape"),
+        (lambda one: one.resize_(8, 16), "x is 8|is 16"),
+        (lambda one: other(one, torch._neg_view(one)), "resolve_neg"),
+    ]
+    for change, sentence in changes:
+        x, y, out = whole(16, 16), whole(16, 16), torch.empty(16, 16, device="cuda")
+        for _ in range(4):
+            assert torch.equal(add(x, y, out=out), x + y)
+        change(x)
+        for _ in range(4):
+            if sentence:
+                with pytest.raises(PolycError, match=sentence):
+                    add(x, y, out=out)
+            else:
+                assert torch.equal(add(x, y, out=out), x + y)
 
 
 @pytest.mark.parametrize("way", ["guards", "attributes", "compiled"])

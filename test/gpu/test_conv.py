@@ -132,6 +132,66 @@ def test_groups(build: Build, text: str, layout: str, element: str, arch: str) -
     assert_agree(program.run(inputs), meant(parsed(case.text()), inputs, {}))
 
 
+STRIDED = ["64x56x128 k1 s2", "128x14x96 k1 s2", "40x15x24 k1 s3"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("text", STRIDED)
+def test_strided_filters_of_one_tap(build: Build, text: str, arch: str) -> None:
+    """The pixels that a step reads are copied, channels inside."""
+    case = replace(Case.of(text), images=3, layout="nchw")
+    inputs = make_inputs(only(parsed(case.text()), GraphOp), {}, 7)
+    found = build(case.text(), arch).run(inputs)
+    assert_agree(found, meant(parsed(case.text()), inputs, {}))
+
+
+PHASES = ["256x14x1024 k1", "520x7x136 k1", "96x14x72 k1", "256x10x64 k1", "1024x6x128 k1"]
+
+
+@pytest.mark.parametrize("images", [1, 5])
+@pytest.mark.parametrize("constant", [False, True], ids=["", "constant"])
+@pytest.mark.parametrize("text", PHASES)
+def test_rows_of_pixels_that_begin_anywhere(
+    build: Build, text: str, constant: bool, images: int
+) -> None:
+    """A filter of one tap multiplies an image where it lies, or a copy of it; what is behind a row
+    of pixels, as the next channel, is in no result."""
+    case = replace(Case.of(text), images=images, layout="nchw", constant=constant)
+    program = build(case.text(), "sm_90a")
+    x, f = make_inputs(only(parsed(case.text()), GraphOp), {}, 7)
+    assert_agree(program.run([x, f]), meant(parsed(case.text()), [x, f], {}))
+
+
+@pytest.mark.parametrize("text", ["64x28x96 k3", "64x14x96 k1", "64x14x64 k3 g64"])
+def test_filters_that_are_constants_are_turned_once(build: Build, text: str) -> None:
+    """A bound launch is right for other images, in graphs too, and a new one for other filters."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+    case = replace(Case.of(text), images=2, layout="nchw")
+    program = build(case.text(), "sm_90a")
+    graph = only(parsed(case.text()), GraphOp)
+    for seed in (1, 2):
+        x, f = make_inputs(graph, {}, seed)
+        there = [torch.from_numpy(np.asarray(one)).cuda() for one in (x, f)]
+        y = torch.full(case.shapes()[2], float("nan"), dtype=torch.float16, device="cuda")
+        bound = program.launch(there, [y], constants=["F"])
+        captured: Any = None
+        for round in range(3):
+            again, _ = make_inputs(graph, {}, 7 + round)
+            there[0].copy_(torch.from_numpy(np.asarray(again)))
+            torch.cuda.synchronize()
+            if round == 1:
+                captured = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(captured):
+                    bound.run(torch.cuda.current_stream().cuda_stream)
+            if round:
+                captured.replay()
+            else:
+                bound.run(torch.cuda.current_stream().cuda_stream)
+            torch.cuda.synchronize()
+            found = y.cpu().numpy()
+            assert_agree([found], meant(parsed(case.text()), [again, f], {}))
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_filters_first(build: Build, name: str, arch: str) -> None:

@@ -15,17 +15,19 @@ from ctypes import PYFUNCTYPE, c_char_p, c_int, c_int32, c_void_p, py_object
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from polyc.runtime.torch_layout import Layout
 from polyc.test.support.fake_cuda import FakeCuda
 from polyc.test.support.gpu_producers import Device, FakeTorch, Raw, Tensor
 from polyc.test.support.root import ROOT
 
-SOURCE = ROOT / "fast" / "polyc_fast.c"
+SOURCES = sorted((ROOT / "fast").glob("*.c"))
 
 
 @cache
@@ -37,7 +39,7 @@ def built() -> Any:
         return "there is no C compiler with Python's headers, and polyc_fast is not installed"
     made = Path(tempfile.mkdtemp(), "polyc_fast.abi3.so")
     warn = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-cast-function-type"]
-    command = [compiler, "-O1", *warn, "-shared", "-fPIC", f"-I{headers}", str(SOURCE)]
+    command = [compiler, "-O1", *warn, "-shared", "-fPIC", f"-I{headers}", *map(str, SOURCES)]
     done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     loader = ExtensionFileLoader("polyc_fast", str(made))
@@ -113,15 +115,45 @@ class _Exchange(ctypes.Structure):
     ]
 
 
-class FakeTorchInC(FakeTorch):
-    """A PyTorch whose tensors have DLPack's exchange interface; ``version`` is its own."""
+LAYOUT = Layout(16, 16, 24, 64, 64, 64, 0xC1A55)
+"""How a ``LaidOut`` shows its memory."""
 
-    def __init__(self, driver: FakeCuda, version: int = 1) -> None:
+_changes = count(1)
+
+
+class LaidOut(ctypes.Structure):
+    """A tensor with memory beside its Python object, where whatever happens to it shows."""
+
+    _fields_ = [("words", ctypes.c_uint64 * 8)]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "words":
+            return
+        super().__setattr__(name, value)
+        own: dict[str, Any] = vars(self)
+        if "storage" not in own:
+            own["storage"], own["autograd"] = (ctypes.c_uint64 * 8)(), (ctypes.c_uint64 * 8)()
+        self.words[2] = ctypes.addressof(own["storage"])
+        self.words[3] = ctypes.addressof(own["autograd"]) if own.get("wants") is not None else 0
+        # Of a view it is another class.
+        own["autograd"][:2] = 0 if own.get("is_view") else LAYOUT.autograd_class, next(_changes)
+
+
+class FakeTorchInC(FakeTorch):
+    """A PyTorch whose tensors have DLPack's exchange interface; ``version`` is its own.
+
+    ``laid_out`` ones have the memory that ``LAYOUT`` tells of.
+    """
+
+    def __init__(self, driver: FakeCuda, version: int = 1, laid_out: bool = False) -> None:
         super().__init__(driver)
         self.refuses: set[int] = set()
         """Numbers of tensors, by ``id``, that the interface does not export."""
+        self.exported = 0
+        """How often it was asked."""
+        bases: Any = (Tensor, LaidOut) if laid_out else (Tensor,)
 
-        class Exchanged(Tensor):
+        class Exchanged(*bases):  # pyright: ignore[reportUntypedBaseClass]
             @property
             def requires_grad(self) -> bool:
                 return self.wants
@@ -152,6 +184,7 @@ class FakeTorchInC(FakeTorch):
         )
 
     def _export(self, tensor: Any, into: int) -> int:
+        self.exported += 1
         if id(tensor) in self.refuses:
             return -1
         ctypes.memmove(into, ctypes.addressof(tensor._managed.tensor), ctypes.sizeof(Raw))

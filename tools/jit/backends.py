@@ -75,6 +75,10 @@ class Backend(ABC):
         """
         return None
 
+    def known(self, program: Runnable, inputs: Sequence[object]) -> tuple[Any, Any]:
+        """The extension's calls of the same kinds, where there are some: see ``compiled_calls``."""
+        return None, None
+
 
 class CudaBackend(Backend):
     """Kernels on a GPU, launched through the driver by ctypes."""
@@ -114,6 +118,10 @@ class CompiledBackend(CudaBackend):
     def again(self, program: Runnable, inputs: Sequence[object]) -> tuple[Again, Again] | None:
         ran = program.program(None if program.arch is not None else gpu_of(inputs))
         return ran.repeated(PLAIN).compiled, ran.repeated(ALLOCATING).compiled
+
+    def known(self, program: Runnable, inputs: Sequence[object]) -> tuple[Any, Any]:
+        ran = program.program(None if program.arch is not None else gpu_of(inputs))
+        return ran.repeated(PLAIN).calls, ran.repeated(ALLOCATING).calls
 
 
 class CpuBackend(Backend):

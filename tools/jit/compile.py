@@ -10,6 +10,7 @@ from typing import Any
 
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.runtime.garbage import rarely
 from polyc.tools.jit.compiled import Compiled
 from polyc.tools.jit.function import Jit
 from polyc.tools.jit.written import Written, remembered
@@ -50,6 +51,7 @@ def _scope() -> dict[str, object]:
     return {} if frame is None or frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
 
+@rarely()
 def compile(
     source: Source,
     arch: str | None = None,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
+from polyc.runtime.compiled_calls import RETURNS, base
+from polyc.runtime.garbage import rarely
 from polyc.runtime.signature import HostSignature
 from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
 from polyc.tools.jit.written import Written
@@ -33,7 +35,7 @@ LONG = 60
 """Letters of a condition beyond which a report counts it only: those are of modelled times."""
 
 
-class Compiled(Runnable):
+class Compiled(base(), Runnable):
     """A graph or a tile program, ready to be called; nothing is lowered before that is needed.
 
     ``arch`` None is that of the GPU that the tensors are on: code is made for each that is met, and
@@ -71,6 +73,8 @@ class Compiled(Runnable):
         self._one = self._returns == "one"
         self._allocates = self._made is None or len(self._made) == count
         self._again: tuple[Again, Again] = (_unknown, _unknown)
+        self.known: tuple[Any, Any, int] = (None, None, 0)
+        """What ``known_as`` was told last: see ``polyc.runtime.compiled_calls``."""
         self._programs: dict[str, Program] = {}
         self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
@@ -88,7 +92,7 @@ class Compiled(Runnable):
 
     # Calls
 
-    def __call__(
+    def called(
         self,
         *inputs: object,
         out: object = None,
@@ -124,6 +128,9 @@ class Compiled(Runnable):
         found = self.backend.run(self, given, told, symbols, stream, gpu_index)
         if plain and (again := self.backend.again(self, given)) is not None:
             self._again = again
+            if self._made is None and self._returns in RETURNS:
+                self.known = *self.backend.known(self, given), RETURNS[self._returns]
+                self.known_as(*self.known)
         return self._returned(found)
 
     def again(self, inputs: tuple[object, ...], out: object) -> Any:
@@ -217,6 +224,7 @@ class Compiled(Runnable):
                 self._by_gpu[gpu_index] = self._programs[arch]
             return self._programs[arch]
 
+    @rarely()
     def _lowered(self, arch: str) -> Program:
         from polyc.runtime.program import Program
 

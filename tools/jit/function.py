@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import sys
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.common.size_expr import Dim
+from polyc.runtime.compiled_calls import base
+from polyc.runtime.garbage import rarely
 from polyc.tile.specs import TensorSpec
 from polyc.tools import kept
 from polyc.tools.jit.backends import chosen
@@ -44,7 +47,7 @@ class _Parameter:
     default: object
 
 
-class Jit:
+class Jit(base()):
     """A function that is traced and compiled at its first call, once for all sizes.
 
     What makes another specialisation: a constant's value, and for what is not annotated the rank,
@@ -94,6 +97,7 @@ class Jit:
         self._made: dict[object, Compiled] = {}
         self._only: Compiled | None = None
         self._last: Compiled | None = None
+        self._named: dict[object, Compiled] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -157,7 +161,7 @@ class Jit:
 
     # Calls
 
-    def __call__(
+    def called(
         self,
         *args: object,
         out: object = None,
@@ -167,19 +171,39 @@ class Jit:
         **named: object,
     ) -> Any:
         """Run on tensors; constants of compile time are given by name, or by their defaults."""
-        if not named:
-            if (only := self._only) is not None:
-                return only.call(args, out, stream, symbols, gpu_index)
-            plain = stream is None and symbols is None and gpu_index is None
-            # A call of tensors alone, whose constants are the defaults.
-            if plain and self._last and (again := self._last.again(args, out)) is not None:
-                return again
-        tensors, constants, extra = self._bound(args, named)
-        found = self._specialised(tensors, constants)
-        inputs = (*tensors.values(), *extra)
-        if not named and list(map(id, inputs)) == list(map(id, args)):
-            self._last = found
-        return found.call(inputs, out, stream, symbols, gpu_index)
+        # A call like the last one: of tensors alone, with the same constants.
+        known = self._by_constants(named) if named else self._only or self._last
+        plain = stream is None and symbols is None and gpu_index is None
+        if known is not None and plain and (again := known.again(args, out)) is not None:
+            return again
+        if known is not None and known is self._only:
+            inputs = args
+        else:
+            tensors, constants, extra = self._bound(args, named)
+            known = self._specialised(tensors, constants)
+            inputs = (*tensors.values(), *extra)
+            if list(map(id, inputs)) == list(map(id, args)):
+                if named:
+                    self._remember(named, known)
+                else:
+                    self._last = known
+        result = known.call(inputs, out, stream, symbols, gpu_index)
+        if not named and known in (self._only, self._last):
+            self.known_as(*known.known)
+        return result
+
+    def _by_constants(self, named: Mapping[str, object]) -> Compiled | None:
+        """The program of the last calls with these constants and tensors by their place."""
+        try:
+            return self._named.get(tuple((k, _exactly(v)) for k, v in named.items()))
+        except TypeError:
+            return None  # what cannot be hashed is refused with a sentence
+
+    def _remember(self, named: Mapping[str, object], found: Compiled) -> None:
+        with self._lock:
+            self._named[tuple((k, _exactly(v)) for k, v in named.items())] = found
+            if len(self._named) > KEPT:
+                self._named.pop(next(iter(self._named)))
 
     def specialised(self, *args: object, **named: object) -> Compiled:
         """The compiled program that a call with these arguments runs; nothing runs."""
@@ -246,7 +270,7 @@ class Jit:
         key: list[object] = []
         try:
             for name, value in constants.items():
-                key.append((name, type(value), value))
+                key.append((name, _exactly(value)))
             hash(tuple(key))
         except TypeError:
             raise PolycError(
@@ -279,6 +303,7 @@ class Jit:
             isinstance(kind, TensorAnnotation) and kind.element is not None
         )
 
+    @rarely()
     def _compile(
         self,
         names: Sequence[str],
@@ -444,7 +469,7 @@ class Jit:
                         'with polyc.Tensor["M", "K", "f16"], or take specialised(…) of tensors',
                         self._at,
                     )
-        key = tuple((name, type(value), value) for name, value in values.items())
+        key = tuple((name, _exactly(value)) for name, value in values.items())
         with self._lock:
             if key not in self._made:
                 self._made[key] = self._compile(names, {}, values)
@@ -493,6 +518,24 @@ class Jit:
         if self.retraced is not None:
             found += f"\n  traced in every process: {self.retraced}"
         return found
+
+
+def _exactly(value: object) -> object:
+    """A constant as a key: 0.0 is not -0.0, and 1 is neither 1.0 nor True, in a tuple neither."""
+    kind = type(value)
+    if kind is float:
+        return kind, cast("float", value).hex()
+    if kind is complex:
+        return kind, repr(value)
+    if isinstance(value, tuple | frozenset):
+        several = map(_exactly, cast("tuple[object, ...]", value))
+        return kind, tuple(several) if isinstance(value, tuple) else frozenset(several)
+    if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
+        return kind, cast("Any", value).tobytes()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return kind, value, tuple(_exactly(getattr(value, field.name)) for field in fields)
+    return kind, value
 
 
 def default_arch() -> str:

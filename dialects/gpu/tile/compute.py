@@ -52,8 +52,28 @@ from polyc.dialects.gpu.types import (
 MMA_KINDS = ("wgmma", "mma.sync", "fma")
 """What a contract can become: two instructions of tensor cores, and threads' own multiply-adds."""
 
-CONTRACT_UNITS = {"wgmma": (64, 8, 16), "mma.sync": (16, 16, 16), "fma": (32, 16, 4)}
+CONTRACT_UNITS = {"wgmma": (64, 8, 16), "mma.sync": (16, 16, 16), "fma": (4, 4, 4)}
 """The (m, n, k) of which each takes multiples: of a warp_tile, and of the tile's k."""
+
+FMA_VECTOR = 4
+"""Elements of f32 that a thread loads at once from shared memory: 16 bytes."""
+
+
+def fma_lanes(rows: int, columns: int) -> tuple[int, int]:
+    """How the lanes of a warp that multiplies by itself lie over its rows and columns.
+
+    A lane has four neighbours of both, or more.  Of few rows are as many lanes as these have, the
+    others beside each other; ValueError for a part that 32 lanes do not share out.
+    """
+    for high in (8, 4, 2, 1):
+        wide = 32 // high
+        if rows % (high * FMA_VECTOR) == 0 and columns % (wide * FMA_VECTOR) == 0:
+            return high, wide
+    raise ValueError(
+        f"32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and "
+        f"{rows}x{columns} does not split so; make it a multiple of 32x16, 16x32, 8x64 or 4x128"
+    )
+
 
 TF32_STEP = 8
 """The k of one wgmma of TF32."""
@@ -168,7 +188,7 @@ class ContractOp(IRDLOperation):
 
     @property
     def buffers(self) -> int:
-        """For how many steps over k a thread of mma.sync holds operands."""
+        """For how many steps over k a thread of mma.sync or fma holds operands."""
         return 1 if self.fragment_buffers is None else self.fragment_buffers.value.data
 
     @property
@@ -245,6 +265,11 @@ class ContractOp(IRDLOperation):
                 f"a tile of {m}x{n}x{k} does not split into {self.mma.data} work of "
                 f"{wm}x{wn}x{of_k}"
             )
+        if self.mma.data == "fma":
+            try:
+                fma_lanes(wm, wn)
+            except ValueError as error:
+                raise VerifyException(str(error)) from None
 
     def verify_elements(self, lhs: SharedType | FragmentType, rhs: SharedType) -> None:
         """The operands' types, and where they are, are those that the instruction takes."""

@@ -38,11 +38,15 @@ from polyc.dialects.gpu.types import (
     RingType,
     SharedType,
     TokenType,
+    element_bytes,
     index_attr,
 )
 
 LOADERS = ("tma", "cp_async", "register")
 """How a tile travels between global and shared memory (S9.3)."""
+
+CP_ASYNC_LEAST = 4
+"""The least bytes that one cp.async moves."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,14 @@ class CopyView:
 
     ``window`` is where the part of the larger tile begins, ``axes`` the axes of the tensor that the
     tile runs along, and ``im2col`` with ``tap`` how pixels of an image become the tile's rows.
+    A ``turned`` tile has its rows as columns.
     """
 
     window: Sequence[int] | None = None
     axes: Sequence[int] | None = None
     im2col: Im2colAttr | None = None
     tap: Sequence[SSAValue] = ()
+    turned: bool = False
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -125,7 +131,8 @@ class CopyView:
                 parser.Delimiter.SQUARE, parser.parse_unresolved_operand
             )
             tap = [parser.resolve_operand(v, IndexType()) for v in names]
-        return CopyView(window, axes, im2col, tap)
+        turned = parser.parse_optional_keyword("turned") is not None
+        return CopyView(window, axes, im2col, tap, turned)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -138,6 +145,8 @@ class CopyView:
             printer.print_string(" tap [")
             printer.print_list(self.tap, printer.print_ssa_value)
             printer.print_string("]")
+        if self.turned:
+            printer.print_string(" turned")
 
 
 @dataclass(frozen=True)
@@ -228,6 +237,9 @@ class CopyOp(IRDLOperation):
     input ``[N, H, W, C]``: ``indices`` are image, row, column and channel of the tile's first pixel
     *of the output*, ``tap`` is the filter's row and column, the tile's rows are consecutive pixels
     of the output (along its rows, then its images), and padding arrives as zeros.
+
+    ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
+    ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.
     """
 
     name = "gpu.copy"
@@ -244,6 +256,7 @@ class CopyOp(IRDLOperation):
     window = opt_prop_def(IntsAttr)
     axes = opt_prop_def(IntsAttr)
     im2col = opt_prop_def(Im2colAttr)
+    turned = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -278,6 +291,7 @@ class CopyOp(IRDLOperation):
                 "window": None if view.window is None else IntsAttr(tuple(view.window)),
                 "axes": None if view.axes is None else IntsAttr(tuple(view.axes)),
                 "im2col": view.im2col,
+                "turned": UnitAttr() if view.turned else None,
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -334,7 +348,7 @@ class CopyOp(IRDLOperation):
         """Which elements of the larger end are copied."""
         window = None if self.window is None else self.window.data
         axes = None if self.axes is None else self.axes.data
-        return CopyView(window, axes, self.im2col, tuple(self.tap))
+        return CopyView(window, axes, self.im2col, tuple(self.tap), self.turned is not None)
 
     @property
     def travel(self) -> CopyTravel:
@@ -363,7 +377,10 @@ class CopyOp(IRDLOperation):
 
     @property
     def tile_axes(self) -> tuple[int, ...]:
-        """The axes of the tensor that the tile's axes run along; its last ones by default."""
+        """The axes of the tensor that the tile's axes run along; its last ones by default.
+
+        Those of a turned tile are in the tensor's order.
+        """
         if self.axes is not None:
             return self.axes.data
         rank = len(self.indices)
@@ -518,6 +535,20 @@ class CopyOp(IRDLOperation):
             raise VerifyException("im2col is of a load, whose axes it gives itself")
         if self.axes is not None and not self.indices:
             raise VerifyException("axes are those of a tensor in global memory")
+        if self.turned is None:
+            return
+        by_threads = self.loader is not None and self.loader.data == "cp_async"
+        tile_type = self.target.type
+        if not by_threads or not isinstance(tile_type, SharedType) or len(tile_type.sizes) != 2:
+            raise VerifyException(
+                "only a load by cp_async, of a matrix to shared memory, is turned; give it that "
+                "loader, or let the tile lie as the tensor does"
+            )
+        if element_bytes(tile_type.element_type) != CP_ASYNC_LEAST:
+            raise VerifyException(
+                f"cp.async turns elements of {CP_ASYNC_LEAST} bytes, which it moves one by one, "
+                f"not {tile_type.element_type}"
+            )
 
     def _verify_travel(self) -> None:
         if (self.signal is None) != (self.signal_index is None):

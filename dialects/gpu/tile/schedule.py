@@ -147,12 +147,12 @@ class TileLoopOp(IRDLOperation):
     neighbours along the row axis.  ``sizes`` are the output's, ``tile`` the tile's; axes before the
     last two go outermost.  ``raster`` orders the last two axes (``RASTERS``), with ``group`` rows a
     band; ``reversed`` walks rows from the last to the first.  The body sees the tile's first
-    coordinates and its ordinal in this CTA: 0, 1, 2, …  With ``turning`` every other round of the
-    CTAs goes the other way round, so that a CTA of a tile with more work has one with less next;
-    CTA ``b``'s tile of an odd round is that of ``g - 1 - b``, if all of them have one in it.  With
-    ``share`` the body runs only for tiles
-    whose ordinal is ``share`` modulo ``shares``: independent consumers take turns.  ``pingpong``
-    asks ``gpu-warp-specialize`` to make them, each with tiles of its own; it changes no result.
+    coordinates and its ordinal in this CTA: 0, 1, 2, …  With ``paired`` a CTA takes two tiles of a
+    column together, of rows ``r`` and ``rows - 1 - r``, and the raster orders these pairs: where
+    work grows with the row, all of them have as much.  A row in the middle is one tile.  With
+    ``share`` the body runs only for tiles whose ordinal is ``share`` modulo ``shares``: independent
+    consumers take turns.  ``pingpong`` asks ``gpu-warp-specialize`` to make them, each with tiles
+    of its own; it changes no result.
 
     ``iter_args`` are numbers that go on from tile to tile, as those of ``scf.for`` do: the body
     sees them behind the ordinal and yields what it sees of them at its next tile, and the results
@@ -170,7 +170,7 @@ class TileLoopOp(IRDLOperation):
     reversed = opt_prop_def(UnitAttr)
     shares = opt_prop_def(IndexAttr)
     pingpong = opt_prop_def(UnitAttr)
-    turning = opt_prop_def(UnitAttr)
+    paired = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     res = var_result_def()
     traits = traits_def(SingleBlockImplicitTerminator(YieldOp))
@@ -187,7 +187,7 @@ class TileLoopOp(IRDLOperation):
         shares: int | None = None,
         pingpong: bool = False,
         iter_args: Sequence[SSAValue] = (),
-        turning: bool = False,
+        paired: bool = False,
     ) -> None:
         super().__init__(
             operands=[list(sizes), share, list(iter_args)],
@@ -198,7 +198,7 @@ class TileLoopOp(IRDLOperation):
                 "reversed": UnitAttr() if reversed else None,
                 "shares": None if shares is None else index_attr(shares),
                 "pingpong": UnitAttr() if pingpong else None,
-                "turning": UnitAttr() if turning else None,
+                "paired": UnitAttr() if paired else None,
             },
             result_types=[[value.type for value in iter_args]],
             regions=[body],
@@ -244,7 +244,7 @@ class TileLoopOp(IRDLOperation):
             self.reversed is not None,
             *((None, None) if share is None else share),
             iter_args=iter_args,
-            turning=self.turning is not None,
+            paired=self.paired is not None,
         )
         made.attributes.update(self.attributes)
         return made
@@ -258,7 +258,7 @@ class TileLoopOp(IRDLOperation):
         parser.parse_punctuation("=")
         sizes, tile, raster, group = _parse_tiles(parser)
         backwards = parser.parse_optional_keyword("reversed") is not None
-        turning = parser.parse_optional_keyword("turning") is not None
+        paired = parser.parse_optional_keyword("paired") is not None
         share: SSAValue | None = None
         shares: int | None = None
         if parser.parse_optional_keyword("share") is not None:
@@ -270,7 +270,7 @@ class TileLoopOp(IRDLOperation):
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region([*args, *carried])
         order = sizes, tile, body, raster, group, backwards
-        op = cls(*order, share, shares, pingpong, start, turning)
+        op = cls(*order, share, shares, pingpong, start, paired)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -281,7 +281,7 @@ class TileLoopOp(IRDLOperation):
         printer.print_string(") = ")
         _print_tiles(printer, self)
         printer.print_string(" reversed" if self.reversed is not None else "")
-        printer.print_string(" turning" if self.turning is not None else "")
+        printer.print_string(" paired" if self.paired is not None else "")
         if self.share is not None:
             printer.print_string(" share ")
             printer.print_ssa_value(self.share)
@@ -322,9 +322,9 @@ class TileLoopOp(IRDLOperation):
             raise VerifyException("pingpong gives each consumer its share of the tiles: drop it")
         if self.shares is not None and self.shares.value.data < 1:
             raise VerifyException(f"tiles are not shared by {self.shares.value.data}")
-        if self.turning is not None and (self.share is not None or self.pingpong is not None):
+        if self.paired is not None and (self.share is not None or self.pingpong is not None):
             raise VerifyException(
-                "rounds that turn are of CTAs that take their tiles whole; drop share and pingpong"
+                "pairs are of CTAs that take their tiles whole; drop share and pingpong"
             )
 
     def _verify_carried(self) -> None:

@@ -1,7 +1,7 @@
-"""Tile level: one step over k of an ``mma.sync`` contract, cut into its loads and its products.
+"""Tile level: one step over k of a contract of warps, cut into its loads and its products.
 
-A contract loads the operands of 16 of k from shared memory into registers and multiplies them,
-step by step.  Apart, the loads of one step may run while another one is multiplied
+A contract loads the operands of 16 of k, with ``fma`` of one, from shared memory into registers and
+multiplies them, step by step.  Apart, the loads of one step may run while another one is multiplied
 (``gpu-double-buffer-fragments``), and an author may order them by hand.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, MemRefType, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, MemRefType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
@@ -27,7 +27,13 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import verify_operand_element, verify_registers
-from polyc.dialects.gpu.tile.compute import LHS_KM, LHS_MK, RHS_KN, RHS_NK
+from polyc.dialects.gpu.tile.compute import (
+    LHS_KM,
+    LHS_MK,
+    RHS_KN,
+    RHS_NK,
+    fma_lanes,
+)
 from polyc.dialects.gpu.types import (
     FragmentType,
     IndexAttr,
@@ -41,23 +47,39 @@ STEP = 16
 """What one mma.sync takes of k."""
 
 
-def operand_registers(warp_tile: tuple[int, int]) -> tuple[int, int]:
+def step_of(element: Attribute) -> int:
+    """What one step takes of k: of f32, which threads multiply, one."""
+    return 1 if element == f32 else STEP
+
+
+def operand_registers(warp_tile: tuple[int, int], element: Attribute) -> tuple[int, int]:
     """32-bit registers of a thread for one step of both operands of a warp's tile.
 
-    Four for 16 rows of the left operand, two for 8 columns of the right one (m16n8k16).
+    Four for 16 rows of the left operand, two for 8 columns of the right one (m16n8k16); of f32 one
+    for each row and column that a thread has.
     """
     rows, columns = warp_tile
+    if element == f32:
+        high, wide = fma_lanes(rows, columns)
+        return rows // high, columns // wide
     return rows // 16 * 4, columns // 8 * 2
+
+
+def buffer_type(element: Attribute) -> Attribute:
+    """The registers of operands: of f32 as they are, of 16 bits two in a word."""
+    return f32 if element == f32 else i32
 
 
 @irdl_op_definition
 class LoadOperandsOp(IRDLOperation):
-    """Load 16 of k of both operands of a contract from shared tiles into registers.
+    """Load 16 of k of both operands of a contract from shared tiles into registers; of f32 one.
 
-    Of the tiles' k extent it takes elements ``16 step`` to ``16 step + 15``; each warp takes the
-    rows and columns of its own ``warp_tile``.  The registers are arrays of i32 that hold one or
-    more buffers, each as long as the warp's tile needs (``operand_registers``); ``buffer`` is the
-    one that is written.  Maps and slots are those of ``gpu.contract``.
+    Of the tiles' k extent it takes elements ``16 step`` to ``16 step + 15``, of f32 ``step``; each
+    warp takes the rows and columns of its own ``warp_tile``.  The registers are arrays of i32, of
+    f32 for these, that hold one or more buffers, each as long as the warp's tile needs
+    (``operand_registers``); ``buffer`` is the one that is written.  Maps and slots are those of
+    ``gpu.contract``; operands of f32 are stored ``[k, m]`` and ``[k, n]``, so that a thread loads
+    four rows or columns of one k at once.
     """
 
     name = "gpu.load_operands"
@@ -146,20 +168,28 @@ class LoadOperandsOp(IRDLOperation):
             raise VerifyException(
                 f"the operands are of one type, not {lhs.element_type} and {rhs.element_type}"
             )
-        verify_operand_element(lhs.element_type)
-        _verify_warp_tile(self.warp_tile, m, n)
-        step = self.step.value.data
-        if not 0 <= step < k // STEP:
-            raise VerifyException(f"{k} of k are steps 0 to {k // STEP - 1}, not {step}")
-        _verify_buffer(self.buffer, self.warp_sizes, self.lhs_registers, self.rhs_registers)
+        element = lhs.element_type
+        _verify_element(element)
+        if element == f32 and (self.lhs_k_major or self.rhs_k_major):
+            raise VerifyException(
+                "steps of f32 load neighbouring rows and columns of one k; store the operands "
+                "[k, m] and [k, n]"
+            )
+        _verify_warp_tile(self.warp_tile, m, n, element)
+        step, steps = self.step.value.data, k // step_of(element)
+        if not 0 <= step < steps:
+            raise VerifyException(f"{k} of k are steps 0 to {steps - 1}, not {step}")
+        _verify_buffer(
+            self.buffer, self.warp_sizes, self.lhs_registers, self.rhs_registers, element
+        )
 
 
 @irdl_op_definition
 class MultiplyOp(IRDLOperation):
-    """``acc += a · b`` for 16 of k whose operands ``gpu.load_operands`` left in ``buffer``.
+    """``acc += a · b`` for the step of k whose operands ``gpu.load_operands`` left in ``buffer``.
 
-    Together, for every step of the tile's k, the two are a ``gpu.contract`` with ``mma.sync``;
-    ``element`` is the operands' type, f16 or bf16.
+    Together, for every step of the tile's k, the two are a ``gpu.contract`` with ``mma.sync``, or
+    with ``fma``; ``element`` is the operands' type, f16 or bf16, or f32.
     """
 
     name = "gpu.multiply"
@@ -201,32 +231,49 @@ class MultiplyOp(IRDLOperation):
     def verify_(self) -> None:
         acc = self.acc.type
         assert isinstance(acc, FragmentType)
-        verify_operand_element(self.element)
+        _verify_element(self.element)
         if str(acc.element_type) != "f32" or len(acc.sizes) != 2:
             raise VerifyException(f"the accumulator is a matrix of f32, not {acc}")
         m, n = acc.sizes
-        _verify_warp_tile(self.warp_tile, m, n)
-        _verify_buffer(self.buffer, self.warp_sizes, self.lhs_registers, self.rhs_registers)
-
-
-def _verify_warp_tile(warp_tile: IntsAttr, m: int, n: int) -> None:
-    sizes = warp_tile.data
-    if len(sizes) != 2 or min(sizes) < 16 or any(s % 16 for s in sizes):
-        raise VerifyException(
-            f"a warp_tile is [rows, columns], both multiples of 16, not {list(sizes)}"
+        _verify_warp_tile(self.warp_tile, m, n, self.element)
+        _verify_buffer(
+            self.buffer, self.warp_sizes, self.lhs_registers, self.rhs_registers, self.element
         )
+
+
+def _verify_element(element: Attribute) -> None:
+    if element != f32:
+        verify_operand_element(element)
+
+
+def _verify_warp_tile(warp_tile: IntsAttr, m: int, n: int, element: Attribute) -> None:
+    sizes = warp_tile.data
+    unit = 1 if element == f32 else 16
+    if len(sizes) != 2 or min(sizes) < unit or any(s % unit for s in sizes):
+        raise VerifyException(
+            f"a warp_tile is [rows, columns], both multiples of {unit}, not {list(sizes)}"
+        )
+    if element == f32:
+        try:
+            fma_lanes(*sizes)
+        except ValueError as error:
+            raise VerifyException(str(error)) from None
     if m % sizes[0] or n % sizes[1]:
         raise VerifyException(f"a tile of {m}x{n} does not split into warp tiles of {list(sizes)}")
 
 
 def _verify_buffer(
-    buffer: IndexAttr, warp_tile: tuple[int, int], lhs: SSAValue, rhs: SSAValue
+    buffer: IndexAttr,
+    warp_tile: tuple[int, int],
+    lhs: SSAValue,
+    rhs: SSAValue,
+    element: Attribute,
 ) -> None:
-    number = buffer.value.data
+    number, kind = buffer.value.data, buffer_type(element)
     for registers, needed, side in zip(
-        (lhs, rhs), operand_registers(warp_tile), ("left", "right"), strict=True
+        (lhs, rhs), operand_registers(warp_tile, element), ("left", "right"), strict=True
     ):
-        verify_registers(registers, f"the {side} operand's buffers", i32)
+        verify_registers(registers, f"the {side} operand's buffers", kind)
         held = register_count(registers.type)
         if number < 0 or held is None or (number + 1) * needed > held:
             raise VerifyException(

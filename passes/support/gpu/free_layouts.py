@@ -437,5 +437,5 @@ class LayOutShared(RewritePattern):
             stored = any(u.is_store and (by_tma(u) or from_registers(op.tile)) for u in copies)
             passed = any(feeds_contract(u.target) for u in copies)
             span = widest_swizzle(kind) if stored or passed else 0
-            laid = SharedType.of(kind.sizes, kind.element_type, span, kind.ring.data)
+            laid = kind.like(swizzle=span)
             rewriter.replace_value_with_new_type(op.tile, laid)

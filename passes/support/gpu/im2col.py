@@ -134,8 +134,9 @@ class _Gather(RewritePattern):
         if op.im2col is None or op.loader is None or op.loader.data != self.loader:
             return
         source, target, geometry = _operands(op)
-        pixels, channels = target.sizes
-        elements = self.chunk_elements(source)
+        turned = op.turned is not None
+        pixels, channels = target.sizes[::-1] if turned else target.sizes
+        elements = 1 if turned else self.chunk_elements(source)
         threads = scope_of(op).threads
         across = channels // elements if channels % elements == 0 else 0
         if not across or pixels * across % threads:
@@ -164,7 +165,8 @@ class _Gather(RewritePattern):
                 here = emit.apply(affine_dim(0) + affine_dim(1), [at, further])
                 inside = emit.both(inside, emit.compare("ult", here, extent))
             first = emit.apply(affine_dim(0) + affine_dim(1), [op.indices[3], column])
-            address = emit.value(tile.ElementAddressOp(op.target, slot, row, column))
+            within = (column, row) if turned else (row, column)
+            address = emit.value(tile.ElementAddressOp(op.target, slot, *within))
             total = emit.value(arith.AddiOp(offset, tap))
             assert inside is not None
             self.move(emit, op, address, total, inside, first, depth, elements)

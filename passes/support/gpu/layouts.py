@@ -8,16 +8,11 @@ from __future__ import annotations
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.tile.compute import FMA_VECTOR, fma_lanes
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 
 T = AffineExpr.dimension(0)
 R = AffineExpr.dimension(1)
-
-FMA_LANES = (8, 4)
-"""How the lanes of a warp that multiplies by itself lie over its part of the tile."""
-
-FMA_VECTOR = 4
-"""Elements of f32 that a thread loads at once from shared memory: 16 bytes."""
 
 
 def accumulator(op: tile.ContractOp) -> FragmentLayoutAttr:
@@ -67,17 +62,30 @@ def mma_sync_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> Fragment
     return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))
 
 
+def fma_place(lane: AffineExpr, lanes: tuple[int, int]) -> tuple[AffineExpr, AffineExpr]:
+    """The row and the column of a lane of a warp that multiplies by itself, among so many of both.
+
+    Neighbours are two of the shorter side, and then all of the longer one: half a warp, whose
+    16-byte loads shared memory answers together, has few different ones of both operands.
+    """
+    high, wide = lanes
+    pair = 2 if min(lanes) > 1 else 1
+    if high >= wide:
+        return lane // pair % high, lane % pair + lane // (pair * high) * pair
+    return lane % pair + lane // (pair * wide) * pair, lane // pair % wide
+
+
 def fma_accumulator(
     m: int, n: int, warp_tile: tuple[int, int], lhs_k_major: bool, rhs_k_major: bool
 ) -> FragmentLayoutAttr:
-    """Warps in row-major order over the tile, each with 8x4 lanes that have rows and columns each.
+    """Warps in row-major order over the tile, whose lanes have rows and columns each.
 
     Lines of an operand that is stored along k go to the lanes one by one, so that neighbours read
     neighbouring lines, which a swizzle puts in different banks; lines that lie in memory behind
     each other go by four, which a lane reads at once.
     """
     wm, wn = warp_tile
-    high, wide = FMA_LANES
+    high, wide = lanes = fma_lanes(wm, wn)
     across, columns = n // wn, wn // wide
 
     def line(lane: AffineExpr, lanes: int, number: AffineExpr, k_major: bool) -> AffineExpr:
@@ -87,7 +95,8 @@ def fma_accumulator(
         return number // by * (by * lanes) + lane * by + number % by
 
     warp, lane = T // 32, T % 32
-    row = warp // across * wm + line(lane // wide, high, R // columns, lhs_k_major)
-    column = warp % across * wn + line(T % wide, wide, R % columns, rhs_k_major)
+    lane_row, lane_column = fma_place(lane, lanes)
+    row = warp // across * wm + line(lane_row, high, R // columns, lhs_k_major)
+    column = warp % across * wn + line(lane_column, wide, R % columns, rhs_k_major)
     threads = 32 * (m // wm) * across
     return FragmentLayoutAttr.of(threads, wm * wn // 32, AffineMap(2, 0, (row, column)))

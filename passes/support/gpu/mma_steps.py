@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, i32
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -183,12 +183,15 @@ class LowerLoadOperands(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: LoadOperandsOp, rewriter: PatternRewriter) -> None:
+        element = shared_type(op.rhs).element_type
+        if element == f32:
+            return
         emit = Emit()
         wm, wn = op.warp_sizes
         place = WarpPart.of(emit, op, op.sizes[1], (wm, wn))
         zero, step = emit.index(0), emit.index(op.step.value.data)
         buffer = op.buffer.value.data
-        of_a, of_b = operand_registers((wm, wn))
+        of_a, of_b = operand_registers((wm, wn), element)
         load_operand(
             emit,
             op.lhs,
@@ -221,9 +224,11 @@ class LowerMultiply(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MultiplyOp, rewriter: PatternRewriter) -> None:
+        if op.element == f32:
+            return
         emit = Emit()
         buffer = op.buffer.value.data
-        of_a, of_b = operand_registers(op.warp_sizes)
+        of_a, of_b = operand_registers(op.warp_sizes, op.element)
         multiply_step(
             emit,
             op.lhs_registers,

@@ -400,7 +400,7 @@ class Turns:
                         "pingpong only copies of a tile can",
                         use.operation,
                     )
-            ring = SharedType.of(kind.sizes, kind.element_type, kind.swizzle_bytes, self.count)
+            ring = kind.like(ring=self.count)
             new = rewriter.replace_value_with_new_type(held, ring)
             for copy in [op for op in tiles.body.block.ops if isinstance(op, tile.CopyOp)]:
                 if copy.target is new:

@@ -147,6 +147,8 @@ def _copy(op: tile.CopyOp) -> Iterator[Access]:
         held = unknown
         if op.im2col is None:
             held = partial(chunks, target.sizes, width, scope.threads)
+            if op.turned is not None:
+                held = partial(turned, target.sizes, scope.threads)
         how = "cp_async" if loader == "cp_async" else "threads"
         yield Access(op, op.target, True, how, scope, op.slot, held)
     elif op.is_store:
@@ -173,6 +175,14 @@ def _copy(op: tile.CopyOp) -> Iterator[Access]:
 def chunks(sizes: tuple[int, ...], width: int, threads: int) -> Holders:
     """Neighbouring threads have neighbouring chunks of ``width`` elements, row after row."""
     held = [e // width % threads for e in range(prod(sizes))]
+    return Holders(held, held)
+
+
+@lru_cache(maxsize=256)
+def turned(sizes: tuple[int, ...], threads: int) -> Holders:
+    """Neighbouring threads have neighbouring elements of a column."""
+    rows, columns = sizes
+    held = [(e % columns * rows + e // columns) % threads for e in range(rows * columns)]
     return Holders(held, held)
 
 

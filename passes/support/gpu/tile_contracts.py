@@ -236,7 +236,7 @@ class LowerMmaSyncContract(RewritePattern):
             clear_registers(emit, acc)
         place = WarpPart.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
-        of_a, of_b = operand_registers((wm, wn))
+        of_a, of_b = operand_registers((wm, wn), element)
         a = emit.registers(of_a, i32, "a")
         b = emit.registers(of_b, i32, "b")
         sides = (
@@ -270,7 +270,7 @@ class LowerMmaSyncContract(RewritePattern):
             clear_registers(emit, acc)
         words = words_of(emit, op.lhs)
         place = WarpPart.of(emit, op, n, (wm, wn))
-        b = emit.registers(operand_registers((wm, wn))[1], i32, "b")
+        b = emit.registers(operand_registers((wm, wn), element)[1], i32, "b")
         slot = op.rhs_slot or emit.index(0)
         for step in range(k // K_STEP):
             load_operand(

@@ -135,7 +135,10 @@ class LowerTmaCopy(RewritePattern):
 
 
 class _ThreadCopy(RewritePattern):
-    """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks."""
+    """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks.
+
+    A turned tile is copied by elements, neighbours neighbouring ones in the tensor.
+    """
 
     loader: str
     stores = False
@@ -149,8 +152,9 @@ class _ThreadCopy(RewritePattern):
         if op.im2col is not None:
             return
         tensor, shared = _types(op)
-        rows, columns = shared.sizes
-        elements = self.chunk_elements(tensor)
+        turned = op.turned is not None
+        rows, columns = shared.sizes[::-1] if turned else shared.sizes
+        elements = 1 if turned else self.chunk_elements(tensor)
         if columns % elements:
             raise PolycError(
                 "UnsupportedCopy",
@@ -192,7 +196,8 @@ class _ThreadCopy(RewritePattern):
                     at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
 
             def move(then: Emit) -> None:
-                address = then.value(tile.ElementAddressOp(held, slot, row, column))
+                place = (column, row) if turned else (row, column)
+                address = then.value(tile.ElementAddressOp(held, slot, *place))
                 self.move(then, op, address, at, elements)
 
             if chunks % threads:

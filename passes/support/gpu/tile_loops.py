@@ -137,9 +137,9 @@ class LowerTileLoop(RewritePattern):
 
     CTA ``b`` of ``g`` takes tiles ``b``, ``b + g``, …; a cluster takes a tile together, ``c`` rows
     of tiles high, of which its CTA ``r`` has row ``r``: the last one may lie outside.  With
-    ``turning`` it takes what CTA ``g - 1 - b`` would, in every other round in which all have a
-    tile.  With ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over
-    ``s``.  What goes on from tile to tile the loop carries, behind the ordinal.
+    ``paired`` these are pairs of rows, and a loop inside takes the one and the other.  With
+    ``share`` ``w`` of ``s`` the loop starts at the CTA's ``w``-th tile and steps over ``s``.  What
+    goes on from tile to tile the loop carries, behind the ordinal.
     """
 
     @op_type_rewrite_pattern
@@ -161,6 +161,9 @@ class LowerTileLoop(RewritePattern):
             )
             for axis, (whole, size) in enumerate(zip(op.sizes, op.tile.data, strict=True))
         ]
+        rows = counts[-2]
+        if op.paired is not None:
+            counts[-2] = emit.apply(ceil_div(affine_dim(0), 2), [rows], hint="pairs")
         of_matrix = emit.value(arith.MuliOp(counts[-2], counts[-1]))
         total = of_matrix
         for count in counts[:-2]:
@@ -182,63 +185,77 @@ class LowerTileLoop(RewritePattern):
         number, own, *carried = body.args
         number.name_hint, own.name_hint = "number", op.ordinal.name_hint
         inner = Emit()
-        if op.turning is not None:
-            number = self.turned(inner, number, own, block, grid, total)
-        places = self.coordinates(op, inner, number, counts, of_matrix, rank, cluster)
-        following = inner.apply(affine_dim(0) + step, [own])
-        end = scf.YieldOp(following, *op.yielded)
-        old = op.body.block
-        for argument, value in zip(old.args, [*places, own, *carried], strict=True):
-            if value.name_hint is None:
-                value.name_hint = argument.name_hint
-            argument.replace_all_uses_with(value)
-        moved = [o for o in old.ops if not isinstance(o, tile.YieldOp)]
-        for o in moved:
-            o.detach()
-        body.add_ops([*inner.ops, *moved, end])
+        leading, row, column = self.place(op, inner, number, counts, of_matrix)
+        if op.paired is None:
+            steps = self.tile(op, inner, [*leading, row, column], rows, rank, own, carried, step)
+            inner.op(scf.YieldOp(*steps))
+        else:
+            one = Block(arg_types=[INDEX, INDEX, *(value.type for value in op.iter_args)])
+            half, now, *going = one.args
+            half.name_hint, now.name_hint = "half", op.ordinal.name_hint
+            both = Emit()
+            last = both.apply(affine_dim(0) - affine_dim(1) - 1, [rows, row])
+            first_half = both.compare("eq", half, both.index(0))
+            at = [*leading, chosen(both, first_half, row, last), column]
+            both.op(scf.YieldOp(*self.tile(op, both, at, rows, rank, now, going, step)))
+            one.add_ops(both.ops)
+            # A row in the middle is its own other one.
+            alone = inner.compare("eq", inner.apply(affine_dim(0) * 2 + 1, [row]), rows)
+            tiles = chosen(inner, alone, inner.index(1), inner.index(2))
+            pair = scf.ForOp(inner.index(0), tiles, inner.index(1), [own, *carried], one)
+            inner.op(pair)
+            inner.op(scf.YieldOp(*pair.results))
+        body.add_ops(inner.ops)
         loop = scf.ForOp(first, total, stride, [ordinal, *op.iter_args], body)
         emit.op(loop)
         rewriter.replace(op, emit.ops, loop.results[1:])
 
     @staticmethod
-    def turned(
-        emit: Emit,
-        number: SSAValue,
-        ordinal: SSAValue,
-        block: SSAValue,
-        grid: SSAValue,
-        total: SSAValue,
-    ) -> SSAValue:
-        """The tile of a CTA whose number in the raster's order is ``number``, where every other
-        round goes the other way round."""
-        first = emit.value(arith.SubiOp(number, block), "round")
-        whole = emit.compare("sle", emit.value(arith.AddiOp(first, grid)), total)
-        odd = emit.compare("eq", emit.apply(affine_dim(0) % 2, [ordinal]), emit.index(1))
-        back = affine_dim(0) + affine_dim(1) - affine_dim(2) - 1
-        other = emit.apply(back, [first, grid, block])
-        return chosen(emit, emit.both(odd, whole), other, number)
-
-    @staticmethod
-    def coordinates(
+    def place(
         op: tile.TileLoopOp,
         emit: Emit,
         number: SSAValue,
-        counts: list[SSAValue],
+        counts: Sequence[SSAValue],
         of_matrix: SSAValue,
-        rank: SSAValue | None,
-        cluster: int,
-    ) -> list[SSAValue]:
-        """The first coordinates of a tile, from its number."""
+    ) -> tuple[list[SSAValue], SSAValue, SSAValue]:
+        """Where a number is in the raster's order: on the outer axes, its row, its column."""
         leading: list[SSAValue] = []
         if len(counts) > 2:
             leading, number = outermost(emit, number, counts[1:-2], of_matrix)
         raster = Raster(op.raster.data, op.group.value.data)
-        row, column = raster.place(emit, number, counts[-2], counts[-1])
+        return leading, *raster.place(emit, number, counts[-2], counts[-1])
+
+    @staticmethod
+    def tile(
+        op: tile.TileLoopOp,
+        emit: Emit,
+        place: Sequence[SSAValue],
+        rows: SSAValue,
+        rank: SSAValue | None,
+        ordinal: SSAValue,
+        carried: Sequence[SSAValue],
+        step: int,
+    ) -> list[SSAValue]:
+        """The body for a tile at a place of which there are so many rows; what goes on from it."""
+        *leading, row, column = place
         if op.reversed is not None:
-            row = emit.apply(affine_dim(0) - affine_dim(1) - 1, [counts[-2], row])
+            row = emit.apply(affine_dim(0) - affine_dim(1) - 1, [rows, row])
         if rank is not None:
-            row = emit.apply(affine_dim(0) * cluster + affine_dim(1), [row, rank])
-        return [
-            emit.apply(affine_dim(0) * size, [place])
-            for place, size in zip([*leading, row, column], op.tile.data, strict=True)
+            row = emit.apply(
+                affine_dim(0) * enclosing_kernel(op).cluster_size + affine_dim(1), [row, rank]
+            )
+        firsts = [
+            emit.apply(affine_dim(0) * size, [at])
+            for at, size in zip([*leading, row, column], op.tile.data, strict=True)
         ]
+        following = emit.apply(affine_dim(0) + step, [ordinal])
+        old = op.body.block
+        for argument, value in zip(old.args, [*firsts, ordinal, *carried], strict=True):
+            if value.name_hint is None:
+                value.name_hint = argument.name_hint
+            argument.replace_all_uses_with(value)
+        going = [following, *op.yielded]
+        for moved in [o for o in old.ops if not isinstance(o, tile.YieldOp)]:
+            moved.detach()
+            emit.op(moved)
+        return going

@@ -8,7 +8,10 @@ from math import prod
 
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp, k_major
 from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, PANEL
-from polyc.families.matmul import tensor_float
+from polyc.dialects.plan.phased import COPY_COLUMNS as PHASE_COLUMNS
+from polyc.dialects.plan.phased import COPY_ROWS as PHASE_ROWS
+from polyc.dialects.plan.phased import COPY_THREADS as PHASE_THREADS
+from polyc.families.matmul import phased, tensor_float
 from polyc.families.matmul.padded import copied
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 
@@ -29,6 +32,11 @@ class Copied:
         """Of a product under a plan; rows of whole panels are not copied."""
         if plan.tensor_float:
             return Copied._along_k(gemm, plan, symbols)
+        if (parts := phased.planned(gemm, plan)) is not None:
+            rows, k = (size.evaluate(symbols) for size in gemm.kernel.seen[parts.rows].shape)
+            ctas = -(-rows // PHASE_ROWS) * parts.count * (parts.depth // PHASE_COLUMNS)
+            written = rows * parts.count * parts.depth * OPERAND_BYTES
+            return Copied(ctas, ctas * PHASE_THREADS, rows * k * OPERAND_BYTES, written)
         ctas = read = written = 0
         for number in copied(gemm, plan):
             *outer, length = (size.evaluate(symbols) for size in gemm.kernel.seen[number].shape)
@@ -81,6 +89,9 @@ def points(
         (across,) = (axis for axis in side.tile_axes if axis != gemm.k)
         depth = -(-sizes[gemm.k] // row) * row * k_major.SEGMENTS[plan.tensor_float]
         return sizes[across] * depth
+    if (parts := phased.planned(gemm, plan)) is not None:
+        (across,) = (axis for axis in side.tile_axes if axis != gemm.k)
+        return sizes[across] * parts.count * parts.depth
     first, last = (sizes[gemm.k if axis not in sizes else axis] for axis in side.tile_axes)
     numbers = copied(gemm, plan)
     tensors = [t for t in side.tensors if gemm.kernel.ins.index(t) in numbers] if numbers else []

@@ -797,3 +797,13 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a pad of 4 elements belongs behind the rows of a tile with swizzle 0; give it that, or drop the pad
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k() threads 128 {
+    %t = gpu.shared_tile : !gpu.shared<[64, 32], f32, swizzle 128, pad 4>
+    gpu.return
+  }
+}

@@ -56,7 +56,7 @@ gpu.module @m arch "sm_80" symbols [K] {
 
 // -----
 
-// CHECK: operands are f16 or bf16, not f32
+// CHECK: steps of f32 load neighbouring rows and columns of one k; store the operands [k, m] and [k, n]
 gpu.module @m arch "sm_80" symbols [K] {
   gpu.kernel @k() threads 64 {
     %a = gpu.shared_tile : !gpu.shared<[32, 64], f32>
@@ -154,13 +154,13 @@ gpu.module @m arch "sm_80" symbols [K] {
 
 // -----
 
-// CHECK: operands are f16 or bf16, not f32
+// CHECK: operands are f16 or bf16, not f64
 gpu.module @m arch "sm_80" symbols [K] {
   gpu.kernel @k() threads 64 {
     %acc = gpu.fragment : !gpu.fragment<[32, 64], f32>
     %ra = memref.alloca() : memref<16xi32, #gpu<space register>>
     %rb = memref.alloca() : memref<16xi32, #gpu<space register>>
-    gpu.multiply buffer 0 %ra, %rb into %acc warp_tile <32, 32> element f32 : memref<16xi32, #gpu<space register>>, memref<16xi32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
+    gpu.multiply buffer 0 %ra, %rb into %acc warp_tile <32, 32> element f64 : memref<16xi32, #gpu<space register>>, memref<16xi32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
     gpu.return
   }
 }
@@ -200,6 +200,30 @@ gpu.module @m arch "sm_80" symbols [K] {
     %ra = memref.alloca() : memref<16xi32, #gpu<space register>>
     %rb = memref.alloca() : memref<16xi32, #gpu<space register>>
     gpu.multiply buffer 2 %ra, %rb into %acc warp_tile <32, 32> element f16 : memref<16xi32, #gpu<space register>>, memref<16xi32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the left operand's buffers is a memref of f32 registers, not memref<8xi32, #gpu<space register>>
+gpu.module @m arch "sm_80" symbols [K] {
+  gpu.kernel @k() threads 64 {
+    %a = gpu.shared_tile : !gpu.shared<[16, 64], f32>
+    %ra = memref.alloca() : memref<8xi32, #gpu<space register>>
+    gpu.load_operands step 15 %a affine_map<(m, n, k) -> (k, m)>, %a affine_map<(m, n, k) -> (k, n)> to buffer 0 %ra, %ra warp_tile <64, 32> : !gpu.shared<[16, 64], f32>, !gpu.shared<[16, 64], f32>, memref<8xi32, #gpu<space register>>, memref<8xi32, #gpu<space register>>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and 16x16 does not split so; make it a multiple of 32x16, 16x32, 8x64 or 4x128
+gpu.module @m arch "sm_80" symbols [K] {
+  gpu.kernel @k() threads 64 {
+    %ra = memref.alloca() : memref<16xf32, #gpu<space register>>
+    %acc = gpu.fragment : !gpu.fragment<[32, 64], f32>
+    gpu.multiply buffer 0 %ra, %ra into %acc warp_tile <16, 16> element f32 : memref<16xf32, #gpu<space register>>, memref<16xf32, #gpu<space register>>, !gpu.fragment<[32, 64], f32>
     gpu.return
   }
 }

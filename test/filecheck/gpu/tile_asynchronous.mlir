@@ -62,8 +62,8 @@ gpu.module @m arch "sm_90a" symbols [B, M, K, N] {
     }
     // CHECK-NEXT: %z1 = arith.constant 0.000000e+00 : f32
     %z1 = arith.constant 0.0 : f32
-    // CHECK-NEXT: %sum, %more = gpu.tile_loop (%u1, %v1, %x1) = [%M, %N] tile <128, 256> raster "row" 1 reversed turning iter_args(%a1 = %M, %b1 = %z1) -> (index, f32) {
-    %sum, %more = gpu.tile_loop (%u1, %v1, %x1) = [%M, %N] tile <128, 256> raster "row" 1 reversed turning iter_args(%a1 = %M, %b1 = %z1) -> (index, f32) {
+    // CHECK-NEXT: %sum, %more = gpu.tile_loop (%u1, %v1, %x1) = [%M, %N] tile <128, 256> raster "row" 1 reversed paired iter_args(%a1 = %M, %b1 = %z1) -> (index, f32) {
+    %sum, %more = gpu.tile_loop (%u1, %v1, %x1) = [%M, %N] tile <128, 256> raster "row" 1 reversed paired iter_args(%a1 = %M, %b1 = %z1) -> (index, f32) {
       // CHECK-NEXT: gpu.yield %u1, %b1 : index, f32
       gpu.yield %u1, %b1 : index, f32
     // CHECK-NEXT: }

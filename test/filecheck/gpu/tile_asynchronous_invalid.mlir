@@ -407,10 +407,10 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
 
 // -----
 
-// CHECK: rounds that turn are of CTAs that take their tiles whole; drop share and pingpong
+// CHECK: pairs are of CTAs that take their tiles whole; drop share and pingpong
 gpu.module @m arch "sm_90a" symbols [M, N] {
   gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
-    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 turning pingpong {
+    gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 paired pingpong {
     }
     gpu.return
   }

@@ -211,7 +211,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: a tile of 32x16x16 does not split into fma work of 16x16x4
+// CHECK: 32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and 16x16 does not split so; make it a multiple of 32x16, 16x32, 8x64 or 4x128
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 64 {
     %a = gpu.shared_tile : !gpu.shared<[32, 16], f32>
@@ -711,6 +711,28 @@ gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k() threads 128 {
     %f = gpu.fragment : !gpu.fragment<[64], f32>
     %any = gpu.any %f : !gpu.fragment<[64], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: only a load by cp_async, of a matrix to shared memory, is turned; give it that loader, or let the tile lie as the tensor does
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M, M], f32> = tensor 0, %M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64, 32], f32>
+    gpu.copy %A[%M, %M] to %a turned loader "register" : !gpu.global<[M, M], f32>, !gpu.shared<[64, 32], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: cp.async turns elements of 4 bytes, which it moves one by one, not f16
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M, M], f16> = tensor 0, %M: index = symbol M) threads 128 {
+    %a = gpu.shared_tile : !gpu.shared<[64, 32], f16>
+    gpu.copy %A[%M, %M] to %a turned loader "cp_async" : !gpu.global<[M, M], f16>, !gpu.shared<[64, 32], f16>
     gpu.return
   }
 }

@@ -9,11 +9,11 @@ import pytest
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.lowering.gpu_to_cuda import cuda_unit
 from polyc.passes import on_demand
 from polyc.passes.finish import finished, is_finished
 from polyc.passes.on_demand import OnDemand
-from polyc.runtime.lowered import gpu_module
 from polyc.test.support.gpu_text import find, kernel, only, parsed
 from polyc.test.support.root import ROOT
 from polyc.tools.pipeline import Compilation
@@ -42,7 +42,7 @@ def finishes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def tiles(example: str, arch: str) -> gpu.ModuleOp:
     job = Compilation.of_file(ROOT / "examples" / f"{example}.mlir", arch)
-    return gpu_module(job.run("tiles").module)
+    return gpu_module_of(job.run("tiles").module)
 
 
 def test_a_kernel_by_itself_is_what_it_is_beside_the_others(finishes: list[int]) -> None:

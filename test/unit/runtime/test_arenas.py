@@ -14,8 +14,8 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import arenas, driver
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.program import Program
 from polyc.test.support.fake_cuda import FakeCuda, Graph
 from polyc.test.support.gpu_producers import CudaArray, FakeTorch
@@ -230,7 +230,7 @@ def test_a_tensor_that_could_not_be_set_is_set_again(
 ) -> None:
     """It is an argument twice, and the call failed between the two."""
     source = 'extern "C" __global__ void k() {}'
-    job = Program.of_module(gpu_module(parse_text(ctx, TWICE, "t.mlir")), [source])
+    job = Program.of_module(gpu_module_of(parse_text(ctx, TWICE, "t.mlir")), [source])
     first, second, y = torch.zeros(4), torch.zeros(4), torch.zeros(4)
     for x in (first, second, first):
         job.run([x], out=[y], stream=7)

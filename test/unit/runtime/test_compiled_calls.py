@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Iterator
-from ctypes import CFUNCTYPE, PYFUNCTYPE, c_int, c_int32, c_void_p, cast
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.runtime import compiled_calls
+from polyc.runtime import compiled_calls, torch_layout
 from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
-from polyc.test.support.fast_extension import FakeCudaInC, FakeTorchInC, extension
+from polyc.test.support.fast_extension import LAYOUT, FakeCudaInC, FakeTorchInC, extension
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
 from polyc.test.support.in_place import in_place
-from polyc.test.unit.runtime.test_repeated import BASE, STEPS, Both
+from polyc.test.unit.runtime.test_repeated import BASE, STEPS, Both, kept
 
 PARAMETERS = {"wide": 5, "narrow": 3, "one": 2, "two": 3}
 
@@ -41,10 +41,17 @@ def cuda(fast: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     yield from in_place(FakeCudaInC(PARAMETERS), monkeypatch)
 
 
+@pytest.fixture(params=[False, True], ids=["asked", "laid out"])
+def laid_out(request: pytest.FixtureRequest) -> bool:
+    """Whether the memory of tensors shows that they have not changed."""
+    return request.param
+
+
 @pytest.fixture
-def torch(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeTorchInC:
-    made = FakeTorchInC(cuda)
+def torch(cuda: FakeCuda, laid_out: bool, monkeypatch: pytest.MonkeyPatch) -> FakeTorchInC:
+    made = FakeTorchInC(cuda, laid_out=laid_out)
     monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setattr(torch_layout, "_known", (made, LAYOUT if laid_out else None))
     return made
 
 
@@ -107,7 +114,7 @@ def test_a_call_is_learned_once_and_python_is_left_out(
     assert both.asked == [True]
     monkeypatch.setattr(both.quick.__class__, "run", None)
     for step in [{"stream": 8}, {"places": ((2, 0), (0, 0), (2, 0))}, {}] * 3:
-        error, launches = run(both, base | step)
+        error, launches, *_ = run(both, base | step)
         assert error is None and len(launches) == 1
     assert both.asked == [True]
 
@@ -129,7 +136,7 @@ def test_a_tensor_that_is_negated_later_is_not_taken(both: Compiled) -> None:
     for _ in range(3):
         both.outcome(both.quick, BASE, tensors)
     others = both.tensors(BASE | {"fault": "negated"})
-    error, launches = both.outcome(both.quick, BASE, others)  # pyright: ignore
+    error, launches, *_ = both.outcome(both.quick, BASE, others)  # pyright: ignore
     assert error is None or "neg" in error
     assert launches == both.outcome(both.checked, BASE, others)[1]  # pyright: ignore
     tensors[0].requires_grad = True
@@ -209,6 +216,205 @@ def test_calls_that_are_described_wrongly_are_refused(
         fast.Calls(1, 1, True, 256, *kind[:4], max, max, max, max, 1)
 
 
+ONLY_LAID_OUT = pytest.mark.parametrize("laid_out", [True], indirect=True, ids=["laid out"])
+
+
+@ONLY_LAID_OUT
+def test_a_tensor_whose_memory_shows_no_change_is_not_asked(
+    both: Compiled, torch: FakeTorchInC
+) -> None:
+    def outcome() -> Any:
+        return both.outcome(both.quick, BASE, tensors)
+
+    tensors = both.tensors(BASE)
+    known, *_ = [outcome() for _ in range(4)]
+    before = torch.exported
+    assert outcome() == known and torch.exported == before
+    # Others in their place, and these again.
+    others = both.tensors(BASE | {"places": ((2, 0), (2, 0), (2, 0))})
+    for _ in range(3):
+        both.outcome(both.quick, BASE, others)
+    before = torch.exported
+    assert both.outcome(both.quick, BASE, others) != known and outcome() == known
+    assert torch.exported == before
+    # It moves.
+    elsewhere = both.memory[0, 0, 2]
+    tensors[0]._managed.tensor.data = elsewhere  # pyright: ignore
+    tensors[0].pointer = elsewhere
+    moved = outcome()
+    assert moved != known and moved == both.outcome(both.checked, BASE, tensors)
+    assert torch.exported > before
+    # It means something else at the same place.
+    outcome()
+    for name in ("negated", "requires_grad"):
+        setattr(tensors[0], name, True)
+        learned = len(both.asked)
+        for _ in range(2):
+            assert outcome() == both.outcome(both.checked, BASE, tensors)
+        assert (outcome() == moved) == (name != "negated")
+        assert True not in both.asked[learned:]
+        setattr(tensors[0], name, False)
+        assert outcome() == moved
+
+
+@ONLY_LAID_OUT
+def test_of_a_view_and_of_many_sizes_memory_does_not_show_all(
+    both: Compiled, torch: FakeTorchInC
+) -> None:
+    """What a view is of may be given a gradient, and many sizes are kept elsewhere."""
+    tensors = both.tensors(BASE)
+    tensors[0].requires_grad = False  # autograd has something to say of it
+    for _ in range(4):
+        both.outcome(both.quick, BASE, tensors)
+    before = torch.exported
+    both.outcome(both.quick, BASE, tensors)
+    assert torch.exported == before
+    tensors[0].is_view = True  # pyright: ignore[reportAttributeAccessIssue]
+    for _ in range(4):
+        both.outcome(both.quick, BASE, tensors)
+    before, learned = torch.exported, len(both.asked)
+    both.outcome(both.quick, BASE, tensors)
+    assert torch.exported == before and len(both.asked) == learned
+    checked = kept(both.quick)
+    vars(tensors[0])["wants"] = True  # and no memory shows it
+    both.outcome(both.quick, BASE, tensors)
+    assert kept(both.quick) == checked + 1
+    calls = compiled_calls.made(torch, 1, 0, True, 256, lambda *_: None, max)
+    long = torch.zeros(*[1] * 6)
+    assert calls.keep((long,), (4,), 0, 1, 1, 1, 0, bytes(56), (), (), None)
+    for _ in range(3):
+        before = torch.exported
+        calls.keep((long,), (4,), 0, 1, 1, 1, 0, bytes(56), (), (), None)
+        assert torch.exported > before
+
+
+@ONLY_LAID_OUT
+def test_more_tensors_than_are_known(both: Compiled, torch: FakeTorchInC) -> None:
+    """Each launch is at the addresses of its own tensors, whichever made room for others."""
+    sets = [both.tensors(BASE | {"places": ((i % 2 * 2, 0),) * 3}) for i in range(600)]
+    for _ in range(3):
+        for tensors in sets:
+            error, launches, *_ = cast("Any", both.outcome(both.quick, BASE, tensors))
+            assert error is None and {one.pointer for one in tensors} <= set(launches[0][4])
+
+
+def test_a_layout_that_cannot_be_is_refused(fast: Any) -> None:
+    fine = list(LAYOUT)
+    fast.set_layout(*fine)
+    for at, value in [(0, -8), (1, 8), (1, 60), (2, 64), (3, 8), (3, 999), (4, 999), (5, 999)]:
+        with pytest.raises(ValueError, match="no tensor is laid out so"):
+            fast.set_layout(*[value if i == at else one for i, one in enumerate(fine)])
+    fast.set_layout(*[0] * 7)
+
+
+# What is called ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def called(both: Compiled, torch: FakeTorchInC, fast: Any) -> Any:
+    """An object over the quick program, that knows calls with its outputs given and without."""
+
+    class Function(fast.Called):
+        asked = 0
+
+        def called(self, *inputs: object, **named: Any) -> Any:
+            self.asked += 1
+            out: Any = named.get("out")
+            with torch.on(7):
+                return both.quick.run(inputs, out=[out] if isinstance(out, Tensor) else out)[0]
+
+    for way in ({}, {"given": False}):
+        for _ in range(3):
+            run(both, BASE | way)
+    both.cuda.stack[:] = [primary(0)]
+    made = Function()
+    made.known_as(*(both.quick.repeated(kind).calls for kind in (PLAIN, ALLOCATING)), 0)
+    return made
+
+
+def test_a_known_call_is_run_without_python(called: Any, both: Compiled) -> None:
+    x, w, y = both.tensors(BASE)
+    before = [sys.getrefcount(one) for one in (x, w, y)]
+    for named in ({"out": y}, {"out": [y]}, {"out": (y,)}):
+        launches = len(both.cuda.launches)
+        assert called(x, w, **named) is y and len(both.cuda.launches) == launches + 1
+    found = called(x, w)
+    assert found is not y and found.shape == (2,) and found.pointer != y.pointer
+    assert called.asked == 0
+    del named, found
+    assert [sys.getrefcount(one) for one in (x, w, y)] == before
+
+
+def test_all_other_calls_go_to_python(called: Any, both: Compiled) -> None:
+    x, w, y = both.tensors(BASE)
+    other = both.tensors(BASE | {"n": 8})
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        (tuple(other[:2]), {"out": y}),  # they do not fit
+        ((x, w), {"out": None}),
+        ((x, w), {"out": y, "stream": None}),
+        ((x, w), {"stream": None}),
+    ]
+    for asked, (tensors, named) in enumerate(calls, 1):
+        called(*tensors, **named)
+        assert called.asked == asked
+    for tensors, named in [((x,), {}), ((x, w), {"out": [y, y]}), ((x, object()), {})]:
+        with pytest.raises(PolycError):
+            called(*tensors, **named)
+
+
+def test_an_error_of_the_driver_is_raised(called: Any, both: Compiled) -> None:
+    x, w, y = both.tensors(BASE)
+    both.cuda.fail["cuLaunchKernelEx"] = 9
+    with pytest.raises(PolycError, match=r"error\[LaunchFailed\]"):
+        called(x, w, out=y)
+    both.cuda.fail.clear()
+    assert called(x, w, out=y) is y and called.asked == 0
+
+
+@pytest.mark.parametrize(("returns", "kind"), [(1, tuple), (2, list)])
+def test_what_is_returned(called: Any, both: Compiled, returns: int, kind: type) -> None:
+    x, w, y = both.tensors(BASE)
+    calls = [both.quick.repeated(kind).calls for kind in (PLAIN, ALLOCATING)]
+    called.known_as(*calls, returns)
+    assert called(x, w, out=y) == kind((y,)) and isinstance(called(x, w), kind)
+    called.known_as(None, calls[1], returns)
+    called(x, w, out=y)
+    assert called.asked == 1
+    for wrong in ((calls[1], None, 0), (None, calls[0], 0), (*calls, 3), (*calls, -1)):
+        with pytest.raises(ValueError, match="something else"):
+            called.known_as(*wrong)
+    with pytest.raises(TypeError):
+        called.known_as(1, None, 0)
+
+
+def test_it_goes_with_its_cycles(fast: Any, torch: FakeTorchInC) -> None:
+    class Function(fast.Called):
+        def asked(self, *_: object) -> None:
+            return None
+
+    one = Function()
+    one.calls = compiled_calls.made(torch, 1, 0, True, 256, one.asked, max)
+    one.known_as(one.calls, None, 1)
+    alive = weakref.ref(one)
+    del one
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(AttributeError, match="called"):
+        Function()()
+
+
+def test_a_base_for_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_calls, "extension", lambda: None)
+
+    class Function(compiled_calls.base()):
+        def called(self, *inputs: object, **named: Any) -> Any:
+            return inputs, named
+
+    made = Function()
+    made.known_as(None, None, 0)
+    assert made(1, out=2) == ((1,), {"out": 2})
+
+
 def test_without_the_extension_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     from polyc.tools.jit.backends import chosen
 
@@ -234,6 +440,3 @@ def test_a_context_that_is_current_is_asked_for(both: Compiled) -> None:
     for current in (primary(0), None, primary(1), SECOND):
         for _ in range(2):
             both.step(BASE | {"current": current})
-
-
-_ = CFUNCTYPE, PYFUNCTYPE, c_int, c_int32, c_void_p, cast

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+import time
+import warnings
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +17,7 @@ import pytest
 from xdsl.context import Context
 
 from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.runtime import kept, versions
+from polyc.runtime import kept, store, versions
 from polyc.runtime.described import Described, Launch
 from polyc.runtime.lowered import Lowered
 from polyc.runtime.origin import Origin
@@ -100,6 +106,88 @@ def test_all_kernels_at_once(lower: Callable[[], Origin]):
     assert [set(result.kernels) for result in again.code.results] == [{"one"}, {"two"}]
     with pytest.raises(AssertionError, match="on disk"):
         again.module()
+
+
+def works(name: str, lower: Callable[[], Origin], images: Sequence[bytes]) -> None:
+    """What a process does until it is killed; it exits with 1 where anything is wrong."""
+    warnings.simplefilter("error")
+    folder = kept.programs_dir()
+    assert folder is not None
+    try:
+        for turn in count(os.getpid()):
+            found = kept.origin(name, lower)
+            which = turn % 2
+            if [launch.threads for launch in found.launches(which)] != [(64, 32)[which]]:
+                break
+            if compiled(found, ("one", "two")[which]) != images[which]:
+                break
+            if turn % 5 == 0:  # as `polyc cache clear` does, or what makes room
+                (folder / name).unlink(missing_ok=True)
+    finally:
+        os._exit(1)
+
+
+def test_sixteen_processes_some_of_them_killed(lower: Callable[[], Origin], disk: Path):
+    """They make one program's entry, and let it grow, and drop it; it is whole whenever it is."""
+    name = kept.key("program", {"ir": "many"})
+    assert name is not None
+    first = kept.origin(name, lower)
+    images = [compiled(first, "one"), compiled(first, "two")]
+    assert first.launches(0) and first.launches(1)
+    children: list[int] = []
+    for _ in range(16):
+        child = os.fork()
+        if not child:
+            works(name, lower, images)
+        children.append(child)
+    time.sleep(0.5)
+    for child in children:
+        time.sleep(0.003)
+        os.kill(child, signal.SIGKILL)
+    ended = [os.waitpid(child, 0)[1] for child in children]
+    assert [os.WTERMSIG(status) for status in ended] == [signal.SIGKILL] * 16
+    for folder in (disk, disk.parent / "nvrtc"):
+        assert Store(folder).verify() == {}
+    again = kept.origin(name, lower)
+    assert [[one.threads for one in again.launches(i)] for i in (0, 1)] == [[64], [32]]
+    assert [compiled(again, kernel) for kernel in ("one", "two")] == images
+    whole = kept.origin(name, never)
+    assert whole.launches(0) and whole.launches(1) and compiled(whole, "two") == images[1]
+
+
+def test_what_several_add_at_once_is_all_there(
+    lower: Callable[[], Origin], monkeypatch: pytest.MonkeyPatch
+):
+    """Each reads the entry before another has written it, and writes it with what it has."""
+    name = kept.key("program", {"ir": "several"})
+    assert name is not None
+    kept.origin(name, lower)
+    slow = kept.load
+
+    def loading(one: str | None) -> Any:
+        found = slow(one)
+        time.sleep(0.05)
+        return found
+
+    every = [kept.origin(name, lower) for _ in range(2)]
+    monkeypatch.setattr(kept, "load", loading)
+    threads = [threading.Thread(target=one.launches, args=(i,)) for i, one in enumerate(every)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    whole = kept.origin(name, never)
+    assert whole.launches(0) and whole.launches(1)
+
+
+def test_a_process_that_is_stopped_holds_nobody_up(
+    lower: Callable[[], Origin], disk: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(store, "PATIENCE", 0.02)
+    name = kept.key("program", {"ir": "stopped"})
+    with Store(disk).alone():
+        kept.origin(name, lower).launches(1)
+    assert kept.origin(name, never).launches(1)
 
 
 def damaged(head: dict[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import arenas, driver, tensor_maps, tensors
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.packed import Packing
 from polyc.runtime.program import Program
 from polyc.runtime.views import TensorView, row_major
@@ -168,7 +168,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 
 def of_text(ctx: Context, text: str, source: str) -> Program:
-    return Program.of_module(gpu_module(parse_text(ctx, text, "m.mlir")), [source])
+    return Program.of_module(gpu_module_of(parse_text(ctx, text, "m.mlir")), [source])
 
 
 def program(ctx: Context, arch: str = "sm_90a", slow: str = "N >= 0") -> Program:
@@ -188,7 +188,7 @@ def refused(call: Callable[[], object]) -> PolycError:
 
 def test_a_kernel_that_the_compiler_did_not_speak_of_is_refused(ctx: Context) -> None:
     """Its registers and spills would be unknown, and its code in no image."""
-    module = gpu_module(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
+    module = gpu_module_of(parse_text(ctx, MODULE.format(arch="sm_90a", slow="N >= 0"), "m.mlir"))
     alone = SOURCE.strip().splitlines()[0]
     error = refused(lambda: Program.of_module(module, [alone]))
     assert error.kind == "CompilerFailed"
@@ -317,13 +317,13 @@ def test_no_gpu_is_one_sentence(ctx: Context) -> None:
 
 
 def test_what_is_no_program(ctx: Context) -> None:
-    error = refused(lambda: gpu_module(parse_text(ctx, "builtin.module {}", "m.mlir")))
+    error = refused(lambda: gpu_module_of(parse_text(ctx, "builtin.module {}", "m.mlir")))
     assert error.kind == "NothingToRun"
-    assert "expected one gpu.module, found none" in error.message
+    assert "expected one gpu.module, and there is none" in error.message
     two = MODULE.format(arch="sm_80", slow="N >= 0")
     both = parse_text(ctx, two + two.replace("@gemm", "@other"), "m.mlir")
-    assert "found gemm, other" in refused(lambda: gpu_module(both)).message
-    assert gpu_module(both, "other").sym_name.data == "other"
+    assert "there is gemm, other" in refused(lambda: gpu_module_of(both)).message
+    assert gpu_module_of(both, "other").sym_name.data == "other"
 
 
 def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
@@ -412,6 +412,80 @@ def test_workspaces_grow_with_what_runs_on_a_stream(ctx: Context, log: list[Any]
     assert held.of(0, 0) is held.of(0, 0) is not held.of(0, 1)
 
 
+WEIGHTS = """
+gpu.module @weights arch "sm_90a" symbols [N] {
+  gpu.kernel @turn(%F: !gpu.global<[N], f32> = tensor 1,
+                   %v: !gpu.global<[N], f32> = workspace "v") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @copy(%X: !gpu.global<[N], f32> = tensor 0,
+                   %w: !gpu.global<[N], f32> = workspace "w") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @multiply(%v: !gpu.global<[N], f32> = workspace "v",
+                       %w: !gpu.tensor_map<[4], f32, swizzle 0> = tensor_map "w",
+                       %Y: !gpu.global<[N], f32> = tensor 2) threads 64 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N], f32>, F: !gpu.global<[N], f32>)
+      -> (Y: !gpu.global<[N], f32>) {
+    gpu.sequence @three align [4, 4, 4] {
+      gpu.workspace "v" : !gpu.global<[N], f32>
+      gpu.workspace "w" : !gpu.global<[N], f32>
+      gpu.launch @turn grid [N]
+      gpu.launch @copy grid [N] overlapped
+      gpu.launch @multiply grid [N] overlapped
+    }
+  }
+}
+"""
+WEIGHTS_SOURCE = """
+extern "C" __global__ void turn() {}
+extern "C" __global__ void copy() {}
+extern "C" __global__ void multiply() {}
+"""
+
+
+def test_what_is_made_of_constants_is_made_once(
+    ctx: Context, log: list[Any], looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bound launch turns weights when it is bound, into memory of its own, and waits for that."""
+
+    def wait(stream: int) -> None:
+        log.append(("wait", stream))
+
+    monkeypatch.setattr(driver, "synchronize", lambda: log.append(("synchronize",)))
+    monkeypatch.setattr(driver, "wait", wait)
+    job = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)
+    x, f, y = (FakeTensor((5,), "f32") for _ in range(3))
+    bound = job.launch([x, f], [y], constants=["F"])
+    assert [entry[0] for entry in log] == ["synchronize", "turn", "wait"]
+    turned = log[1][4][1].value
+    log.clear()
+    for stream in (3, 4):
+        bound.run(stream)
+    # What was before the first launch is no launch of this program any more.
+    assert [entry[0] for entry in log] == ["copy", "multiply overlapped"] * 2
+    assert log[1][4][0].value == log[3][4][0].value == turned
+    assert log[0][4][1].value not in (turned, log[2][4][1].value)
+    assert log[1][4][1][0] == log[0][4][1].value
+    log.clear()
+    job.launch([x, f], [y], constants=["X", "F"]).run(3)
+    names = ["synchronize", "turn", "copy overlapped", "wait", "multiply"]
+    assert [entry[0] for entry in log] == names
+    log.clear()
+    job.launch([x, f], [y]).run(3)
+    assert [entry[0] for entry in log] == ["turn", "copy overlapped", "multiply overlapped"]
+
+
+def test_constants_are_inputs(ctx: Context, log: list[Any], looks: list[str]) -> None:
+    job = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)
+    x, f, y = (FakeTensor((5,), "f32") for _ in range(3))
+    with pytest.raises(PolycError, match="Y is no input; constants are of X, F") as caught:
+        job.launch([x, f], [y], constants=["F", "Y"])
+    assert caught.value.kind == "BadArgument"
+
+
 # CTAs that wait for each other -----------------------------------------------------------
 
 COOPERATIVE = """
@@ -455,7 +529,7 @@ def test_a_cooperative_grid_fits_on_the_chip(
     ctx: Context, log: list[Any], m: int, n: int, launched: tuple[str, tuple[int]]
 ) -> None:
     job = Program.of_module(
-        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+        gpu_module_of(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
     )
     job.run([np.zeros((m, n), np.float32)])
     assert [entry[:2] for entry in log] == [launched]
@@ -463,7 +537,7 @@ def test_a_cooperative_grid_fits_on_the_chip(
 
 def test_a_cooperative_grid_that_does_not_fit_says_so(ctx: Context, log: list[Any]) -> None:
     job = Program.of_module(
-        gpu_module(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
+        gpu_module_of(parse_text(ctx, COOPERATIVE, "c.mlir")), [COOPERATIVE_SOURCE]
     )
     error = refused(lambda: job.run([np.zeros((19, 7), np.float32)], variant="whole"))
     assert error.kind == "NoVariant"

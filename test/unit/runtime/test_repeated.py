@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import packed, repeated
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
@@ -65,7 +65,7 @@ SPACE = 1024
 
 
 def rows(ctx: Context) -> Program:
-    return Program.of_module(gpu_module(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
+    return Program.of_module(gpu_module_of(parse_text(ctx, MODULE, "rows.mlir")), [SOURCE])
 
 
 def kept(job: Program) -> int:
@@ -92,7 +92,9 @@ STEPS = st.fixed_dictionaries(
         ),
         "stream": st.sampled_from([0, 7, 8]),
         "current": st.sampled_from([None, primary(0), primary(0), primary(1), SECOND]),
-        "told": st.sampled_from([None, None, None, {"gpu_index": 0}, {"variant": "narrow"}]),
+        "told": st.sampled_from(
+            [*[None] * 4, {"gpu_index": 0}, {"variant": "narrow"}, {"stream": 7}, {"stream": 9}]
+        ),
     }
 )
 
@@ -137,11 +139,13 @@ class Both:
         return made
 
     def outcome(self, job: Program, step: dict[str, Any], tensors: list[Tensor]) -> object:
-        """What a call did: its error, or its launches with new outputs by another name."""
+        """What a call did: its error, or its launches with new outputs by another name; which
+        streams waited for which, and for which the memory of tensors waits."""
         cuda = self.cuda
         if step["fault"] in ("launch", "map"):
             cuda.fail["cuLaunchKernelEx" if step["fault"] == "launch" else "cuMemsetD8Async"] = 9
-        before = len(cuda.launches)
+        before, orders = len(cuda.launches), len(cuda.orders)
+        recorded = [len(one.recorded) for one in tensors]
         told: dict[str, Any] = step["told"] or {}
         cuda.stack[:] = [] if step["current"] is None else [step["current"]]
         stack = list(cuda.stack)
@@ -163,13 +167,19 @@ class Both:
             assert isinstance(result, Tensor) and result.shape == (step["m"],)
             assert result.device == tensors[0].device
             fresh = {result.pointer}
-        return error, [
-            (
-                *(one.kernel, one.stream, one.context, one.blocks),
-                [0 if value in fresh else value for value in one.values],
-            )
-            for one in cuda.launches[before:]
-        ]
+        waits = [one.recorded[at:] for one, at in zip(tensors, recorded, strict=True)]
+        return (
+            error,
+            [
+                (
+                    *(one.kernel, one.stream, one.context, one.blocks),
+                    [0 if value in fresh else value for value in one.values],
+                )
+                for one in cuda.launches[before:]
+            ],
+            cuda.orders[orders:],
+            waits,
+        )
 
     def run(
         self, job: Program, inputs: list[Tensor], out: list[Tensor] | None, told: dict[str, Any]
@@ -208,11 +218,34 @@ def test_random_calls_are_those_that_are_checked(both: Both, steps: list[dict[st
         both.step(step)
 
 
+def test_a_call_on_a_given_stream_is_known_again(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the current one it is a plain call; on another it waits, and memory waits for it."""
+    both.step(BASE)
+    seen = counted(monkeypatch, both.quick)
+    cases: list[tuple[int, list[Any], list[list[int]]]]
+    cases = [(7, [], [[]] * 3), (9, [(7, 9)], [[9]] * 3)]
+    for stream, orders, waits in cases:
+        step = BASE | {"told": {"stream": stream}}
+        found: Any = both.outcome(both.quick, step, both.tensors(step))
+        assert found[0] is None and [one[1] for one in found[1]] == [stream]
+        assert found[2:] == (orders, waits)
+    assert not seen
+    fresh = BASE | {"given": False, "told": {"stream": 9}}
+    for checks in (1, 2):  # its outputs are made there
+        both.outcome(both.quick, fresh, both.tensors(fresh))
+        assert len(seen) == checks
+    fresh["told"] = {"stream": 7}
+    both.outcome(both.quick, fresh, both.tensors(fresh))
+    assert len(seen) == 2
+
+
 def test_a_strided_tensor_is_refused_with_the_way_out(both: Both) -> None:
     """Its dimension, its stride and the one that kernels take, in the words of its library."""
     step = BASE | {"fault": "strides"}
     both.step(BASE)
-    error, launches = cast("Any", both.outcome(both.quick, step, both.tensors(step)))
+    error, launches, *_ = cast("Any", both.outcome(both.quick, step, both.tensors(step)))
     assert not launches and error == (
         "error[NotContiguous]: X of shape [2, 4] has strides [1, 2], not [4, 1]; make it "
         "contiguous: dimension 0 steps by 1 elements, and kernels by 4; pass X.contiguous()"
@@ -318,6 +351,7 @@ def test_outputs_that_torch_places_oddly_are_checked(
 def test_overlaps_of_many_tensors(count: int) -> None:
     """In a text for few pairs and in a loop for many, with outputs among themselves."""
     scope: dict[str, Any] = dict.fromkeys(["T", "P", "empty", "guard", "stream_of", "asks"])
+    scope |= dict.fromkeys(["order", "keep_until"])
     nothing = repeated._NOTHING  # pyright: ignore
     made = repeated._functions(count, 2, True, True, False)  # pyright: ignore
     text = repeated._apart(count, 2)  # pyright: ignore
@@ -342,6 +376,7 @@ def test_a_period_that_is_no_power_of_two() -> None:
         make = repeated._functions(2, 1, True, powers, False)  # pyright: ignore
         period = 256 if powers else 768
         scope = dict.fromkeys(["T", "P", "empty", "calls", "nothing", "guard", "stream_of"])
+        scope |= dict.fromkeys(["order", "keep_until"])
         found = make(**scope, asks=None, current=None, period=period, far=None)
         assert found[2](period, 2 * period, 4) == (0, 0, 4)
         assert found[2](period, 256, period) == (0, 256 % period, 0)

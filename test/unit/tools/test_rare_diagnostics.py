@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ from polyc.dialects.gpu import tile
 from polyc.passes.pipeline import import_pass
 from polyc.passes.support.gpu.pipeline_parts import slot_ops
 from polyc.playback.gpu import arithmetic
-from polyc.runtime import driver, nvrtc
+from polyc.runtime import driver, nvrtc_library
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
@@ -67,12 +66,9 @@ def test_nothing_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nvrtc_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(f"no {name}")
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(PolycError, match=r"error\[NoNVRTC\]: NVRTC cannot be loaded"):
-        nvrtc._nvrtc.__wrapped__()  # pyright: ignore[reportPrivateUsage, reportFunctionMemberAccess]
+    monkeypatch.setattr(nvrtc_library, "places", lambda: ["/nowhere/libnvrtc.so"])
+    with pytest.raises(PolycError, match=r"error\[NoNVRTC\]: NVRTC cannot be loaded .*nowhere"):
+        nvrtc_library.library.__wrapped__()  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def answers_700(*_: object) -> int:

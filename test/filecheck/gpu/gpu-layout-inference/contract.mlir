@@ -36,4 +36,22 @@ gpu.module @m arch "sm_90a" symbols [] {
     gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %acc mma "mma.sync" warp_tile <16, 16> : !gpu.shared<[16, 64], f16, swizzle 0>, !gpu.shared<[64, 16], f16, ring 3>, !gpu.fragment<[16, 16], f32>
     gpu.return
   }
+
+  // Threads that load lines of one k: the tile lies as it is, with a pad where a copy turns it.
+  // CHECK-LABEL: gpu.kernel @lines
+  gpu.kernel @lines(%A: !gpu.global<[64, 16], f32> = tensor 0) threads 64 {
+    // CHECK-NEXT: %a = gpu.shared_tile : !gpu.shared<[16, 64], f32, swizzle 0, pad 4>
+    // CHECK-NEXT: %b = gpu.shared_tile : !gpu.shared<[16, 32], f32, swizzle 0>
+    // CHECK-NEXT: %along = gpu.shared_tile : !gpu.shared<[32, 16], f32, swizzle 64>
+    %a = gpu.shared_tile : !gpu.shared<[16, 64], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 32], f32>
+    %along = gpu.shared_tile : !gpu.shared<[32, 16], f32>
+    %acc = gpu.fragment : !gpu.fragment<[64, 32], f32>
+    %other = gpu.fragment : !gpu.fragment<[64, 32], f32>
+    %zero = arith.constant 0 : index
+    gpu.copy %A[%zero, %zero] to %a turned loader "cp_async" : !gpu.global<[64, 16], f32>, !gpu.shared<[16, 64], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (k, m)>, %b affine_map<(m, n, k) -> (k, n)> into %acc mma "fma" warp_tile <32, 32> : !gpu.shared<[16, 64], f32>, !gpu.shared<[16, 32], f32>, !gpu.fragment<[64, 32], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (k, m)>, %along affine_map<(m, n, k) -> (n, k)> into %other mma "fma" warp_tile <32, 32> : !gpu.shared<[16, 64], f32>, !gpu.shared<[32, 16], f32>, !gpu.fragment<[64, 32], f32>
+    gpu.return
+  }
 }

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from polyc.dialects.gpu.module import ModuleOp
+from polyc.dialects.gpu.module import ModuleOp, gpu_module_of
 from polyc.passes.finish import finish
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
-from polyc.playback.gpu.simulate import gpu_module_of
-from polyc.runtime.lowered import gpu_module
 from polyc.runtime.program import Program
 from polyc.test.support.im2col_programs import GEOMETRIES, convolution
 from polyc.test.support.tile_cases import CASES
@@ -84,7 +82,7 @@ gpu.module @views arch "sm_90a" symbols [N, H, F] {
 
 def viewed(ctx: Context) -> Program:
     source = 'extern "C" __global__ void views() {}'
-    return Program.of_module(gpu_module(parse_text(ctx, MODULE, "m.mlir")), [source])
+    return Program.of_module(gpu_module_of(parse_text(ctx, MODULE, "m.mlir")), [source])
 
 
 def test_the_host_passes_the_address_and_the_sizes_of_the_view(
@@ -106,6 +104,6 @@ def test_a_view_too_long_for_an_index_is_refused(ctx: Context, log: list[Any]) -
 
 def test_tiles_play_beside_tensor_maps(ctx: Context) -> None:
     """Between the passes a kernel has both; what no tile op reads is not looked at."""
-    module = gpu_module(parse_text(ctx, MODULE, "m.mlir"))
+    module = gpu_module_of(parse_text(ctx, MODULE, "m.mlir"))
     (found,) = tile.run(module, [host.halves(2, 3, 8)], {"N": 2, "H": 3, "F": 8})
     assert found.shape == (2, 3, 8)

@@ -16,6 +16,7 @@ from polyc.families.attention.recognise import StreamingAttention, find_attentio
 from polyc.families.attention.schedules import (
     ATTENTION,
     MEASURED,
+    PAIRED,
     all_of_space,
     conditions,
     schedules,
@@ -71,13 +72,41 @@ def test_known_sizes_get_the_best_plan_of_the_space(
 
 
 def test_short_causal_tiles_are_low_and_long_ones_high() -> None:
-    """As measured on an H200."""
+    """As measured on an H100; the short ones come in pairs."""
     short, long = (
-        next(p for p in schedules(attention("64", n, 64, " causal"), ARCH) if not p.of_few_queries)
-        for n in ("512", "8192")
+        next(p for p in schedules(attention(h, n, 64, " causal"), ARCH) if not p.of_few_queries)
+        for h, n in (("1024", "512"), ("64", "8192"))
     )
-    assert (short.tile_sizes[0], short.at_once) == (64, 3)
-    assert (long.tile_sizes[0], long.at_once) == (192, 1)
+    assert (short.tile_sizes[0], short.at_once, short.flag("persistent")) == (64, 3, True)
+    assert (long.tile_sizes[0], long.at_once, long.flag("persistent")) == (192, 1, False)
+
+
+def test_pairs_are_of_tiles_that_see_more_keys_later_on() -> None:
+    """And of those whose threads have registers for the loop."""
+    names = {
+        options: [name for name, _ in all_of_space(attention("H", "M", 64, options), ARCH).values()]
+        for options in ("", " causal")
+    }
+    assert not any(name.endswith(PAIRED) for name in names[""])
+    pairs = [name.removesuffix(PAIRED) for name in names[" causal"] if name.endswith(PAIRED)]
+    assert pairs and set(pairs) < set(names[" causal"])
+    assert not {"tma", "tma_64x32_by4"} & set(pairs)
+
+
+def test_heads_that_share_keys_leave_no_registers_for_the_lowest_tiles() -> None:
+    """Nor do masks that go by the lengths; what is seen of all keys takes none."""
+    alone, grouped = "[B, 32, M, 64]", "[B, 8, M, 64]"
+    for keys, options, least in (
+        (alone, " causal", 4),
+        (grouped, " causal", 3),
+        (alone, " causal offset M - B", 3),
+        (grouped, "", 4),
+    ):
+        found = find_attention(Attention(alone, keys, keys, [], options=options).kernel())
+        plans = all_of_space(found, ARCH)
+        assert max(plan.at_once for plan in plans) == least
+        pairs = [plan.at_once for plan, (name, _) in plans.items() if name.endswith(PAIRED)]
+        assert max(pairs, default=least - 1) == least - 1
 
 
 def test_scores_that_read_masks_keep_their_tile() -> None:
@@ -90,6 +119,8 @@ def test_scores_that_read_masks_keep_their_tile() -> None:
     ("size", "options", "name"),
     [
         (64, " causal", "tma_64x64_by3"),
+        (64, " causal window [511, 0]", "tma_64x64_by3_paired"),
+        (128, " causal", "tma_paired"),
         (64, "", "tma_64x32_by4"),
         (128, " causal", "tma_64x64_by2"),
     ],

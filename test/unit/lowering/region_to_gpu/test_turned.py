@@ -54,6 +54,12 @@ def _padded(g: Graph) -> list[SSAValue]:
     return [g.add(frontend.SliceOp(padded, start, [n, p + 3, c + 1], [1, 1, 1]))]
 
 
+def _apart(g: Graph) -> list[SSAValue]:
+    """Every second pixel, as a strided filter of one tap reads them, channels inside."""
+    pixels = g.add(frontend.SliceOp(g.ins[0], [Dim.const(0)] * 4, [2, 40, 5, 13], [1, 1, 2, 2]))
+    return [turn(g, pixels, 0, 2, 3, 1)]
+
+
 def _three(g: Graph) -> list[SSAValue]:
     first, *rest = (turn(g, x, 0, 2, 1) for x in g.ins)
     for one in rest:
@@ -116,6 +122,7 @@ PROGRAMS: Mapping[str, Program] = {
         ({"F": 3}, {"F": 0}),
     ),
     "short lines": Program([((2, 72, 5), bf16)], lambda g: [turn(g, g.ins[0], 0, 2, 1)], ({},)),
+    "every second pixel": Program([((2, 40, 9, 26), f16)], _apart, ({},)),
     "known sizes": Program([((2, 20, 100), f16)], lambda g: [turn(g, g.ins[0], 0, 2, 1)], ({},)),
 }
 

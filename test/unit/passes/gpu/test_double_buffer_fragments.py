@@ -171,7 +171,15 @@ REFUSED = {
     "wgmma": (
         buffered(pipeline("wgmma", loader="tma")),
         "NoBuffers",
-        "wgmma reads its operands from shared memory by itself; fragment_buffers is for mma.sync",
+        "wgmma reads its operands from shared memory by itself; fragment_buffers is for mma.sync "
+        "and fma",
+        "gpu.contract",
+    ),
+    "lines along k": (
+        in_loop().replace("mma.sync", "fma").replace("f16", "f32"),
+        "NoBuffers",
+        "threads load neighbouring rows and columns of one k ahead; store both operands with these "
+        "contiguous (turned copies do that), or drop fragment_buffers",
         "gpu.contract",
     ),
     "a contract that clears": (

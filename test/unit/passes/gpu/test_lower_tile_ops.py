@@ -395,7 +395,13 @@ def test_lower_wgmma_contract(sizes: tuple[int, int, int], flags: str) -> None:
 
 @FLAGS
 @pytest.mark.parametrize(
-    ("sizes", "warp_tile"), [((32, 32, 8), (32, 16)), ((64, 64, 16), (64, 32))]
+    ("sizes", "warp_tile"),
+    [
+        ((32, 32, 8), (32, 16)),
+        ((16, 64, 8), (16, 32)),
+        ((8, 64, 4), (8, 64)),
+        ((4, 128, 4), (4, 128)),
+    ],
 )
 def test_lower_fma_contract(
     sizes: tuple[int, int, int], warp_tile: tuple[int, int], flags: str

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
@@ -153,6 +153,19 @@ def test_short_rows_of_known_length_are_expanded() -> None:
         build(name, "sm_90a").apply(ctx, module)
     expand(module)
     assert together_in(module) == 0
+
+
+def test_what_a_schedule_says_falsely_stays_and_is_refused() -> None:
+    """What is true of the region follows it; what was false before is not made true in silence."""
+    module = streamed("planes", "plan-select")
+    plan = next(op for op in module.ops if isinstance(op, ScheduleOp))
+    said = plan.epilogue
+    plan.epilogue = ArrayAttr([StringAttr("nothing")])
+    expand(module)
+    assert plan.epilogue != said
+    with pytest.raises(PolycError, match="epilogue") as caught:
+        build("region-to-gpu", "sm_90a").apply(make_context(), module)
+    assert caught.value.kind == "BadPlan"
 
 
 @given(st.integers(1, 5), st.integers(0, 200), st.integers(0, 2**32 - 1))

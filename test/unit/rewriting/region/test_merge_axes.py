@@ -135,6 +135,35 @@ def test_offsets_and_guards_of_an_axis_keep_it(read: str, other: str, joined: bo
     assert_same(kernel, {"N": 6, "M": 4})
 
 
+ONE_POINT = """
+region.kernel @k iters [n: N, i: 1, m: M, j: 1]
+    ins(%A: !region.memref<[M, 2 * N], f16, align 16>)
+    outs(C: !region.memref<[N, 1, M, 1], f16, align 16> gmem) {
+  %a = region.read %A affine_map<(d0, d1, d2, d3)[s0, s1] -> (d2 + d1, d0 * 2 + d3)> : !region.memref<[M, 2 * N], f16, align 16> -> !region.val<[n: N, i: 1, m: M, j: 1], f16>
+  region.yield %a : !region.val<[n: N, i: 1, m: M, j: 1], f16>
+}
+"""  # noqa: E501
+
+
+def test_axes_of_one_point_of_a_copy_are_left_out() -> None:
+    """Its innermost axis is then one that loops turn."""
+    (kernel,) = parsed(ONE_POINT).ops
+    assert isinstance(kernel, KernelOp)
+    kernel.detach()
+    assert [axis.label for axis in merged(kernel).iters] == ["n", "m"]
+    assert_same(kernel, {"N": 6, "M": 4})
+
+
+def test_a_copy_of_one_point_keeps_an_axis() -> None:
+    text = ONE_POINT.replace("n: N", "n: 1").replace("m: M", "m: 1")
+    text = text.replace("[N, 1, M, 1]", "[1, 1, 1, 1]").replace("[M, 2 * N]", "[1, 2]")
+    (kernel,) = parsed(text.replace("[s0, s1]", "")).ops
+    assert isinstance(kernel, KernelOp)
+    kernel.detach()
+    assert [axis.label for axis in merged(kernel).iters] == ["n"]
+    assert_same(kernel, {})
+
+
 def assert_same(kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
     """The merged region gives the same bytes for the same bytes; whether anything merged."""
     found = merged(kernel)

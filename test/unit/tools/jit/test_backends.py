@@ -4,6 +4,10 @@
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportUndefinedVariable=false, reportArgumentType=false, reportCallIssue=false
 
+import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +19,9 @@ import pytest
 import polyc
 from polyc import PolycError, Tensor
 from polyc.test.support.fake_cuda import FakeCuda
+from polyc.test.support.fast_extension import extension
 from polyc.test.support.gpu_producers import FakeTorch
+from polyc.test.support.root import ROOT
 from polyc.tools.jit.backends import Backend, CpuBackend, Runnable, gpu_of, register
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -173,3 +179,25 @@ def test_calls_on_gpus_by_their_current_streams(cuda: FakeCuda, torch: FakeTorch
         polyc.compile(both, device="cpu")(
             torch.zeros(2, 3), torch.zeros(2, 3), out=[torch.zeros(2, 3), torch.zeros(2)]
         )
+
+
+def test_what_the_extension_knows_does_not_reach_python():
+    """The first call is checked, the second told to the extension."""
+    extension()
+    done = subprocess.run(
+        [sys.executable, "-m", "polyc.test.support.extension_start"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / ".typecheck")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "jit, out": [True, 2, 6],
+        "jit": [True, 2, 6],
+        "compiled, out": [True, 0, 6],
+        "compiled": [True, 0, 6],
+        "any sizes": [True, 2, 6],
+        "a constant": [True, 6, 6],  # by the functions in Python
+        "other sizes": [True, 2, 6],
+        "a dictionary": [True, 6, 6],
+    }

@@ -4,6 +4,7 @@
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportUndefinedVariable=false, reportArgumentType=false, reportCallIssue=false
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,32 @@ def test_outputs_as_the_function_returns_them():
     assert out["top"].tolist() == [2, 5]
     with pytest.raises(PolycError, match="its outputs are mean, top"):
         stats(x, out={"mean": out["mean"]})
+
+
+def test_constants_that_are_equal_and_not_the_same():
+    """0.0 is not -0.0, and 1 is neither True nor 1.0, inside of a tuple neither; a nan is one."""
+
+    @dataclass(frozen=True)
+    class Scale:
+        by: float
+
+    @polyc.jit(device="cpu")
+    def over(x: Tensor["N", "f32"], *, by: Any = 1.0):
+        seen.append(by)
+        value = by[0] if isinstance(by, tuple) else by.by if isinstance(by, Scale) else by
+        return x / value
+
+    seen: list[Any] = []
+    x = np.ones(2, np.float32)
+    given: list[Any] = [0.0, -0.0, (0.0,), (-0.0,), Scale(0.0), Scale(-0.0), np.float32(2.0)]
+    with np.errstate(all="ignore"):
+        for by in given * 2:
+            value = by[0] if isinstance(by, tuple) else by.by if isinstance(by, Scale) else by
+            np.testing.assert_array_equal(over(x, by=by), x / np.float32(value))
+    assert len(seen) == len(given)
+    for by in [2, 2.0, (2,), (2.0,), float("nan"), float("nan")]:
+        over(x, by=by)
+    assert len(seen) == len(given) + 5
 
 
 def test_annotations_as_text_name_constants():

@@ -60,18 +60,29 @@ def test_mma_sync_accumulator_holds_each_element_once(
     assert layout.threads.data == 32 * (m // warp_tile[0]) * (n // warp_tile[1])
 
 
-@pytest.mark.parametrize("warp_tile", [(32, 16), (64, 32), (32, 64)])
+@pytest.mark.parametrize(
+    ("warp_tile", "lanes"),
+    [
+        ((32, 16), (8, 4)),
+        ((64, 32), (8, 4)),
+        ((32, 64), (8, 4)),
+        ((16, 32), (4, 8)),
+        ((8, 64), (2, 16)),
+        ((4, 128), (1, 32)),
+    ],
+)
 @pytest.mark.parametrize("flags", [(True, True), (True, False), (False, True), (False, False)])
 def test_fma_accumulator_holds_each_element_once(
-    warp_tile: tuple[int, int], flags: tuple[bool, bool]
+    warp_tile: tuple[int, int], lanes: tuple[int, int], flags: tuple[bool, bool]
 ) -> None:
     """Lines that are not stored along k lie by four behind each other, for a load of 16 bytes."""
     layout = fma_accumulator(64, 128, warp_tile, *flags)
     assert_each_once(layout, 64, 128)
     row, column = places(layout)
-    columns = warp_tile[1] // 4
-    assert (row[:, columns] - row[:, 0] == (8 if flags[0] else 1)).all()
-    assert (column[:, 1] - column[:, 0] == (4 if flags[1] else 1)).all()
+    high, wide = lanes
+    columns = warp_tile[1] // wide
+    assert (row[:, columns] - row[:, 0] == (high if flags[0] else 1)).all()
+    assert (column[:, 1] - column[:, 0] == (wide if flags[1] else 1)).all()
 
 
 def test_wgmma_accumulator_is_the_figure_of_the_isa() -> None:

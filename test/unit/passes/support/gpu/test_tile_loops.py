@@ -150,15 +150,19 @@ def test_reversed_rows_come_last_first() -> None:
     assert found == sorted(wanted)
 
 
+@pytest.mark.parametrize("order", ["paired", "reversed paired"])
 @pytest.mark.parametrize(("rows", "ctas"), [(4, 2), (5, 4), (1, 4)])
-def test_every_other_round_turns(rows: int, ctas: int) -> None:
-    """But for one in which not all CTAs have a tile."""
-    found = owners(text("row", 1, "turning"), 1, rows, 3, ctas)
-    wanted: list[tuple[int, int, tuple[int, int, int]]] = []
-    for i in range(3 * rows):
-        turn, place = divmod(i, ctas)
-        turned = turn % 2 and (turn + 1) * ctas <= 3 * rows
-        wanted.append((ctas - 1 - place if turned else place, turn, (0, i // 3, i % 3)))
+def test_pairs_of_rows_are_one_ctas(rows: int, ctas: int, order: str) -> None:
+    """A row in the middle is by itself, and counts as one tile."""
+    found = owners(text("row", 1, order), 2, rows, 3, ctas)
+    counts, wanted = [0] * ctas, list[tuple[int, int, tuple[int, int, int]]]()
+    pairs = [(b, r, c) for b in range(2) for r in range(-(-rows // 2)) for c in range(3)]
+    for number, (batch, row, column) in enumerate(pairs):
+        both = list(dict.fromkeys((row, rows - 1 - row)))
+        for one in both if order == "paired" or len(both) == 1 else both[::-1]:
+            cta = number % ctas
+            wanted.append((cta, counts[cta], (batch, one, column)))
+            counts[cta] += 1
     assert found == sorted(wanted)
 
 

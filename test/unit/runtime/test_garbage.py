@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.runtime.garbage import OBJECTS, collect_rarely, rarely
 from polyc.test.support.root import ROOT
 from polyc.tools import polyc, polyc_opt
-from polyc.tools.garbage import OBJECTS, collect_rarely, rarely
 from polyc.tools.pipeline import Compilation
 
 FILE = str(ROOT / "examples" / "gemm_bias_relu.mlir")
