@@ -45,12 +45,15 @@ gc.set_threshold(400_000, 20, 50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "of tests marked turns(n) every n-th case, of properties fewer inputs: `make test`"
-    parser.addoption("--in-turn", action="store_true", help=text)
+    text = (
+        "of tests marked turns(n) every (n times TIMES)-th case, and of properties fewer inputs, "
+        "as `make test` has it; 0, the default: all"
+    )
+    parser.addoption("--in-turn", type=int, default=0, metavar="TIMES", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    text = "turns(n): with --in-turn every n-th case runs, the first one to begin with"
+    text = "turns(n): with --in-turn=1 every n-th case runs, the first one to begin with"
     config.addinivalue_line("markers", text)
     if config.getoption("--in-turn"):
         os.environ[IN_TURN] = "1"
@@ -58,12 +61,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --in-turn, leave every n-th case of the tests that are marked so."""
-    if not config.getoption("--in-turn"):
+    """With --in-turn, leave every (n times TIMES)-th case of the tests that are marked so."""
+    times: int = config.getoption("--in-turn")
+    if not times:
         return
     marks = [item.get_closest_marker("turns") for item in items]
     names = [item.nodeid.partition("[")[0] for item in items]
-    shares = [None if mark is None else mark.args[0] for mark in marks]
+    shares = [None if mark is None else mark.args[0] * times for mark in marks]
     taken = chosen(zip(names, shares, strict=True))
     left = [item for item, now in zip(items, taken, strict=True) if not now]
     items[:] = [item for item, now in zip(items, taken, strict=True) if now]

@@ -213,6 +213,7 @@ def test_products_that_have_no_tiles_are_refused(text: str, why: str) -> None:
     assert caught.value.kind == "UnsupportedProgram" and why in caught.value.message
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "arch"), [("two axes", "sm_90a"), ("residual", "sm_80")])
 def test_kernels_of_batches_spill_nothing(name: str, arch: str) -> None:
     kernels = tiles(regions(BATCHES[name].text), arch)

@@ -313,6 +313,7 @@ def said_no(value: SSAValue) -> None:
     value.replace_all_uses_with(no.result)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("arch", "variant", "name"),
     [("sm_80", "cp_async", "causal"), ("sm_90a", "tma", "causal from the end")],

@@ -430,6 +430,7 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
     assert_refused(text, "UnsupportedPlan", message, 'variant "lanes"', "region-to-gpu")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_norm_after_a_product_is_a_sequence(arch: str) -> None:
     module = threads(PRODUCT_AND_NORM, arch)
