@@ -297,23 +297,27 @@ class Plan:
 
     def place(self, pointers: Sequence[int], memory: int) -> None:
         """Move to these tensors, and to workspaces at ``memory``."""
+        self._move(pointers)
+        if memory != self._memory:
+            self._memory = None
+            self._point_spaces(memory, stays=False)
+            self._memory = memory
+
+    def _move(self, pointers: Sequence[int]) -> None:
+        """Move to these tensors."""
         for source, (pointer, old) in enumerate(zip(pointers, self._pointers, strict=True)):
             if pointer != old:
                 # Where this fails, some arguments have moved and some have not.
                 self._pointers[source] = None
                 self._point(source, pointer)
                 self._pointers[source] = pointer
-        if memory != self._memory:
-            self._memory = None
-            self._point_spaces(memory, stays=False)
-            self._memory = memory
 
     def make(self, pointers: Sequence[int], memory: int) -> None:
         """Run the launches that run once, for these tensors and with what stays at ``memory``.
 
         It waits for what the GPU has begun, and for them.
         """
-        self.place(pointers, 0)
+        self._move(pointers)  # No other workspaces are there yet.
         self._point_spaces(memory, stays=True)
         driver.synchronize()
         for launch in self.once:

@@ -324,6 +324,8 @@ class FakeCuda:
     def cuTensorMapReplaceAddress(self, made: Any, pointer: Any) -> int:
         if status := self._step("cuTensorMapReplaceAddress"):
             return status
+        if not pointer.value:
+            return 1
         made._obj[0] = pointer.value
         return 0
 

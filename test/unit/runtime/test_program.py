@@ -101,6 +101,7 @@ class FakeMap:
         self.argument: list[Any] = list(args)
 
     def point_to(self, pointer: int) -> None:
+        assert pointer, "the driver takes no map of nothing"
         self.argument[0] = pointer
 
 
