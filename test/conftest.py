@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import cast
 
 # The tests run in several processes already, and matrices here are small.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -62,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --in-turn, leave every (n times TIMES)-th case of the tests that are marked so."""
-    times: int = config.getoption("--in-turn")
+    times = cast("int", config.getoption("--in-turn"))
     if not times:
         return
     marks = [item.get_closest_marker("turns") for item in items]
