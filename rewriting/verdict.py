@@ -2,14 +2,23 @@
 
 A pipeline verifies the same ops after every pass, and most of what xDSL's verifier asks of an op
 depends only on what is written in it: its types, properties and attributes, which never change
-in place.  That part is asked once.  What depends on the ops around an op (its own verifier, its
-traits, the ends of blocks, the order of definitions) is asked each time.
+in place.  That part is asked once.  The ends of blocks and the order of definitions are looked at
+each time.
+
+What an op's own verifier and its traits ask depends on the ops around it.  Most passes change few
+kernels: of an op that is isolated from above, as a kernel is, and that was found right before, they
+are asked again only when something in it has changed, or in what stands around it.  What stands
+around it are the ops in the same isolated op and in those around that, without what is inside of
+other isolated ops; so no verifier may look from one kernel into another.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import count
 from typing import cast
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -46,7 +55,14 @@ class _Class:
 
 
 _classes: dict[type[Operation], _Class | None] = {}
-_written: dict[tuple[object, ...], list[Attribute | None]] = {}
+_written: dict[tuple[object, ...], tuple[int, list[Attribute | None]]] = {}
+_numbers = count()
+"""What is written in an op has a number, which nothing else ever gets."""
+
+_right: set[bytes | None] = set()
+"""Digests of isolated ops that were found right, each with what stood around it."""
+
+_BEGIN, _END = -1, -2
 
 
 def _class_of(kind: type[Operation]) -> _Class | None:
@@ -65,6 +81,43 @@ def _class_of(kind: type[Operation]) -> _Class | None:
     return _Class(definition, custom, kind.traits.traits)
 
 
+@dataclass(eq=False)
+class _Unit:
+    """An isolated op, or the module, whose structure is right; its verifiers are not yet asked."""
+
+    number: int
+    """That of what is written in it."""
+    own: bytes | None
+    """A digest of what is written in its ops and of who uses what, but for the units in it; None
+    where blocks follow one another, of which there are few."""
+    whole: bytes | None
+    """The same with the units in it."""
+    asked: list[tuple[Operation, _Class]]
+    """Its ops, itself the last, but for those of units in it; inner ones come first."""
+    inside: list[_Unit]
+
+
+@dataclass(eq=False)
+class _Reading:
+    """One unit on the way: its values by number, and its ops as numbers."""
+
+    values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    count: int = 0
+    text: list[int] = field(default_factory=list[int])
+    asked: list[tuple[Operation, _Class]] = field(default_factory=list[tuple[Operation, _Class]])
+    inside: list[_Unit] = field(default_factory=list[_Unit])
+    known: bool = True
+    """Whether ``text`` says everything: blocks that follow one another are not in it."""
+
+    def define(self, value: SSAValue) -> None:
+        self.values[value] = self.count
+        self.count += 1
+
+
+class _Wrong(Exception):
+    """The module may not verify."""
+
+
 def verifies(module: Operation) -> bool:
     """Whether ``module`` surely verifies, and defines each value before its uses.
 
@@ -74,9 +127,52 @@ def verifies(module: Operation) -> bool:
         return False
     try:
         found = _class(module)
-        return found is not None and _regions(module, found, set()) and _written_well(module, found)
+        if found is None:
+            return False
+        _ask(_unit(module, found), None)
     except Exception:  # Whatever a verifier raises, it will raise again where it is asked why.
         return False
+    return True
+
+
+def _ask(unit: _Unit, around: bytes | None) -> None:
+    """Ask the verifiers of a unit's ops, unless it was right before with the same ``around`` it.
+
+    The module's own, around which nothing is, are always asked.
+    """
+    name = None if unit.whole is None or around is None else unit.whole + around
+    if name in _right:
+        return
+    own = unit.own if around is None else None if unit.own is None else unit.own + around
+    for inner in unit.inside:
+        _ask(inner, own)
+    for op, kind in unit.asked:
+        for check in kind.checks:
+            check(op)
+        if kind.custom is not None:
+            kind.custom(op)
+    if name is not None:
+        if len(_right) >= _MOST:
+            _right.clear()
+        _right.add(name)
+
+
+def _unit(op: Operation, kind: _Class) -> _Unit:
+    """An isolated op, whose structure is right.  Raises where it is not, or may not be."""
+    read = _Reading()
+    _regions(op, kind, read)
+    number = _written_well(op, kind)
+    read.asked.append((op, kind))
+    own = whole = None
+    if read.known:
+        own = _digest(array("q", [*read.text, number]).tobytes())
+        wholes = [unit.whole for unit in read.inside if unit.whole is not None]
+        whole = _digest(own + b"".join(wholes)) if len(wholes) == len(read.inside) else None
+    return _Unit(number, own, whole, read.asked, read.inside)
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
 
 
 def _class(op: Operation) -> _Class | None:
@@ -87,68 +183,79 @@ def _class(op: Operation) -> _Class | None:
     return found
 
 
-def _regions(op: Operation, kind: _Class, outer: set[SSAValue]) -> bool:
-    """Whether what ``op`` holds verifies; ``outer`` are the values defined before it."""
+def _regions(op: Operation, kind: _Class, read: _Reading) -> None:
+    """Read what ``op`` holds; ``read`` has the values defined before it."""
     for region in op.regions:
         first = region.first_block
-        if first is None:
+        read.text.append(_BEGIN)
+        if first is None or first.next_block is None:
+            if first is not None:
+                if first.parent is not region:
+                    raise _Wrong
+                for value in _block(first, kind, read, False):
+                    del read.values[value]
+            read.text.append(_END)
             continue
-        if first.next_block is None:
-            own: list[SSAValue] = []
-            if first.parent is not region or not _block(first, kind, outer, own, False):
-                return False
-            outer.difference_update(own)
-            continue
+        read.known = False
         dominance = DominanceInfo(region)
+        before = read.values
         for block in region.blocks:
-            seen = set(outer)
+            read.values = dict(before)
             for other in region.blocks:
                 if dominance.strictly_dominates(other, block):
-                    seen.update(other.args)
-                    for inner in other.ops:
-                        seen.update(inner.results)
-            if block.parent is not region or not _block(block, kind, seen, [], True):
-                return False
-    return True
+                    for value in (*other.args, *(v for inner in other.ops for v in inner.results)):
+                        read.define(value)
+            if block.parent is not region:
+                raise _Wrong
+            _block(block, kind, read, True)
+        read.values = before
 
 
-def _block(
-    block: Block, around: _Class, seen: set[SSAValue], own: list[SSAValue], flow: bool
-) -> bool:
-    """Whether the ops of ``block`` verify, given the values defined before it.
+def _block(block: Block, around: _Class, read: _Reading, flow: bool) -> list[SSAValue]:
+    """Read the ops of ``block``, given the values defined before it; what it defines.
 
-    ``seen`` learns what the block defines, and so does ``own``.  ``around`` is the op that holds
-    it, ``flow`` whether there are other blocks beside it.
+    ``around`` is the op that holds it, ``flow`` whether there are other blocks beside it.
     """
-    seen.update(block.args)
-    own += block.args
+    own: list[SSAValue] = []
+    values, text = read.values, read.text
+    for argument in block.args:
+        read.define(argument)
+        own.append(argument)
     op, last = block.first_op, block.last_op
     if op is None and not flow and not around.unterminated:
-        return False
+        raise _Wrong
     while op is not None:
         kind = _class(op)
         if kind is None or op.parent is not block:
-            return False
+            raise _Wrong
         for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
-            if operand not in seen:
-                return False
+            text.append(values[operand])
         if op is last and not kind.terminator and (flow or not around.unterminated):
-            return False
+            raise _Wrong
         for successor in op._successors:  # pyright: ignore[reportPrivateUsage]
             if op is not last or successor.parent is not block.parent:
-                return False
-        if op.regions and not _regions(op, kind, set() if kind.isolated else seen):
-            return False
-        if not _written_well(op, kind):
-            return False
-        seen.update(op.results)
-        own += op.results
+                raise _Wrong
+        if kind.isolated and op.regions:
+            unit = _unit(op, kind)
+            read.inside.append(unit)
+            text.append(unit.number)
+        else:
+            if op.regions:
+                _regions(op, kind, read)
+            text.append(_written_well(op, kind))
+            read.asked.append((op, kind))
+        for result in op.results:
+            read.define(result)
+            own.append(result)
         op = op.next_op
-    return True
+    return own
 
 
-def _written_well(op: Operation, kind: _Class) -> bool:
-    """Whether ``op`` itself verifies.  Raises whatever its verifier raises where it does not."""
+def _written_well(op: Operation, kind: _Class) -> int:
+    """The number of what is written in ``op``, which verifies as far as that goes.
+
+    Raises whatever its verifier raises where it does not.
+    """
     held: list[Attribute | None] = [v.type for v in op._operands]  # pyright: ignore[reportPrivateUsage]
     held.append(None)
     held += [v.type for v in op.results]
@@ -170,14 +277,12 @@ def _written_well(op: Operation, kind: _Class) -> bool:
         *[len(region.blocks) for region in op.regions],
         len(op._successors),  # pyright: ignore[reportPrivateUsage]
     )
-    if key in _written:
-        for check in kind.checks:
-            check(op)
-    else:
-        kind.definition.verify(op)
-        if len(_written) >= _MOST:
-            _written.clear()
-        _written[key] = held
-    if kind.custom is not None:
-        kind.custom(op)
-    return True
+    found = _written.get(key)
+    if found is not None:
+        return found[0]
+    kind.definition.verify(op)
+    if len(_written) >= _MOST:
+        _written.clear()
+    number = next(_numbers)
+    _written[key] = number, held
+    return number

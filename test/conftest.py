@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import cast
 
 # The tests run in several processes already, and matrices here are small.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -17,17 +18,27 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.test.support.root import ROOT
-from polyc.test.support.turns import chosen
+from polyc.test.support.turns import IN_TURN, chosen, examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-# A test must give the same verdict on a slow machine and on every run; `make fuzz` goes on longer.
-settings.register_profile("polyc", deadline=None, derandomize=True, max_examples=50)
-# Where only the verdict matters, as for faults put in on purpose, failures are not made smaller.
-settings.register_profile(
-    "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
-)
-settings.load_profile(os.environ.get("POLYC_HYPOTHESIS", "polyc"))
+
+def profile() -> str:
+    """Say how properties are tested; the profile's name.
+
+    A test must give the same verdict on a slow machine and on every run; `make fuzz` goes on
+    longer.
+    """
+    settings.register_profile("polyc", deadline=None, derandomize=True, max_examples=examples(50))
+    # Where only the verdict matters, as for faults put in on purpose, failures are not made
+    # smaller.
+    settings.register_profile(
+        "verdict", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+    )
+    return os.environ.get("POLYC_HYPOTHESIS", "polyc")
+
+
+settings.load_profile(profile())
 
 # IR is full of cycles, so the collector's default of a look at every 700 new objects would
 # walk all modules that the tests keep, over and over.
@@ -35,22 +46,29 @@ gc.set_threshold(400_000, 20, 50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "of a test that is marked turns(n) only every n-th case, as `make test` has it"
-    parser.addoption("--in-turn", action="store_true", help=text)
+    text = (
+        "of tests marked turns(n) every (n times TIMES)-th case, and of properties fewer inputs, "
+        "as `make test` has it; 0, the default: all"
+    )
+    parser.addoption("--in-turn", type=int, default=0, metavar="TIMES", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    text = "turns(n): with --in-turn every n-th case runs, the first one to begin with"
+    text = "turns(n): with --in-turn=1 every n-th case runs, the first one to begin with"
     config.addinivalue_line("markers", text)
+    if config.getoption("--in-turn"):
+        os.environ[IN_TURN] = "1"
+        settings.load_profile(profile())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --in-turn, leave every n-th case of the tests that are marked so."""
-    if not config.getoption("--in-turn"):
+    """With --in-turn, leave every (n times TIMES)-th case of the tests that are marked so."""
+    times = cast("int", config.getoption("--in-turn"))
+    if not times:
         return
     marks = [item.get_closest_marker("turns") for item in items]
     names = [item.nodeid.partition("[")[0] for item in items]
-    shares = [None if mark is None else mark.args[0] for mark in marks]
+    shares = [None if mark is None else mark.args[0] * times for mark in marks]
     taken = chosen(zip(names, shares, strict=True))
     left = [item for item, now in zip(items, taken, strict=True) if not now]
     items[:] = [item for item, now in zip(items, taken, strict=True) if now]

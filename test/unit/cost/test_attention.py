@@ -102,6 +102,7 @@ SIZES: Mapping[str, tuple[str, dict[str, int]]] = {
 }
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", SIZES)
 def test_counts_are_the_simulators(name: str) -> None:
     options, sizes = SIZES[name]

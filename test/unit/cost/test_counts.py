@@ -80,6 +80,7 @@ def lowered(name: str, arch: str) -> tuple[KernelOp, list[ScheduleOp], ModuleOp,
     return kernel, plans, program, OnDemand(gpu_module_of(module))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("name", "arch", "variant", "sizes"),
     [

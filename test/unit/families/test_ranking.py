@@ -54,6 +54,7 @@ def test_every_size_has_a_kernel() -> None:
     assert [str(f) for f in last.when.data] == ["K mod 8 == 0", "N mod 8 == 0", "K >= 1"]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     "sizes", [("M", "N", "K"), ("M", 4096, 4096), ("M", 4096, "K"), (16, "N", 4096), (77, "N", "K")]
 )

@@ -30,6 +30,7 @@ from polyc.playback.functions import Array, widen
 from polyc.playback.reference import make_inputs, reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.turns import examples
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
@@ -193,7 +194,7 @@ def programs(draw: st.DrawFn) -> ModuleOp:
     return closed(inputs, make)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(programs(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_random_programs(module: ModuleOp, m: int, n: int, k: int, seed: int) -> None:
     sizes = {"M": m, "N": n, "K": k}
@@ -238,7 +239,7 @@ def test_gemms(
     agree(closed(inputs, make), sizes, seed)
 
 
-@settings(max_examples=35)
+@settings(max_examples=examples(35))
 @given(
     st.sampled_from(frontend.LAYOUTS),
     st.sampled_from([f16, f32]),
@@ -307,7 +308,7 @@ MASKS: list[tuple[int | str, ...]] = [
 ]
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     st.sampled_from([f16, f32]),
     st.sampled_from(["same", "shared", "one"]),
@@ -367,7 +368,7 @@ def test_attentions(
     agree(closed(inputs, make), sizes, seed)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.data(), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> None:
     axes = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
@@ -385,7 +386,7 @@ def test_norms_with_parameters(data: st.DataObject, m: int, n: int, k: int) -> N
     agree(closed(inputs, make), {"M": m, "N": n, "K": k}, 0)
 
 
-@settings(max_examples=18)
+@settings(max_examples=examples(18))
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 def test_conditions(data: st.DataObject, m: int, n: int) -> None:
     """Compares of inputs, selects, casts, concats and movements of conditions."""

@@ -23,6 +23,7 @@ from polyc.playback import tiny as tiny_playback
 from polyc.playback.reference import make_inputs
 from polyc.test.support import book_points
 from polyc.test.support.movement_chains import SIZES, Chain
+from polyc.test.support.turns import examples
 from polyc.tools.check import small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -57,7 +58,7 @@ def test_examples_are_what_the_tiny_ops_compute(path: Path) -> None:
         np.testing.assert_allclose(x.astype(np.float64), y.astype(np.float64), 1e-3, 1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.composite(Chain)())
 def test_chains_are_what_their_points_say(chain: Chain) -> None:
     """Every value of a chain of movements, whole and point by point."""

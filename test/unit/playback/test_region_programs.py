@@ -24,6 +24,7 @@ from polyc.playback import frontend as frontend_playback
 from polyc.playback.functions import Array
 from polyc.playback.reference import make_inputs
 from polyc.rewriting.driver import verify
+from polyc.test.support.turns import examples
 from polyc.test.unit.playback.test_frontend_programs import add, closed, programs
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -60,7 +61,7 @@ def same(actual: Array, expected: Array, close: float = 1e-2) -> None:
     np.testing.assert_allclose(a, b, rtol=close, atol=close)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs(), st.integers(0, 3), st.integers(1, 3), st.integers(0, 3), st.integers(0, 9))
 def test_infinities_and_nan(module: ModuleOp, m: int, n: int, k: int, seed: int) -> None:
     sizes = {"M": m, "N": n, "K": k}
@@ -76,7 +77,7 @@ def test_infinities_and_nan(module: ModuleOp, m: int, n: int, k: int, seed: int)
             same(actual, wanted)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs())
 def test_a_reduction_is_computed_once(module: ModuleOp) -> None:
     """Each sum of the graph is one op of one kernel, however much is fused (S6.6)."""
@@ -109,7 +110,7 @@ def masked(fuse: Fuse, causal: bool, boolean: bool) -> tuple[ModuleOp, ModuleOp]
     return module, kernels(module, fuse)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(FUSES), st.booleans(), st.booleans(), st.integers(0, 9))
 def test_what_a_forbidden_key_holds_counts_nothing(
     fuse: Fuse, causal: bool, boolean: bool, seed: int

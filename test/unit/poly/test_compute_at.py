@@ -13,6 +13,7 @@ from polyc.poly.compute_at import Clash, ComputeAt, compute_at, legal_axes
 from polyc.test.support.book_needs import Sizes, booked, booked_text, entry_of, named, needed
 from polyc.test.support.book_points import points
 from polyc.test.support.movement_chains import SIZES, Chain
+from polyc.test.support.turns import examples
 
 SOFTMAX = """
 tiny.graph @softmax(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M, N], f32>) {
@@ -193,7 +194,7 @@ def test_bad_tiles():
         compute_at(found["s"], found["e"], {0: 0})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.composite(Chain)(True, ("sum",)), st.data())
 def test_random_chains(chain: Chain, data: st.DataObject) -> None:
     booked(chain.graph)

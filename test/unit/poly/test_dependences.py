@@ -29,6 +29,7 @@ from polyc.poly.dependences import (
 )
 from polyc.test.support.book_needs import booked_text
 from polyc.test.support.book_points import holds
+from polyc.test.support.turns import examples
 from polyc.test.unit.poly.test_compute_at import SOFTMAX
 from polyc.tools.parsing import parse_text
 
@@ -124,13 +125,13 @@ def programs(draw: st.DrawFn) -> list[Statement]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(programs())
 def test_random_statements(statements: list[Statement]) -> None:
     assert isl_pairs(statements) == brute(statements)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(programs())
 def test_parallel_axes_of_random_statements(statements: list[Statement]) -> None:
     """An axis that is not parallel for these sizes is not called parallel."""

@@ -17,6 +17,7 @@ from polyc.poly.ways import Blocked
 from polyc.test.support.book_needs import Sizes, booked, booked_text, entry_of, named, needed
 from polyc.test.support.book_points import Point, points
 from polyc.test.support.movement_chains import SIZES, Chain
+from polyc.test.support.turns import examples
 from polyc.test.unit.poly.test_compute_at import SOFTMAX, STENCIL, TURNED
 
 CONV = """
@@ -119,7 +120,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> (y: !tiny.tensor<[M * N], f32>) 
     assert edges.bytes == Dim.const(0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.composite(Chain)(True, ("sum",)), st.data())
 def test_no_tile_needs_more(chain: Chain, data: st.DataObject) -> None:
     booked(chain.graph)

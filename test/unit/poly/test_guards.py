@@ -32,6 +32,7 @@ from polyc.poly.blocks import blocks_of
 from polyc.poly.guards import guard_entries, judge, tail_entries
 from polyc.test.support.book_needs import booked_text
 from polyc.test.support.book_points import holds
+from polyc.test.support.turns import examples
 from polyc.test.unit.poly.test_compute_at import SOFTMAX, STENCIL
 
 
@@ -51,7 +52,7 @@ def rows_of(draw: st.DrawFn) -> tuple[AffineConstraintExpr, ...]:
 KNOWN = box([Dim.sym("N"), Dim.const(4)], ["N"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(rows_of())
 def test_the_kept_rows_say_the_same(rows: tuple[AffineConstraintExpr, ...]) -> None:
     """Nothing that matters is dropped; what is kept matters at its failing point."""
@@ -88,7 +89,7 @@ def kernel(rows: tuple[AffineConstraintExpr, ...]) -> region.KernelOp:
     return op
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows_of())
 def test_the_pass_keeps_the_values(rows: tuple[AffineConstraintExpr, ...]) -> None:
     op = kernel(rows)

@@ -12,11 +12,12 @@ from polyc.poly.ways import facts_of
 from polyc.test.support.book_needs import booked, booked_text, entry_of, named
 from polyc.test.support.book_points import holds, points
 from polyc.test.support.movement_chains import SIZES, SYMBOLS, Chain
+from polyc.test.support.turns import examples
 
 VALUES = [SIZES[s] for s in SYMBOLS]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.composite(Chain)(True))
 def test_parts_give_what_numpy_gives(chain: Chain) -> None:
     """Every point is in one part, which has the element of the source or the fill."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 from xdsl.context import Context
@@ -221,6 +222,65 @@ def test_an_ops_own_verifier_is_asked_each_time(module: ModuleOp):
     assert verifies(module)
     op(module, scf.YieldOp, 1).operands = [add.results[0]]
     assert not verifies(module)
+
+
+@irdl_op_definition
+class Counted(IRDLOperation):
+    """Its verifier counts, and refuses in a function of the name that it is given."""
+
+    name = "test.counted"
+    ASKED: ClassVar[list[str]] = []
+    REFUSED: ClassVar[list[str]] = []
+
+    def verify_(self) -> None:
+        around = self.parent_op()
+        name = around.sym_name.data if isinstance(around, func.FuncOp) else "module"
+        self.ASKED.append(name)
+        if name in self.REFUSED:
+            raise VerifyException("no")
+
+
+def test_a_function_is_asked_again_where_it_or_what_is_around_changed(module: ModuleOp):
+    asked = Counted.ASKED
+    for number in range(2):
+        block = op(module, func.FuncOp, number).regions[0].blocks[0]
+        assert block.first_op is not None
+        block.insert_op_before(Counted(), block.first_op)
+    once = op(module, func.FuncOp)
+
+    def look(at: ModuleOp = module) -> list[str]:
+        asked.clear()
+        assert verifies(at)
+        return sorted(asked)
+
+    # Blocks of @g follow one another: it is asked each time.
+    assert look() == ["f", "g"]
+    assert look() == look(module.clone()) == ["g"]
+    op(module, arith.MuliOp).attributes["note"] = builtin.UnitAttr()
+    assert look() == ["f", "g"]
+    assert look() == ["g"]
+    op(module, func.FuncOp, 1).properties["sym_name"] = builtin.StringAttr("h")
+    assert look() == ["f", "h"]
+    module.body.block.add_op(Counted())
+    assert look() == ["f", "h", "module"]
+    # What is wrong is not remembered, neither as right nor as wrong.
+    once.properties["sym_name"] = builtin.StringAttr("bad")
+    Counted.REFUSED.append("bad")
+    assert not verifies(module) and not verifies(module)
+    Counted.REFUSED.clear()
+    assert look() == ["bad", "h", "module"]
+    assert look() == ["h", "module"]
+
+
+def test_the_same_ops_on_other_operands_are_something_else(module: ModuleOp):
+    add, first = op(module, arith.AddiOp), op(module, arith.ConstantOp)
+    block = add.parent_block()
+    assert block is not None
+    block.insert_op_after(Counted(), first)
+    assert verifies(module) and verifies(module)
+    Counted.ASKED.clear()
+    add.operands = [first.results[0], add.operands[0]]
+    assert verifies(module) and Counted.ASKED == ["f"]
 
 
 def test_an_op_in_another_is_for_xdsl(module: ModuleOp):

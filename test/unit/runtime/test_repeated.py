@@ -18,6 +18,7 @@ from polyc.runtime import packed, repeated
 from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 
 MODULE = """
@@ -207,7 +208,7 @@ BASE: dict[str, Any] = {
 }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(st.lists(STEPS, min_size=2, max_size=12))
 @example([BASE, BASE | {"places": ((0, 0), (0, 0), (1, 0))}])
 @example([BASE, BASE | {"places": ((0, 4), (0, 0), (0, 0))}, BASE])

@@ -83,6 +83,7 @@ IN_TURN = [(name, ("round-robin", "random")[i % 2]) for i, name in enumerate(NOR
 """The norms walk over rows in the same way: a schedule each."""
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "schedule"), IN_TURN)
 def test_a_row_a_cluster(name: str, schedule: str) -> None:
     """Three clusters walk over seven rows, so that the ring of chunks goes round."""
@@ -134,6 +135,7 @@ def test_teams_give_the_same_bits_in_any_order(name: str) -> None:
     assert np.array_equal(one.outputs[0], other.outputs[0])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", NORMS)
 def test_mutants_of_a_grid_are_caught(name: str) -> None:
     found = module(name, f"{name}_grid", True)
@@ -147,6 +149,7 @@ def test_mutants_of_a_grid_are_caught(name: str) -> None:
         assert result.findings or not np.array_equal(result.outputs[0], right), mutant
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "schedule"), IN_TURN)
 @pytest.mark.parametrize("columns", [2600])
 def test_a_row_in_shared_memory(name: str, columns: int, schedule: str) -> None:
@@ -170,6 +173,7 @@ def test_long_rows_as_tiles(name: str, variant: str) -> None:
     check(name, tile.run(found, inputs, sizes, multiprocessors=4), inputs)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("variant", ["warp", "block", "wide", "any"])
 @pytest.mark.parametrize("name", NORMS)
 def test_every_variant_takes_a_short_row(name: str, variant: str) -> None:

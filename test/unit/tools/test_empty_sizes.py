@@ -156,6 +156,7 @@ def test_what_nothing_gives(name: str, size: str, wanted: float) -> None:
     assert out.size and np.array_equal(out, np.full(out.shape, wanted), equal_nan=True)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["relu", "concat", "pad_by_size", "softmax", "gemm"])
 def test_the_tools(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--check-each``, ``run``, ``simulate``, ``analyze`` and ``compile``."""

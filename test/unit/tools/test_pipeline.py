@@ -30,6 +30,7 @@ FEW = ROOT / "examples" / "causal_attention.mlir"
 BF16 = ROOT / "examples" / "gemm_bias_relu_bf16.mlir"
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("example", "arch"),
     # An element type is a word in these texts; alignment changes the kernels of each architecture.
@@ -81,6 +82,7 @@ def test_text_with_locations_between_passes_changes_nothing():
     assert module_text(memory, debuginfo=True) == last
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_generic_form_reads_back(arch: str):
     ctx = make_context()
@@ -92,6 +94,7 @@ def test_generic_form_reads_back(arch: str):
             assert module_text(parse_text(ctx, generic, "y.mlir")) == module_text(module)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_hardware_ops_carry_the_place_of_the_users_text(arch: str):
     ctx = make_context()
@@ -140,6 +143,7 @@ def test_same_bytes_in_every_process():
     assert all_texts(4321, FEW, arch) == first
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixture[str]):
     pipeline = ",".join(ORDER).replace("plan-select", f"plan-select{{arch={arch}}}")

@@ -141,6 +141,7 @@ def test_a_file_below_the_frontend(capsys: pytest.CaptureFixture[str], tmp_path:
 # Compile -------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_compile_to_cuda(capsys: pytest.CaptureFixture[str], tmp_path: Path, arch: str):
     out = tmp_path / "k.cu"
@@ -206,6 +207,7 @@ def test_a_plan_that_is_too_large(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "shared" in line
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_dumped_plan_is_read_back(capsys: pytest.CaptureFixture[str], tmp_path: Path, arch: str):
     """The list of all schedules, and a single object of one with a field changed."""

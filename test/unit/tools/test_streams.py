@@ -71,6 +71,7 @@ def test_every_file_of_a_command(
     assert capsys.readouterr().err == "/dev/full: error[DiskFull]: no space left on the device\n"
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("folder", "says"),
     [

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import ParseError
 
 from polyc.dialects.common.numbers import as_type, number_text
 from polyc.rewriting.driver import verify
+from polyc.test.support.turns import examples
 from polyc.tools.errors import as_polyc_error
 from polyc.tools.parsing import parse_text
 from polyc.tools.printing import module_text
@@ -277,7 +278,7 @@ def round_trip(place: str) -> Callable[[float], None]:
 @pytest.mark.parametrize("place", PLACES)
 def test_what_is_printed_reads_back(place: str) -> None:
     # The places are many, and what reads and prints a number is the same in all of them.
-    settings(max_examples=15)(given(FLOATS[PLACES[place][1]])(round_trip(place)))()
+    settings(max_examples=examples(15))(given(FLOATS[PLACES[place][1]])(round_trip(place)))()
 
 
 def test_arith_reads_an_exponent_without_a_point() -> None:

@@ -95,6 +95,7 @@ def test_scores_never_lie_in_memory(name: str) -> None:
     assert [n.data for n in product.res_names] == ["w"]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", FORMS)
 def test_its_kernels_compute_what_it_means(name: str) -> None:
     found = graph(name)

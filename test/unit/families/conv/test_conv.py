@@ -52,6 +52,7 @@ from polyc.test.support.gpu_text import refusal as refused
 from polyc.test.support.im2col_programs import GEOMETRIES
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import run
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -301,7 +302,7 @@ def geometries(draw: st.DrawFn) -> Im2colAttr:
     return Im2colAttr.of(pair(1, 4), pair(1, 3), pair(0, 3), pair(1, 2), pair(0, 3))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(geometries(), st.sampled_from(ARCHS), st.sampled_from([1, 2, 8]), st.data())
 def test_any_geometry_agrees_with_the_region(
     geometry: Im2colAttr, arch: str, step: int, data: st.DataObject

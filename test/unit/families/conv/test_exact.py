@@ -88,6 +88,7 @@ def test_tails_and_races(tmp_path: Path, conv: Conv) -> None:
         np.testing.assert_array_equal(found.outputs[0], wanted[0])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("conv", [EXACT, TURNED], ids=["channels last", "filters first"])
 @pytest.mark.parametrize("variant", ["fma", "fma_any"])
 def test_nothing_spills(variant: str, conv: Conv) -> None:

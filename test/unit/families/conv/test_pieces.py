@@ -93,6 +93,7 @@ def test_every_variant_takes_each_step_from_its_image(name: str, arch: str) -> N
     assert ran_of >= {p.variant.data for p in find(planned, ScheduleOp) if not p.when.data}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_kernels_of_joined_images_spill_nothing(arch: str) -> None:
     program = load(str(lowered(joined((64, 128)), arch, "gpu")), arch)

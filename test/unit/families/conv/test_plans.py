@@ -83,6 +83,7 @@ TAILS: dict[str, tuple[str, int, Conv, dict[str, int]]] = {
 """A plan, its depth, a convolution and sizes at which its last tiles are not full."""
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", TAILS)
 def test_plans_agree_with_the_region_at_tails(name: str) -> None:
     plan, depth, conv, sizes = TAILS[name]

@@ -28,6 +28,7 @@ from polyc.test.support.gemm_programs import (
     tensor,
     tiles,
 )
+from polyc.test.support.turns import examples
 from polyc.tools.play import play
 
 ARCHS = ("sm_80", "sm_90a")
@@ -122,14 +123,14 @@ def products(draw: st.DrawFn) -> tuple[Product, dict[str, int]]:
     return Product((*sides[0], *a), (*sides[1], *b), c, flags, tuple(more), out), sizes
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(products(), st.sampled_from(ARCHS))
 def test_any_batch_agrees_with_the_region(case: tuple[Product, dict[str, int]], arch: str) -> None:
     product, sizes = case
     assert assert_tiles_agree(product.text, arch, sizes)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data(), st.sampled_from(ARCHS))
 def test_axes_in_any_order_agree_or_are_refused(data: st.DataObject, arch: str) -> None:
     """Factors and outputs stored in any order: rows along an axis of the batch are refused."""
@@ -212,6 +213,7 @@ def test_products_that_have_no_tiles_are_refused(text: str, why: str) -> None:
     assert caught.value.kind == "UnsupportedProgram" and why in caught.value.message
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "arch"), [("two axes", "sm_90a"), ("residual", "sm_80")])
 def test_kernels_of_batches_spill_nothing(name: str, arch: str) -> None:
     kernels = tiles(regions(BATCHES[name].text), arch)

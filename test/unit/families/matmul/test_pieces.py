@@ -138,6 +138,7 @@ def test_every_variant_takes_each_tile_from_its_piece(name: str, arch: str) -> N
     assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "arch"), [("both sides", "sm_90a"), ("rows", "sm_80")])
 def test_kernels_of_pieces_spill_nothing(name: str, arch: str) -> None:
     program = load(str(lowered(PIECES[name](), arch, "gpu", leave=leave_widest)), arch)

@@ -37,6 +37,7 @@ def plans(m: Size, n: Size, k: Size, arch: str = "sm_90a") -> list[ScheduleOp]:
     return find(run(plain(m, n, k), "plan", arch=arch), ScheduleOp)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "splits_k"),
     [

@@ -171,6 +171,7 @@ CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] =
 ]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("precision", "flags", "variant", "sizes", "batch"), CASES)
 def test_tails_and_races(
     tmp_path: Path,
@@ -245,6 +246,7 @@ def test_infinities_stay_what_they_are_or_are_not_known(
     assert not np.isfinite(found[:3]).any() and np.isfinite(found[3:]).all()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("precision", "flags", "variant"),
     [

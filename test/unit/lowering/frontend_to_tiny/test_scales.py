@@ -18,10 +18,11 @@ from polyc.rewriting.driver import rewrite, verify
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import only, printed
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.turns import examples
 from polyc.tools.play import play
 
 Made = Callable[[Sketch, SSAValue, SSAValue], SSAValue]
-FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 
 
 def first(s: Sketch, x: SSAValue, y: SSAValue) -> SSAValue:

@@ -21,6 +21,7 @@ from polyc.playback import region as region_playback
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import make_inputs, reference
 from polyc.test.support.movement_chains import SIZES, Chain
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 
@@ -45,7 +46,7 @@ def kernel_of(module: ModuleOp, ctx: Context) -> region.KernelOp:
     return kernel
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(programs())
 def test_kernels_compute_what_numpy_does(program: Chain) -> None:
     """Random chains, with arithmetic and sums between, from symbolic sizes."""

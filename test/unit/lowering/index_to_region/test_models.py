@@ -110,6 +110,7 @@ def test_every_product_of_a_model_is_on_tensor_cores(name: str, arch: str) -> No
     assert on_tensor_cores(planned(name, arch)) == MODELS[name].contractions
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_tensor_cores_read_lies_in_16_bits(name: str) -> None:
     """A factor that is computed is stored in its own type."""

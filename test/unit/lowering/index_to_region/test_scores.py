@@ -85,6 +85,7 @@ def with_more(kind: str) -> str:
             raise KeyError(kind)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("kind", ["mean", "mean and all", "two", "scores", "own values"])
 def test_others_of_the_scores_are_what_they_mean(kind: str) -> None:
     """In kernels that run in their order.

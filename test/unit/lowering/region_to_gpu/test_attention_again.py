@@ -33,6 +33,7 @@ from polyc.rewriting.emit import Emit
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import PROGRAMS, TO_REGION, Array, Attention, passed
 from polyc.test.support.gpu_text import find, kernel, only, parsed
+from polyc.test.support.turns import examples
 from polyc.test.unit.lowering.region_to_gpu.test_attention_kernels import one, tiles
 from polyc.tools.play import play
 
@@ -213,7 +214,7 @@ def small(arch: str) -> ModuleOp:
     return passed(SMALL.text(), *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
 
 
-@settings(max_examples=24)
+@settings(max_examples=examples(24))
 @given(
     st.sampled_from(["sm_80", "sm_90a"]),
     st.integers(0, 2**32 - 1),
@@ -312,6 +313,7 @@ def said_no(value: SSAValue) -> None:
     value.replace_all_uses_with(no.result)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("arch", "variant", "name"),
     [("sm_80", "cp_async", "causal"), ("sm_90a", "tma", "causal from the end")],

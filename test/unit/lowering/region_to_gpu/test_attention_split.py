@@ -138,6 +138,7 @@ def test_attentions_drawn_at_random_give_what_the_graph_says(number: int, tmp_pa
         agree(few.program, module, few.sizes, few.inputs(number))
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("at", [0, 40, 299])
 def test_values_of_hidden_keys_leave_no_trace(at: int, tmp_path: Path) -> None:
     """What is not finite reaches the queries that see it, in whichever part it is (S0.6)."""

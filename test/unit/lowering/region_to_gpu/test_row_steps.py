@@ -157,6 +157,7 @@ def test_sums_of_a_cluster_are_the_same_in_every_order() -> None:
     assert [a.tobytes() for a in first.outputs] == [a.tobytes() for a in other.outputs]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("variant", ["tma_low", "cp_async"])
 def test_no_meeting_of_the_exchange_is_there_for_nothing(variant: str) -> None:
     """Without one of them the simulator finds a fault, or another result."""

@@ -34,6 +34,7 @@ from polyc.test.support.gpu_text import assert_refused, find, only, parsed, prin
 from polyc.test.support.on_demand import Variants
 from polyc.test.support.row_programs import PRODUCT_AND_NORM, PROGRAMS, RowProgram, graph
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.turns import examples
 from polyc.tools.registry import make_context
 
 ARCHS = ("sm_80", "sm_90a")
@@ -226,7 +227,7 @@ def row_graphs(draw: st.DrawFn) -> str:
 WIDE = "T<[M, N], f32>"
 
 
-@settings(max_examples=6)  # `make fuzz` goes on: test/fuzz/layers.py.
+@settings(max_examples=examples(6))  # `make fuzz` goes on: test/fuzz/layers.py.
 @given(row_graphs(), st.sampled_from([1, 24, 77, 1200]))
 def test_random_rows(text: str, length: int) -> None:
     """What fuses into one region of rows plays as the graph does."""
@@ -429,6 +430,7 @@ def test_a_choice_that_is_not_built_is_refused(said: str, asked: str, there: str
     assert_refused(text, "UnsupportedPlan", message, 'variant "lanes"', "region-to-gpu")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_norm_after_a_product_is_a_sequence(arch: str) -> None:
     module = threads(PRODUCT_AND_NORM, arch)

@@ -80,6 +80,7 @@ def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
     assert (unlike := mismatch(source, sizes, inputs, found)) is None, unlike
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("parts", "stages"), [(1, 3), (PARTS, 1)])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_turns_play_as_the_graph(
@@ -101,6 +102,7 @@ def test_columns_in_turns_play_as_the_graph(
 ORDERS = [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "late")]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("parts", "stages", "order"), [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0)])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "residual"])
 def test_threads_that_have_rows_in_turns(
@@ -137,6 +139,7 @@ def test_teams_meet_whatever_runs_first(order: int, tmp_path: Path) -> None:
     runs(PROGRAMS["softmax"], module, sizes_of("softmax"), PARTS, *ORDERS[order])
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("parts", "stages", "order"), [(1, 2, 0), (4, 1, 1), (4, 2, 2)])
 @pytest.mark.parametrize("name", ["softmax", "residual"])
 def test_threads_that_have_columns_in_turns(

@@ -18,6 +18,7 @@ from polyc.affine import isl
 from polyc.dialects import index, tiny
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.test.support.movement_chains import SIZES, SYMBOLS, Chain
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 
 Array = npt.NDArray[Any]
@@ -46,7 +47,7 @@ def holds(points: AffineSet, at: tuple[int, ...]) -> bool:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(CHAINS())
 def test_each_piece_reads_what_numpy_reads(chain: Chain) -> None:
     """Every point is in one piece, which reads the operand's element or holds the fill."""

@@ -22,6 +22,7 @@ from polyc.playback import index as index_playback
 from polyc.playback.reference import make_inputs
 from polyc.test.support import book_points
 from polyc.test.support.movement_chains import SIZES, Chain, sizes_of
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 
 M, N, K = (Dim.sym(s) for s in "MNK")
@@ -278,7 +279,7 @@ def products(draw: st.DrawFn) -> Products:
     return Products(draw, more=("merge", "merge", "part", "part"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(products())
 def test_random_chains_with_products(chain: Products) -> None:
     """The playback, and where every entry has maps each point, is what NumPy has."""

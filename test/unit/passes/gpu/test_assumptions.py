@@ -12,6 +12,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import GlobalType
 from polyc.passes.gpu.assumptions import divides
 from polyc.test.support.gpu_text import kernel, only, run
+from polyc.test.support.turns import examples
 
 PASS = "gpu-assumptions"
 
@@ -35,7 +36,7 @@ def aligned(shape: str, element: str, base: int, facts: list[str], assuming: str
     return found.align.data
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     shape=st.sampled_from(SHAPES),
     size=st.sampled_from([2, 4]),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from polyc.dialects.gpu import hardware as hw
 from polyc.playback.gpu.simulate import SimulationResult, gpu_module_of, simulate
 from polyc.test.support.gpu_text import find, run, unchanged
+from polyc.test.support.turns import examples
 
 PASS = "gpu-coalesce-stores"
 LOWER = ("gpu-linearize-access", "gpu-plan-shared-memory")
@@ -123,7 +124,7 @@ def test_a_guard_from_outside_stays() -> None:
     assert store.predicate is not None and store.predicate.name_hint == "always"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rows=st.integers(1, 32), lines=st.integers(1, 8))
 def test_the_same_elements_land_in_the_same_places(rows: int, lines: int) -> None:
     columns = 8 * lines

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.gpu import hardware as hw
 from polyc.passes.gpu.inline_lets import LONGEST
 from polyc.test.support.gpu_text import find, kernel, only, run, unchanged
+from polyc.test.support.turns import examples
 
 PASS = "gpu-inline-lets"
 USE = "gpu.load_global %X[%last : index] : !gpu.global<[M], f32> -> f32"
@@ -54,7 +55,7 @@ def expressions(draw: st.DrawFn) -> AffineMap:
     return AffineMap(2, 0, (expr,))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(expressions(), min_size=2, max_size=6), st.integers(0, 40), st.integers(0, 127))
 def test_inline_apply_keeps_the_value(maps: list[AffineMap], block: int, thread: int) -> None:
     text = steps(*maps)

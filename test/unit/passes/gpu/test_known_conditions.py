@@ -14,6 +14,7 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import find, kernel, only, printed, run, unchanged
 from polyc.test.support.root import ROOT
+from polyc.test.support.turns import examples
 from polyc.test.unit.passes.gpu.test_split_steps import trace
 
 PASS = "gpu-known-conditions"
@@ -204,7 +205,7 @@ def test_twice_is_once() -> None:
 BOUNDS = st.integers(-3, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(BOUNDS, BOUNDS, BOUNDS, st.sampled_from(["slt", "sle", "sgt", "sge"])),
              min_size=2, max_size=2),

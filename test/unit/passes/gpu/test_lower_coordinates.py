@@ -13,6 +13,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.test.support.evaluate import Machine
 from polyc.test.support.gpu_text import body_of, find, kernel, only, run
+from polyc.test.support.turns import examples
 
 ARGS = "%T: !gpu.global<[M, N], f32> = tensor 0, %M: index = symbol M, %N: index = symbol N"
 
@@ -58,7 +59,7 @@ GRIDS = {
 }
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(**GRIDS, group=st.integers(1, 12))
 def test_lower_tile_coordinates_grouped(m: int, n: int, sizes: tuple[int, int], group: int) -> None:
     rows, columns = -(-m // sizes[0]), -(-n // sizes[1])
@@ -67,14 +68,14 @@ def test_lower_tile_coordinates_grouped(m: int, n: int, sizes: tuple[int, int], 
     assert found == [(r * sizes[0], c * sizes[1]) for r, c in in_bands(rows, columns, group)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(**GRIDS)
 def test_lower_tile_coordinates_row_by_row(m: int, n: int, sizes: tuple[int, int]) -> None:
     found = walk(m, n, sizes, "row")
     assert found == [(r, c) for r in range(0, m, sizes[0]) for c in range(0, n, sizes[1])]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=3, max_size=5),
     raster=st.sampled_from(["row", "column", "grouped"]),

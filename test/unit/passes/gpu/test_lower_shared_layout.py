@@ -20,6 +20,7 @@ from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.test.support.evaluate import Machine
 from polyc.test.support.gpu_text import assert_refused, body_of, find, kernel, only, run
 from polyc.test.support.simulate import place
+from polyc.test.support.turns import examples
 
 Ints = NDArray[Any]
 ARGS = "%s: index = symbol M, %r: index = symbol K, %c: index = symbol N"
@@ -75,7 +76,7 @@ def check(kind: SharedType, base: int) -> None:
         assert (grouped[:, 0] % 16 == 0).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     rows=st.integers(1, 8).map(lambda r: 8 * r),
     panels=st.integers(1, 3),

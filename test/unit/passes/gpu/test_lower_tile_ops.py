@@ -22,6 +22,7 @@ from polyc.passes.gpu.layout_inference import widest_swizzle
 from polyc.passes.support.gpu.layouts import mma_sync_accumulator, wgmma_accumulator
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, printed, refusal, run
 from polyc.test.support.simulate import Simulator
+from polyc.test.support.turns import examples
 
 Array = NDArray[Any]
 TILE_OPS = (tile.CopyOp, tile.ContractOp, tile.FillOp, tile.MapOp, tile.FragmentOp)
@@ -110,7 +111,7 @@ def tile_kind(rows: int, columns: int, swizzle: bool) -> SharedType:
     return SharedType.of([rows, columns], f16, widest_swizzle(kind) if swizzle else 0, 3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(**COPIES, align=st.sampled_from([4, 8, 16, 32]))
 def test_lower_cp_async_copy(
     rows: int,
@@ -134,7 +135,7 @@ def test_lower_cp_async_copy(
     assert moved(simulator, hw.CpAsyncOp) == rows * columns // elements
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(**COPIES)
 def test_lower_register_copy(
     rows: int,
@@ -153,7 +154,7 @@ def test_lower_register_copy(
     assert moved(simulator, hw.LoadGlobalOp) == rows * columns
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     rows=st.sampled_from([8, 64, 128, 256]),
     columns=st.sampled_from([16, 32, 48, 64, 96, 128, 256]),

@@ -15,6 +15,7 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.support.gpu.scope import in_loop
 from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import find, only, printed, run
+from polyc.test.support.turns import examples
 
 PASS = "gpu-partial-lanes"
 
@@ -162,7 +163,7 @@ def test_a_layout_of_the_authors_stays() -> None:
     assert all(isinstance(op.fragment.type, FragmentType) for op in find(module, tile.FragmentOp))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(1, 150), st.integers(0, 1000), st.sampled_from(list(KEPT.values())))
 def test_the_sum_is_the_same(n: int, seed: int, step: str) -> None:
     """Exactly, for numbers whose sums are: the order of a sum is all that changes."""

@@ -11,6 +11,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import MBarrierType, SharedType
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run, unchanged
+from polyc.test.support.turns import examples
 
 PASS = "gpu-plan-shared-memory"
 
@@ -30,7 +31,7 @@ def tile_text(rows: int, span: int, panels: int, ring: int, element: str) -> str
     return f"!gpu.shared<[{rows}, {columns}], {element}, swizzle {span}{depth}>"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tiles=st.lists(TILES, max_size=5), barriers=st.lists(st.integers(1, 8), max_size=3))
 def test_place_shared(tiles: list[tuple[int, int, int, int, str]], barriers: list[int]) -> None:
     lines = [f"%b{i} = gpu.mbarrier : !gpu.mbarrier<{n}>" for i, n in enumerate(barriers)]

@@ -13,6 +13,7 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
 from polyc.test.support.biased_sums import MATRIX, VECTOR, biased
 from polyc.test.support.gpu_text import find, only, printed, run
+from polyc.test.support.turns import examples
 
 SHARE, PASS = "gpu-share-reads", "gpu-prefetch-reads"
 BOTH = {"where": "(i, j)[s] -> (i, j + s)", "source": f"%w : {MATRIX}"}
@@ -68,7 +69,7 @@ def test_twice_is_once() -> None:
     assert printed(run(once, PASS)) == once
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.integers(1, 150), st.integers(0, 1000), st.booleans())
 def test_the_numbers_are_the_same(n: int, seed: int, both: bool) -> None:
     """To the bit, also for what is beyond the end of the tensor."""

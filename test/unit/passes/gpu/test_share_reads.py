@@ -17,6 +17,7 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
 from polyc.test.support.biased_sums import MATRIX, VECTOR, biased
 from polyc.test.support.gpu_text import find, only, printed, run
+from polyc.test.support.turns import examples
 
 PASS = "gpu-share-reads"
 
@@ -113,7 +114,7 @@ def test_a_thread_loads_a_column_once() -> None:
     assert (loads(PASS), loads()) == (16, 8)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     st.integers(1, 150),
     st.integers(0, 1000),

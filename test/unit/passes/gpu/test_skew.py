@@ -14,6 +14,7 @@ from polyc.dialects.gpu import tile
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.test.support.chained_programs import assert_right, chained
 from polyc.test.support.gpu_text import only, printed, run
+from polyc.test.support.turns import examples
 
 PASS = "gpu-skew"
 BEFORE = GPU_PASSES[: GPU_PASSES.index(PASS)]
@@ -152,7 +153,7 @@ def test_twice_is_once() -> None:
     assert printed(run(once, PASS)) == once
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     st.integers(1, 140),
     st.integers(0, 200),

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from polyc.dialects.gpu import tile
 from polyc.rewriting.emit import PREDICATES
 from polyc.test.support.gpu_text import find, kernel, printed, run, unchanged
+from polyc.test.support.turns import examples
 
 PASS = "gpu-split-steps"
 ACC = "!gpu.fragment<[64, 64], f32>"
@@ -158,7 +159,7 @@ def conditions(draw: st.DrawFn) -> tuple[str, set[int]]:
     return "\n".join(lines), factors
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(conditions(), st.integers(-6, 12), st.integers(-6, 12), st.integers(0, 14))
 def test_the_loops_do_what_the_one_did(
     condition: tuple[str, set[int]], a: int, b: int, n: int

@@ -16,6 +16,7 @@ from polyc.passes.pipeline import GPU_PASSES
 from polyc.rewriting.emit import Emit
 from polyc.test.support.chained_programs import assert_right, chained, inputs, meant, simulated
 from polyc.test.support.gpu_text import find, only, printed, run
+from polyc.test.support.turns import examples
 
 PASS = "gpu-turns"
 BEFORE = GPU_PASSES[: GPU_PASSES.index(PASS)]
@@ -206,7 +207,7 @@ def test_coordinates_in_a_map_are_the_consumers_own() -> None:
     assert (result.outputs[0] == wanted).all()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.integers(1, 300), st.integers(0, 200), st.sampled_from([2, 3]), st.booleans())
 def test_the_result_is_the_same(m: int, n: int, groups: int, tiles: bool) -> None:
     for without in ((), (PASS,)):

@@ -24,11 +24,12 @@ from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import only
 from polyc.test.support.region_expressions import text
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 Weights = Callable[[Sketch, SSAValue], SSAValue]
-FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 
 
 def divided(s: Sketch, scores: SSAValue, axis: int = 1, shift: str = "max") -> SSAValue:

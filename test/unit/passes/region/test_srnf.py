@@ -28,12 +28,13 @@ from polyc.test.support.legality_programs import (
     run_body,
 )
 from polyc.test.support.region_expressions import shaken, text
+from polyc.test.support.turns import examples
 
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("row", TABLE, ids=named)
 def test_row_holds_its_class_on_random_values(row: Row) -> None:
-    @settings(max_examples=12, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=examples(12), deadline=None, derandomize=True, database=None)
     @given(cases(row))
     def holds(case: Case) -> None:
         check(row, case)
@@ -120,7 +121,7 @@ def test_never_empty_is_proved_from_assumptions() -> None:
 # The other patterns ---------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
 @given(
     fn=st.sampled_from(["sum", "max", "min"]),
     x=st.lists(ANY, min_size=12, max_size=12),
@@ -142,7 +143,7 @@ def test_join_holds_its_class_on_random_values(fn: str, x: list[float], empty: b
         assert np.array_equal(before, after, equal_nan=True)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(s=st.lists(ANY, min_size=3, max_size=3), fn=st.sampled_from(["exp", "neg", "reciprocal"]))
 def test_move_invariant_out_is_exact(s: list[float], fn: str) -> None:
     body = Body()

@@ -21,13 +21,14 @@ from polyc.passes.region.streaming_softmax import stream
 from polyc.playback.region import run
 from polyc.rewriting.changes import DEFAULT_CLASSES
 from polyc.test.support.region_expressions import of_type, text
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 Array = NDArray[Any]
 INF, NAN = float("inf"), float("nan")
 CHUNKS = (1, 2, 3, 64)
-FEW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
 
 
 def lowered(source: str) -> ModuleOp:

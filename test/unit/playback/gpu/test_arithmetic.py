@@ -9,6 +9,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from polyc.playback.gpu import arithmetic
+from polyc.test.support.turns import examples
 
 BINARY: list[type[Operation]] = [
     arith.AddiOp,
@@ -25,7 +26,7 @@ BINARY: list[type[Operation]] = [
 WORD = np.dtype(np.int32)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(BINARY), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
 def test_numbers_and_lanes_compute_alike(kind: type[Operation], a: int, b: int) -> None:
     function = arithmetic.integer(kind, WORD)
@@ -35,7 +36,7 @@ def test_numbers_and_lanes_compute_alike(kind: type[Operation], a: int, b: int) 
     assert set(lanes.tolist()) == {function(a, b)}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(arithmetic.DIVISIONS),
     st.integers(-(2**31), 2**31 - 1),

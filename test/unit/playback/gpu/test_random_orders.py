@@ -134,6 +134,7 @@ def ctas(random: Random) -> str:
     )
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("draw", [warps, ctas], ids=lambda f: f.__name__)
 def test_a_fault_is_found_in_every_order_or_in_none(draw: Callable[[Random], str]) -> None:
     faulty: list[bool] = []

@@ -180,6 +180,7 @@ def test_an_op_above_the_hardware_level_is_refused() -> None:
 # Mutants -------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("arch", "loader", "shapes", "every"),
     [

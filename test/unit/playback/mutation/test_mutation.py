@@ -25,6 +25,7 @@ def module(arch: str) -> ModuleOp:
     return found
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_each_mutant_is_its_own_and_leaves_the_module_alone(arch: str) -> None:
     before = str(module(arch))

@@ -12,6 +12,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.passes.pipeline import STAGES
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.support.gpu_text import find, run
+from polyc.test.support.turns import examples
 
 PASSES = STAGES["gpu"]
 LOWERED = ("gpu-bind-target", "gpu-assumptions", "gpu-layout-inference", "gpu-lower-tile-ops")
@@ -64,7 +65,7 @@ def test_pairs_are_for_rows_of_16_bits_that_begin_anywhere(
     assert aligned == ([4, 0, 0] if len(wanted) > 1 else [0])
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     columns=st.sampled_from([8, 24, 32, 64]),
     sizes=st.tuples(*(st.integers(1, most) for most in (3, 37, 140))),

@@ -13,6 +13,7 @@ from polyc.dialects.gpu import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.test.support.gpu_text import find, run
+from polyc.test.support.turns import examples
 
 TENSOR = "!gpu.global<[B, R, C], f32>"
 
@@ -124,7 +125,7 @@ RASTERS = [
 
 
 @pytest.mark.parametrize(("raster", "group"), RASTERS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     batch=st.integers(1, 2),
     rows=st.integers(1, 9),

@@ -19,6 +19,7 @@ from polyc.passes.support.gpu.uniform import threads_agree
 from polyc.playback import tile as playback
 from polyc.playback.gpu import SCHEDULES, simulate
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run
+from polyc.test.support.turns import examples
 
 SHORT = ("gpu-layout-inference", "gpu-lower-tile-ops")
 Array = NDArray[Any]
@@ -108,7 +109,7 @@ SHAPES = ((1, 32, 128), (1, 64, 256), (2, 128, 128), (4, 256, 64), (16, 24, 128)
 """Rows, columns and threads: fewer elements than threads, as many, and several a thread."""
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     st.sampled_from(SHAPES),
     st.integers(1, 4),
@@ -126,7 +127,7 @@ def test_any_of_a_tile(
     check(asking(rows, columns, threads), x, rows, schedule, seed)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from(SCHEDULES))
 def test_independent_consumers_ask_each_its_own(held: list[bool], schedule: str) -> None:
     x = np.zeros((4, 64), np.int32)

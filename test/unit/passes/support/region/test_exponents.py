@@ -26,11 +26,12 @@ from polyc.rewriting.region.softmax_sums import LEAST_F32
 from polyc.test.support.gpu_text import only
 from polyc.test.support.region_expressions import text
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 Powers = Callable[[Sketch, SSAValue], SSAValue]
-FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 
 
 def top_of(s: Sketch, x: SSAValue, fn: str = "max") -> SSAValue:

@@ -22,6 +22,7 @@ def test_mutant_is_caught(mutant: Mutant) -> None:
     assert killed(mutant)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("control", controls(), ids=named)
 def test_right_table_passes(control: Mutant) -> None:
     assert not killed(control)

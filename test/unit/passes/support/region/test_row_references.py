@@ -26,10 +26,11 @@ from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import only
 from polyc.test.support.more_spellings import MORE, Parts
 from polyc.test.support.region_expressions import text
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
-FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 
 STREAMED = (
     *("below the log-sum-exp", "below the log-sum-exp, which is an output"),

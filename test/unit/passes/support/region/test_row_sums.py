@@ -13,6 +13,7 @@ from polyc.playback.region import run
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.notes import Report
 from polyc.test.support.gpu_text import only
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -90,7 +91,7 @@ def test_others_are_divided(changed: dict[str, str]) -> None:
 SUMS = st.one_of(st.floats(1, 2**31, width=32), st.sampled_from([0.0, float("nan")]))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(sums=st.lists(SUMS, min_size=1, max_size=4), seed=st.integers(0, 9))
 def test_quotients_stay_but_for_their_last_bits(sums: list[float], seed: int) -> None:
     rng = np.random.default_rng(seed)
