@@ -15,15 +15,17 @@ FEWEST = 4
 
 
 def chosen(cases: Iterable[tuple[str, int | None]]) -> list[bool]:
-    """Whether each case is its test's turn: of a test that is marked ``turns(n)`` the first case
-    is, and every n-th after it; of others each is.
+    """Whether each case is its test's turn: of a test that is marked ``turns(n)`` the first case of
+    the first n is, the second of the next n, and so on, so that each kind of neighbors has its
+    turns, as one architecture and the other; of others each is.
 
     A case is the name of its test and that n, in the order in which cases are collected.
     """
     number = Counter[str]()
     found: list[bool] = []
     for name, share in cases:
-        found.append(share is None or number[name] % share == 0)
+        turn, place = divmod(number[name], share or 1)
+        found.append(share is None or turn % share == place)
         number[name] += 1
     return found
 
