@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    text = "turns(n): with --in-turn=1 every n-th case runs, the first one to begin with"
+    text = "turns(n): with --in-turn=1 one of every n cases runs, the first one to begin with"
     config.addinivalue_line("markers", text)
     if config.getoption("--in-turn"):
         os.environ[IN_TURN] = "1"

@@ -7,9 +7,9 @@ import pytest
 from polyc.test.support.turns import IN_TURN, chosen, examples
 
 
-def test_every_nth_case_of_a_test_that_is_marked() -> None:
+def test_one_of_n_cases_of_a_test_that_is_marked() -> None:
     cases = [("a", 3)] * 7 + [("b", 2)] * 2 + [("c", None)] * 2 + [("d", 5)]
-    first = [True, False, False, True, False, False, True]
+    first = [True, False, False, False, True, False, False]
     assert chosen(cases) == [*first, True, False, True, True, True]
 
 
