@@ -260,8 +260,8 @@ def make(
                     if elsewhere:
                         order(stream_of(kept.index), at)
                     kept.plan.launch(places, stream, kept.index, kept.arenas)
-            if elsewhere:
-                keep_until(({every_tensor},), at)
+                if elsewhere:
+                    keep_until(({every_tensor},), at)
             return {result}
         if elsewhere:
             stream = at

@@ -138,7 +138,7 @@ def test_a_dry_run_says_what_a_form_becomes(capsys: pytest.CaptureFixture[str]) 
     assert bench.main(["--dry", "--forms", "plain", "--masks", "causal", "--lengths", "2048"]) == 0
     first, kernel = capsys.readouterr().out.splitlines()
     assert first.startswith("plain causal 2048: ") and "1 kernels, modelled" in first
-    assert first.endswith("spills none") and kernel.startswith("    plain tma: ")
+    assert first.endswith("spills none") and kernel.startswith("    plain tma_paired: ")
 
 
 @pytest.mark.turns(3)

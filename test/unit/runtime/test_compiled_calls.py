@@ -91,6 +91,7 @@ def both(ctx: Context, cuda: FakeCuda, torch: FakeTorchInC, monkeypatch: Any) ->
 @example([BASE, BASE | {"places": ((0, 0), (0, 0), (1, 0))}])
 @example([BASE, BASE | {"places": ((0, 4), (0, 0), (0, 0))}, BASE])
 @example([BASE, BASE | {"fault": "launch"}, BASE | {"current": SECOND}, BASE | {"stream": 8}])
+@example([BASE | {"m": 0}, BASE | {"m": 0, "told": {"stream": 7}}])
 @example([BASE, BASE | {"given": False}, BASE | {"given": False, "fault": "negated"}])
 def test_random_calls_are_those_that_are_checked(
     both: Compiled, steps: list[dict[str, Any]]
