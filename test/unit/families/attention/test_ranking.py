@@ -121,6 +121,7 @@ def test_scores_that_read_masks_keep_their_tile() -> None:
         (64, " causal", "tma_64x64_by3"),
         (64, " causal window [511, 0]", "tma_64x64_by3_paired"),
         (128, " causal", "tma_paired"),
+        (64, " causal", "tma_192x64_paired"),
         (64, "", "tma_64x32_by4"),
         (128, " causal", "tma_64x64_by2"),
     ],

@@ -302,8 +302,10 @@ def test_ctas_of_several_tiles_give_what_the_region_does(name: str, ctas: int) -
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize("name", ["causal", "three consumers", "a window"])
+@pytest.mark.parametrize("name", ["causal", "a window"])
 def test_a_loop_over_tiles_compiles_without_a_spill(name: str) -> None:
+    """Three consumers with steps of 128 keys have no registers for it: no such plan is proposed
+    (``families/attention/space.py``), and one of 64 keys is in its test."""
     result = nvrtc.compile_cuda(cuda_source(looped(name)), "sm_90a")
     assert not result.warnings()
     info = result.kernels["attention_tma"]
