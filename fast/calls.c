@@ -74,7 +74,7 @@ int is_tensor(const Calls *calls, PyObject *one)
     return type == calls->library.tensor || type == calls->library.parameter;
 }
 
-static void release(PyObject *self)
+void free_object(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     freefunc of_type = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -116,7 +116,7 @@ static void kept_free(PyObject *self)
     PyMem_Free(kept->sizes);
     PyMem_Free(kept->parameter);
     kept_clear(self);
-    release(self);
+    free_object(self);
 }
 
 static int calls_traverse(PyObject *self, visitproc visit, void *arg)
@@ -159,7 +159,7 @@ static void calls_free(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
     calls_clear(self);
-    release(self);
+    free_object(self);
 }
 
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *named)

@@ -14,6 +14,9 @@ int add_calls(PyObject *module);
 /* The type of `Calls`. */
 extern PyTypeObject *calls_type;
 
+/* Give back the memory of an object whose references are cleared, and that to its type. */
+void free_object(PyObject *self);
+
 int inputs_of(const Calls *calls);
 int outputs_of(const Calls *calls);
 int are_given(const Calls *calls);

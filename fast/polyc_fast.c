@@ -42,12 +42,9 @@ static int called_clear(PyObject *self)
 
 static void called_free(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     called_clear(self);
-    freefunc of_type = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    of_type(self);
-    Py_DECREF(type);
+    free_object(self);
 }
 
 /* The outputs as they are returned; takes them. */
