@@ -8,7 +8,7 @@ they are used with versions that were tried, and where they tell apart what they
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 TRIED = ("2.11.",)
 """Versions of PyTorch with which this was tried; with another, attributes are read one by one."""
@@ -26,27 +26,37 @@ def maker(torch: Any) -> Maker | None:
     global _known
     known, made = _known
     if known is not torch:
-        made = _tried(torch)
+        made = found_where_tried(torch, _maker)
         _known = (torch, made)
     return made
 
 
-def _tried(torch: Any) -> Maker | None:
+Found = TypeVar("Found")
+
+
+def found_where_tried(torch: Any, find: Callable[[Any], Found | None]) -> Found | None:
+    """What ``find`` finds inside of a PyTorch of a version that was tried; None where it is another
+    one, or has something else there.
+    """
     if not str(getattr(torch, "__version__", "")).startswith(TRIED):
         return None
     try:
-        kind = torch._C._dynamo.guards.TensorGuards
-
-        def check_of(tensors: Sequence[Any]) -> Check:
-            # Without these two it compares no shape, and may end the process.
-            sizes = [list(one.shape) for one in tensors]
-            strides = [list(one.stride()) for one in tensors]
-            made = kind(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-            return made.check
-
-        return check_of if _tells_apart(torch, check_of) else None
+        return find(torch)
     except Exception:
         return None
+
+
+def _maker(torch: Any) -> Maker | None:
+    kind = torch._C._dynamo.guards.TensorGuards
+
+    def check_of(tensors: Sequence[Any]) -> Check:
+        # Without these two it compares no shape, and may end the process.
+        sizes = [list(one.shape) for one in tensors]
+        strides = [list(one.stride()) for one in tensors]
+        made = kind(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        return made.check
+
+    return check_of if _tells_apart(torch, check_of) else None
 
 
 def _tells_apart(torch: Any, check_of: Maker) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from polyc.runtime.torch_guards import TRIED
+from polyc.runtime.torch_guards import found_where_tried
 
 HEAD = 16
 """Bytes of a C++ object that are its class and its counts of references, which are not compared."""
@@ -48,21 +48,16 @@ def layout(torch: Any) -> Layout | None:
     global _known
     known, found = _known
     if known is not torch:
-        found = _tried(torch)
+        found = found_where_tried(torch, _tried)
         _known = (torch, found)
     return found
 
 
 def _tried(torch: Any) -> Layout | None:
-    if not str(getattr(torch, "__version__", "")).startswith(TRIED):
-        return None
-    try:
-        # A tensor that was made in inference mode takes no gradient.
-        with torch.inference_mode(False), _memory() as peek:
-            found = _found(torch, peek)
-            return found if found is not None and _shows_changes(torch, found, peek) else None
-    except Exception:
-        return None
+    # A tensor that was made in inference mode takes no gradient.
+    with torch.inference_mode(False), _memory() as peek:
+        found = _found(torch, peek)
+        return found if found is not None and _shows_changes(torch, found, peek) else None
 
 
 Peek = Callable[[int, int], bytes]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from polyc.runtime import torch_layout
+from polyc.runtime import torch_guards, torch_layout
 from polyc.runtime.torch_layout import Layout, layout
 
 CLASS, VIEW = 0x1000, 0x2000
@@ -153,6 +153,6 @@ def test_this_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real one, where it is installed."""
     torch: Any = pytest.importorskip("torch")
     monkeypatch.undo()
-    if not torch.__version__.startswith(torch_layout.TRIED):
+    if not torch.__version__.startswith(torch_guards.TRIED):
         pytest.skip(f"PyTorch {torch.__version__} was not tried")
     assert torch_layout._tried(torch) is not None  # pyright: ignore[reportPrivateUsage]
