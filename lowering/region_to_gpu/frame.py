@@ -82,6 +82,39 @@ class Lowering(Protocol):
         ...
 
 
+class CopyFrame:
+    """The block of a kernel that copies a tensor to a workspace for another kernel to read.
+
+    ``tensor`` and ``filled`` are its arguments for the two, and ``emit`` collects its ops.
+    """
+
+    def __init__(
+        self, region: KernelOp, name: str, kinds: Sequence[GlobalType], sizes: Sequence[Dim]
+    ) -> None:
+        """``name`` is what the region calls the tensor, ``kinds`` are the types of it and of the
+        copy; ``sizes`` have the symbols that the kernel takes.
+        """
+        used = {name for size in sizes for name in size.symbols()}
+        self.symbols = [name for name in region.symbol_names if name in used]
+        self.block = Block(arg_types=[*kinds, *(INDEX for _ in self.symbols)])
+        self.tensor, self.filled, *self._values = self.block.args
+        for arg, hint in zip(self.block.args, (name, "copy", *self.symbols), strict=True):
+            arg.name_hint = hint
+        self.emit = Emit()
+        self._region = region
+
+    def size(self, dim: Dim) -> SSAValue:
+        """A size as an index value."""
+        return self.emit.dim(dim, self.symbols, self._values)
+
+    def finish(self, name: str, bindings: Sequence[BindAttr], threads: int) -> gpu.KernelOp:
+        """The kernel, of so many threads, whose two tensors are bound so."""
+        self.emit.op(gpu.ReturnOp())
+        self.block.add_ops(self.emit.ops)
+        every = [*bindings, *map(BindAttr.symbol, self.symbols)]
+        return located(gpu.KernelOp(name, every, threads, Region(self.block)), self._region)
+
+
 class Frame:
     """The block of a kernel under construction.
 

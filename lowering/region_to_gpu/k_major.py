@@ -40,11 +40,10 @@ from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul import tensor_float
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
-from polyc.lowering.region_to_gpu.frame import Space
+from polyc.lowering.region_to_gpu.frame import CopyFrame, Space
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.passes.support.gpu.free_layouts import row_layout
-from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit
+from polyc.rewriting.emit import Emit
 
 HALF, ABOVE = 1 << 12, -(1 << 13)
 """Half a last place of TF32, and the bits of f32 that TF32 has."""
@@ -128,15 +127,10 @@ class KMajor:
             GlobalType.of((*outer, depth, rows) if self.turned else (high, depth), f32),
             GlobalType.of((*outer, high, self.parts, wide), f32),
         ]
-        used = {name for size in (*self.shape,) for name in size.symbols()}
-        symbols = [name for name in region.symbol_names if name in used]
-        block = Block(arg_types=[*kinds, *(INDEX for _ in symbols)])
-        tensor, filled, *values = block.args
-        for arg, name in zip(block.args, (self.tensor, "copy", *symbols), strict=True):
-            arg.name_hint = name
-        emit = Emit()
+        frame = CopyFrame(region, self.tensor, kinds, self.shape)
+        emit, tensor, filled = frame.emit, frame.tensor, frame.filled
         sizes, tile_sizes = self.grid()
-        points = [emit.dim(size, symbols, values) for size in sizes]
+        points = [frame.size(size) for size in sizes]
         place = tile.TileCoordinatesOp(points, [*(1 for _ in outer), *tile_sizes], "row", 1)
         emit.op(place)
         *matrix, row, along = place.coordinates
@@ -145,10 +139,7 @@ class KMajor:
         else:
             space, inputs = self.read(emit, tensor, row, along), 0
         self.write(emit, space, filled, [*matrix, row, along], inputs)
-        emit.op(gpu.ReturnOp())
-        block.add_ops(emit.ops)
-        bindings = [source, copy, *map(BindAttr.symbol, symbols)]
-        return located(gpu.KernelOp(self.name, bindings, COPY_THREADS, Region(block)), region)
+        return frame.finish(self.name, [source, copy], COPY_THREADS)
 
     def read(self, emit: Emit, tensor: SSAValue, row: SSAValue, along: SSAValue) -> list[SSAValue]:
         """A tile of an operand that lies along k, in registers."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import kernel as gpu
@@ -22,9 +22,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType
 from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, panels
 from polyc.dialects.region import KernelOp
-from polyc.lowering.region_to_gpu.frame import Space, global_type
-from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit
+from polyc.lowering.region_to_gpu.frame import CopyFrame, Space, global_type
 
 
 @dataclass(frozen=True)
@@ -71,24 +69,16 @@ class Padded:
             GlobalType.of((rows, columns), element),
             GlobalType.of((rows, self.kind.dims[-1]), element),
         ]
-        used = {name for size in (rows, columns) for name in size.symbols()}
-        symbols = [name for name in region.symbol_names if name in used]
-        block = Block(arg_types=[*kinds, *(INDEX for _ in symbols)])
-        tensor, filled, *values = block.args
-        for arg, name in zip(block.args, (self.tensor, "copy", *symbols), strict=True):
-            arg.name_hint = name
-        emit = Emit()
-        sizes = [emit.dim(size, symbols, values) for size in (rows, columns)]
+        frame = CopyFrame(region, self.tensor, kinds, self.matrix)
+        emit = frame.emit
+        sizes = [frame.size(size) for size in self.matrix]
         place = tile.TileCoordinatesOp(sizes, [COPY_ROWS, COPY_COLUMNS], "row", 1)
         emit.op(place)
         at: Sequence[SSAValue] = place.coordinates
         held = emit.value(tile.FragmentOp(FragmentType.of([COPY_ROWS, COPY_COLUMNS], element)), "x")
-        emit.op(tile.CopyOp(tile.CopyEnd(tensor, at), tile.CopyEnd(held)))
-        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(filled, at)))
-        emit.op(gpu.ReturnOp())
-        block.add_ops(emit.ops)
-        bindings = [source, copy, *map(BindAttr.symbol, symbols)]
-        return located(gpu.KernelOp(self.name, bindings, COPY_THREADS, Region(block)), region)
+        emit.op(tile.CopyOp(tile.CopyEnd(frame.tensor, at), tile.CopyEnd(held)))
+        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(frame.filled, at)))
+        return frame.finish(self.name, [source, copy], COPY_THREADS)
 
     def launch(self, when: AssumptionsAttr, align: Sequence[int]) -> LaunchOp:
         """The launch of that kernel, under a schedule's conditions."""
