@@ -442,7 +442,7 @@ def test_the_tables_have_what_was_measured(file: str) -> None:
     for name, run in runs.items():
         assert there[name]["measured_us"] == round(run.seconds * 1e6, 1)
     near = [row for row in rows if 1 / 1.25 < row["ratio"] < 1.25]
-    assert len(near) >= 0.8 * len(rows)
+    assert len(near) >= (0.8 if file == "modelled" else 0.7) * len(rows)
 
 
 def test_a_chip_may_be_named() -> None:
