@@ -68,6 +68,12 @@ if TYPE_CHECKING:
     from polyc.trace.functions import where as where
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
+    from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
+    from polyc.trace.windows import adaptive_max_pool as adaptive_max_pool
+    from polyc.trace.windows import avg_pool as avg_pool
+    from polyc.trace.windows import lp_pool as lp_pool
+    from polyc.trace.windows import max_pool as max_pool
+    from polyc.trace.windows import sum_pool as sum_pool
 
 __version__ = "0.1.0"
 
@@ -127,6 +133,17 @@ _OFFERED = {
             "where",
         ),
         "trace.functions",
+    ),
+    **dict.fromkeys(
+        (
+            "adaptive_avg_pool",
+            "adaptive_max_pool",
+            "avg_pool",
+            "lp_pool",
+            "max_pool",
+            "sum_pool",
+        ),
+        "trace.windows",
     ),
 }
 """Where each name is that is imported when it is asked for."""

@@ -120,6 +120,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
+        case frontend.PoolOp():
+            return _pool(f, op)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
             soft = f.log_softmax if isinstance(op, frontend.LogSoftmaxOp) else f.softmax
             (axis,) = op.axes
@@ -205,6 +207,33 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
             return f.conv2d(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
         return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
+
+    return run
+
+
+def _pool(f: Any, op: frontend.PoolOp) -> Run:
+    """A maximum or a mean along one to three axes, the last ones or those before the last."""
+    low, count = op.padding[::2], len(op.axes)
+    assert low == op.padding[1::2] and op.function in ("max", "mean")
+    size = [taps.constant() for taps in op.size]
+    how: dict[str, Any] = {
+        "stride": op.stride,
+        "padding": low,
+        "ceil_mode": op.ceil_mode is not None,
+    }
+    if op.function == "max":
+        how["dilation"] = op.dilation
+    else:
+        assert set(op.dilation) == {1}
+        how["count_include_pad"] = op.count_include_pad is not None
+    kind = "max" if op.function == "max" else "avg"
+    function = getattr(f, f"{kind}_pool{count}d")
+    last = op.axes[-1] == tensor_of(op.operand).rank - 1
+
+    def run(x: Any) -> Any:
+        if last:
+            return function(x, size, **how)
+        return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
 
     return run
 

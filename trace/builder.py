@@ -245,6 +245,36 @@ class Builder:
             return x
         return self.add(frontend.ReduceOp(fn, x, found, keepdims=keepdims))
 
+    def pool(
+        self,
+        fn: str,
+        x: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> SSAValue:
+        """A function of each window along axes; padding is before and after each axis in turn."""
+        if (fault := frontend.PoolOp.fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.PoolOp(
+                fn,
+                x,
+                [self.axis(x, axis) for axis in axes],
+                size,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                ceil_mode=ceil_mode,
+                count_include_pad=count_include_pad,
+            )
+        )
+
     def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
         """Softmax along axes together, or its logarithm."""
         made = frontend.LogSoftmaxOp if log else frontend.SoftmaxOp

@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``frontend_products`` (gemm, conv2d), ``frontend_attention``,
-``frontend_reductions`` (reduce, softmax, norms), ``frontend_elementwise`` and
-``frontend_movements``; all are offered here.
+``frontend_reductions`` (reduce, softmax, norms), ``frontend_pooling``, ``frontend_elementwise``
+and ``frontend_movements``; all are offered here.
 
 An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -41,6 +41,7 @@ from polyc.dialects.frontend.movements import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
 from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
@@ -56,6 +57,7 @@ __all__ = [
     "BINARY_FUNCTIONS",
     "COMPARISONS",
     "LAYOUTS",
+    "POOLINGS",
     "REDUCTIONS",
     "UNARY_FUNCTIONS",
     "AttentionOp",
@@ -74,6 +76,7 @@ __all__ = [
     "OutputOp",
     "PadOp",
     "PermuteOp",
+    "PoolOp",
     "ReduceOp",
     "ReshapeOp",
     "RmsNormOp",
@@ -118,6 +121,7 @@ Frontend = Dialect(
         GemmOp,
         Conv2dOp,
         AttentionOp,
+        PoolOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

@@ -25,6 +25,7 @@ from polyc.dialects.frontend import (
     LayerNormOp,
     LogSoftmaxOp,
     OutputOp,
+    PoolOp,
     ReduceOp,
     RmsNormOp,
     SelectOp,
@@ -35,7 +36,7 @@ from polyc.dialects.frontend import (
 PRODUCTS = (GemmOp, Conv2dOp, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
-REDUCTIONS = (*PRODUCTS, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
 ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)

@@ -39,6 +39,7 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
+from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
@@ -64,6 +65,7 @@ __all__ = [
     "LowerMovement",
     "LowerNorm",
     "LowerOutput",
+    "LowerPool",
     "LowerReduce",
     "LowerSelect",
     "LowerSoftmax",
@@ -181,6 +183,7 @@ def patterns() -> list[RewritePattern]:
         LowerGemm(),
         LowerConv2d(),
         LowerAttention(),
+        LowerPool(),
         LowerReduce(),
         LowerSoftmax(),
         LowerNorm(),

@@ -29,6 +29,7 @@ from polyc.dialects.frontend.weights import (
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
+from polyc.playback.frontend.pooling import pool
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
 
@@ -58,7 +59,7 @@ def evaluate(
 ) -> list[Array]:
     """The outputs in f32, before they are rounded to their stored types.
 
-    With ``exact_sums`` the sums of gemm, conv2d, attention and reduce are accumulated in
+    With ``exact_sums`` the sums of gemm, conv2d, attention, reduce and pool are accumulated in
     f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in its
     own type are what its readers may see; those that round it to that type see no other.
     """
@@ -137,6 +138,8 @@ class _Player:
                 return np.asarray(op.number, np.float32)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
+            case frontend.PoolOp():
+                return pool(op, args[0], self.symbols, self.exact)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
                 return self._softmax(args[0], op.axes, isinstance(op, frontend.LogSoftmaxOp))
             case frontend.LayerNormOp() | frontend.RmsNormOp():

@@ -118,6 +118,7 @@ class Maker:
             "affine",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
+        kinds += ["pool"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "attention"]
         before = len(self.inputs)
@@ -186,6 +187,31 @@ class Maker:
         name = self.dice.choice(frontend.REDUCTIONS)
         keep = self.dice.random() < 0.5
         return self.add(frontend.ReduceOp(name, x, self.axes(tensor_of(x).rank), keepdims=keep))
+
+    def pool(self, x: SSAValue) -> SSAValue:
+        """Windows along up to three axes, with room enough for one whatever the sizes are."""
+        rank = tensor_of(x).rank
+        axes = sorted(self.dice.sample(range(rank), self.dice.randint(1, min(rank, 3))))
+        size = [self.dice.randint(1, 3) for _ in axes]
+        apart = [self.dice.choice((1, 1, 2)) for _ in axes]
+        room: list[int] = []
+        for taps, spread in zip(size, apart, strict=True):
+            low = self.dice.randint(0, taps * spread)
+            room += [low, max((taps - 1) * spread - low, 0) + self.dice.randint(0, 1)]
+        name = self.dice.choice(frontend.POOLINGS)
+        op = frontend.PoolOp(
+            name,
+            x if name != "l2" else self.fn("tanh", x),
+            axes,
+            size,
+            stride=[self.dice.randint(1, 3) for _ in axes],
+            padding=room,
+            dilation=apart,
+            ceil_mode=self.dice.random() < 0.3,
+            count_include_pad=name == "mean" and self.dice.random() < 0.5,
+        )
+        # A window of nothing but padding is an infinity, or NaN.
+        return self.fn("tanh", self.add(op))
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))

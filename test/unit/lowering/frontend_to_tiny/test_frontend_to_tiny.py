@@ -31,6 +31,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerMovement,
     LowerNorm,
     LowerOutput,
+    LowerPool,
     LowerReduce,
     LowerSelect,
     LowerSoftmax,
@@ -167,6 +168,11 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.select": (
         LowerSelect(),
         f"{LESS}\n%r = frontend.select %i, %x, %x : ({CONDITION}, {T}, {T}) -> {T}",
+    ),
+    "frontend.pool": (
+        LowerPool(),
+        "%r = frontend.pool mean %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]"
+        f" : {T} -> {T}",
     ),
     "frontend.concat": (LowerConcat(), f"%r = frontend.concat %x axis 0 : {T}"),
     "frontend.reshape": (LowerMovement(), f"%r = frontend.reshape %x : {T} -> {T}"),
