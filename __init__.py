@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from polyc.trace.functions import attention as attention
     from polyc.trace.functions import cast as cast
     from polyc.trace.functions import concat as concat
-    from polyc.trace.functions import conv2d as conv2d
     from polyc.trace.functions import erf as erf
     from polyc.trace.functions import exp as exp
     from polyc.trace.functions import expand as expand
@@ -71,6 +70,9 @@ if TYPE_CHECKING:
     from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
     from polyc.trace.windows import adaptive_max_pool as adaptive_max_pool
     from polyc.trace.windows import avg_pool as avg_pool
+    from polyc.trace.windows import conv1d as conv1d
+    from polyc.trace.windows import conv2d as conv2d
+    from polyc.trace.windows import conv3d as conv3d
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
     from polyc.trace.windows import sum_pool as sum_pool
@@ -95,7 +97,6 @@ _OFFERED = {
             "attention",
             "cast",
             "concat",
-            "conv2d",
             "erf",
             "exp",
             "expand",
@@ -139,6 +140,9 @@ _OFFERED = {
             "adaptive_avg_pool",
             "adaptive_max_pool",
             "avg_pool",
+            "conv1d",
+            "conv2d",
+            "conv3d",
             "lp_pool",
             "max_pool",
             "sum_pool",

@@ -94,7 +94,7 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
     match op:
         case frontend.GemmOp():
             return _gemm(torch, op)
-        case frontend.Conv2dOp():
+        case frontend.ConvOp():
             return _conv(f, op)
         case frontend.AttentionOp():
             return attend(torch, op, sizes)
@@ -196,17 +196,18 @@ def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
     return run
 
 
-def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
-    top, bottom, left, right = op.padding
-    assert (top, left) == (bottom, right)
+def _conv(f: Any, op: frontend.ConvOp) -> Run:
+    low = op.padding[::2]
+    assert low == op.padding[1::2]
     groups = op.groups.constant()
-    how = {"stride": op.stride, "padding": (top, left), "dilation": op.dilation, "groups": groups}
+    how = {"stride": op.stride, "padding": low, "dilation": op.dilation, "groups": groups}
+    function = getattr(f, f"conv{op.COUNT}d")
 
     def run(x: Any, w: Any) -> Any:
-        if op.layout == "nchw":
-            return f.conv2d(x, w, **how)
+        if op.channels_first:
+            return function(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
-        return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
+        return function(x.movedim(-1, 1), w.movedim(-1, 1), **how).movedim(1, -1)
 
     return run
 

@@ -157,6 +157,37 @@ class Builder:
         )
         return self.add(op)
 
+    def conv(
+        self,
+        x: SSAValue,
+        w: SSAValue,
+        count: int,
+        *,
+        layout: str | None = None,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: Dim | int = 1,
+        precision: str | None = None,
+    ) -> SSAValue:
+        """A convolution over ``count`` axes; padding is before and after each of them in turn."""
+        kinds = {1: frontend.Conv1dOp, 2: frontend.Conv2dOp, 3: frontend.Conv3dOp}
+        kind = kinds[count]
+        if layout is not None and (fault := kind.fault(layout)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            kind(
+                x,
+                w,
+                layout=layout,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                groups=groups,
+                precision=precision,
+            )
+        )
+
     def conv2d(
         self,
         x: SSAValue,
@@ -170,19 +201,16 @@ class Builder:
         precision: str | None = None,
     ) -> SSAValue:
         """A convolution over two axes; padding is before and after H, before and after W."""
-        if (fault := frontend.Conv2dOp.fault(layout)) is not None:
-            raise PolycError("BadArgument", fault, self.at())
-        return self.add(
-            frontend.Conv2dOp(
-                x,
-                w,
-                layout=layout,
-                stride=stride,
-                padding=padding,
-                dilation=dilation,
-                groups=groups,
-                precision=precision,
-            )
+        return self.conv(
+            x,
+            w,
+            2,
+            layout=layout,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            precision=precision,
         )
 
     def attention(

@@ -1,4 +1,4 @@
-"""Functions of windows over traced values: ``polyc.max_pool``, ``polyc.avg_pool``, ….
+"""Functions of windows over traced values: ``polyc.conv2d``, ``polyc.max_pool``, ….
 
 Where nothing else is said, the axes that windows move along are the last ones, [N, C, H, W] say;
 ``layout`` names them in another order, one of ``LAYOUTS``.  What an op means on NaN, infinities and
@@ -12,13 +12,14 @@ from math import gcd
 
 from xdsl.ir import SSAValue
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor_of
 from polyc.trace.builder import Builder
 from polyc.trace.sizes import SizeLike, dim_of
 from polyc.trace.source import public, refuse
-from polyc.trace.values import Value, value_of
+from polyc.trace.values import Value, same_type, value_of
 
 LAYOUTS = {"ncw": 1, "nwc": 1, "nchw": 2, "nhwc": 2, "ncdhw": 3, "ndhwc": 3}
 """How many axes windows move along in each layout."""
@@ -185,6 +186,105 @@ def sum_pool(
 ) -> Value:
     """The sum of each window."""
     return _pool("sum_pool", "sum", x, kernel, stride, padding, dilation, ceil_mode, layout)
+
+
+# Convolutions -------------------------------------------------------------------------------
+
+
+def _conv(
+    count: int,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: SizeLike,
+    layout: str | None,
+    precision: str | None,
+) -> Value:
+    image, filters, what = value_of(x), value_of(weight), f"a conv{count}d"
+    same_type(what[2:], image, filters)
+    named = frontend.LAYOUTS_OF[count][0] if layout is None else layout
+    made = image.builder.conv(
+        image.ssa,
+        filters.ssa,
+        count,
+        layout=named,
+        stride=numbers_of(what, stride, count, "stride"),
+        padding=rooms_of(what, padding, count),
+        dilation=numbers_of(what, dilation, count, "dilation"),
+        groups=dim_of(groups),
+        precision=precision,
+    )
+    return _biased(what, Value(image.builder, made), bias, named, count)
+
+
+def _biased(what: str, made: Value, bias: Value | None, layout: str, count: int) -> Value:
+    if bias is None:
+        return made
+    added = value_of(bias)
+    if added.ndim != 1:
+        refuse("RankMismatch", f"the bias of {what} is [F], a number a filter, not {added!r}")
+    return made + (added if layout.endswith("c") else added.reshape(-1, *[1] * count))
+
+
+@public
+def conv1d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution along one axis: [N, C, W] and [F, C / groups, S], or in ``nwc``."""
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(1, *parts)
+
+
+@public
+def conv2d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "nchw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution over two axes: [N, C, H, W] and [F, C / groups, R, S], or in ``nhwc``.
+
+    ``padding`` is one number, two (H and W), or four (before and after H, before and after W);
+    ``bias`` is [F]; ``precision`` is as of ``matmul``.
+    """
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(2, *parts)
+
+
+@public
+def conv3d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncdhw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution over three axes: [N, C, D, H, W] and [F, C / groups, T, R, S], or ``ndhwc``."""
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(3, *parts)
 
 
 # As many windows as there shall be -----------------------------------------------------------

@@ -2,13 +2,13 @@
 
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
-family: ``frontend_products`` (gemm, conv2d), ``frontend_attention``,
+family: ``frontend_products`` (gemm), ``frontend_convolutions``, ``frontend_attention``,
 ``frontend_reductions`` (reduce, softmax, norms), ``frontend_pooling``, ``frontend_elementwise``
 and ``frontend_movements``; all are offered here.
 
 An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
-``frontend.gemm``, ``frontend.conv2d`` and ``frontend.attention``, and where they go through
+``frontend.gemm``, of convolutions and of ``frontend.attention``, and where they go through
 memory between two kernels (``storable.py``).
 """
 
@@ -23,6 +23,15 @@ from xdsl.traits import HasParent, IsTerminator
 
 from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify_outputs
 from polyc.dialects.frontend.attention import AttentionOp
+from polyc.dialects.frontend.convolutions import (
+    LAYOUTS,
+    LAYOUTS_OF,
+    Conv1dOp,
+    Conv2dOp,
+    Conv3dOp,
+    ConvBase,
+    ConvOp,
+)
 from polyc.dialects.frontend.elementwise import (
     BINARY_FUNCTIONS,
     COMPARISONS,
@@ -42,7 +51,7 @@ from polyc.dialects.frontend.movements import (
     SliceOp,
 )
 from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
-from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
+from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
     LayerNormOp,
@@ -57,6 +66,7 @@ __all__ = [
     "BINARY_FUNCTIONS",
     "COMPARISONS",
     "LAYOUTS",
+    "LAYOUTS_OF",
     "POOLINGS",
     "REDUCTIONS",
     "UNARY_FUNCTIONS",
@@ -65,7 +75,11 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "Conv1dOp",
     "Conv2dOp",
+    "Conv3dOp",
+    "ConvBase",
+    "ConvOp",
     "ElementwiseOp",
     "ExpandOp",
     "Frontend",
@@ -119,7 +133,9 @@ Frontend = Dialect(
     [
         GraphOp,
         GemmOp,
+        Conv1dOp,
         Conv2dOp,
+        Conv3dOp,
         AttentionOp,
         PoolOp,
         ReduceOp,

@@ -28,6 +28,7 @@ from polyc.dialects import frontend, tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
+from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
@@ -40,7 +41,7 @@ from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerPool
-from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
+from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -58,7 +59,7 @@ __all__ = [
     "LowerCompare",
     "LowerConcat",
     "LowerConstant",
-    "LowerConv2d",
+    "LowerConv",
     "LowerElementwise",
     "LowerGemm",
     "LowerGraph",
@@ -181,7 +182,7 @@ def patterns() -> list[RewritePattern]:
     return [
         LowerGraph(),
         LowerGemm(),
-        LowerConv2d(),
+        LowerConv(),
         LowerAttention(),
         LowerPool(),
         LowerReduce(),

@@ -24,7 +24,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerCompare,
     LowerConcat,
     LowerConstant,
-    LowerConv2d,
+    LowerConv,
     LowerElementwise,
     LowerGemm,
     LowerGraph,
@@ -140,7 +140,7 @@ SAME = f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"
 LESS = f"%i = frontend.compare lt %x, %x : ({T}, {T}) -> {CONDITION}"
 MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.conv2d": (
-        LowerConv2d(),
+        LowerConv(),
         f"""%i = frontend.reshape %x : {T} -> {IMAGE}
         %c = frontend.conv2d nchw %i, %i stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
             {{acc = f32}} : ({IMAGE}, {IMAGE}) -> {ONE}
