@@ -122,6 +122,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             return partial(cast_any(getattr(torch, names[op.function])), **how)
         case frontend.PoolOp():
             return _pool(f, op)
+        case frontend.ResizeOp():
+            return _resize(f, op, sizes)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
             soft = f.log_softmax if isinstance(op, frontend.LogSoftmaxOp) else f.softmax
             (axis,) = op.axes
@@ -237,6 +239,24 @@ def _pool(f: Any, op: frontend.PoolOp) -> Run:
         if last:
             return function(x, size, **how)
         return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
+
+    return run
+
+
+def _resize(f: Any, op: frontend.ResizeOp, sizes: Mapping[str, int]) -> Run:
+    known = {
+        ("asymmetric", "floor"): "nearest",
+        ("half_pixel", "round_prefer_ceil"): "nearest-exact",
+    }
+    mode = known[op.coordinates, op.rounding]
+    shape = _shape(tensor_of(op.result).dims, sizes)
+    size = [shape[axis] for axis in op.axes]
+    last = op.axes[-1] == len(shape) - 1
+
+    def run(x: Any) -> Any:
+        if last:
+            return f.interpolate(x, size=size, mode=mode)
+        return f.interpolate(x.movedim(-1, 1), size=size, mode=mode).movedim(1, -1)
 
     return run
 

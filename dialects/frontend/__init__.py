@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``frontend_products`` (gemm), ``frontend_convolutions``, ``frontend_attention``,
-``frontend_reductions`` (reduce, softmax, norms), ``frontend_pooling``, ``frontend_elementwise``
-and ``frontend_movements``; all are offered here.
+``frontend_reductions`` (reduce, softmax, norms), ``frontend_pooling``, ``frontend_resizing``,
+``frontend_elementwise`` and ``frontend_movements``; all are offered here.
 
 An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -64,15 +64,18 @@ from polyc.dialects.frontend.reductions import (
     RmsNormOp,
     SoftmaxOp,
 )
+from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
     "BINARY_FUNCTIONS",
     "COMPARISONS",
+    "COORDINATES",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
     "REDUCTIONS",
+    "ROUNDINGS",
     "UNARY_FUNCTIONS",
     "AttentionOp",
     "CastOp",
@@ -101,6 +104,7 @@ __all__ = [
     "PoolOp",
     "ReduceOp",
     "ReshapeOp",
+    "ResizeOp",
     "RmsNormOp",
     "SelectOp",
     "SliceOp",
@@ -149,6 +153,7 @@ Frontend = Dialect(
         ConvTranspose3dOp,
         AttentionOp,
         PoolOp,
+        ResizeOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

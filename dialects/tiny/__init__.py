@@ -74,7 +74,7 @@ from polyc.dialects.tiny.types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.tiny.views import MaskOp, WindowOp
+from polyc.dialects.tiny.views import MaskOp, SampleOp, WindowOp
 
 __all__ = [
     "BINARY_FUNCTIONS",
@@ -95,6 +95,7 @@ __all__ = [
     "PermuteOp",
     "ReduceOp",
     "ReshapeOp",
+    "SampleOp",
     "SelectOp",
     "SliceOp",
     "TensorType",
@@ -453,6 +454,7 @@ Tiny = Dialect(
         PadOp,
         SliceOp,
         WindowOp,
+        SampleOp,
         MaskOp,
         ReduceOp,
         OutputOp,

@@ -43,6 +43,7 @@ from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
+from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -70,6 +71,7 @@ __all__ = [
     "LowerOutput",
     "LowerPool",
     "LowerReduce",
+    "LowerResize",
     "LowerSelect",
     "LowerSoftmax",
     "NoteStorable",
@@ -189,6 +191,7 @@ def patterns() -> list[RewritePattern]:
         LowerAttention(),
         LowerPool(),
         LowerReduce(),
+        LowerResize(),
         LowerSoftmax(),
         LowerNorm(),
         LowerElementwise(),
