@@ -63,7 +63,7 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
 
     - more than one op reads them, or one at two places,
     - or an op reads them that is no function of the elements at one place,
-    - or a function reads them moved, as the results of a convolution in groups are, repeats them
+    - or a function reads them moved, as the results of most convolutions are, repeats them
       along an axis, or joins them with another value that is made of a reduction, where a product
       is among what is read: one kernel need not hold all,
     - or all that read them round them to that type, so that it makes no difference.
@@ -115,8 +115,8 @@ def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> 
 
 
 def _in_groups(op: Operation) -> bool:
-    """Whether the results of a convolution are moved: in groups, of planes, or transposed."""
-    moved = isinstance(op, ConvBase) and (op.groups.constant() != 1 or op.COUNT == 3)
+    """Whether a convolution's results are moved: in groups, transposed, or not over two axes."""
+    moved = isinstance(op, ConvBase) and (op.groups.constant() != 1 or op.COUNT != 2)
     return moved or isinstance(op, ConvTransposeOp)
 
 

@@ -40,6 +40,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
+from polyc.dialects.common.views import is_view
 from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.fusion import Kernel, Settled
@@ -252,6 +253,9 @@ class Products:
         orders = self._orders(turned)
         cuts, views = self._cuts(orders, turned), list[SSAValue]()
         for end, (stored, view) in self._moved_ends().items():
+            order = orders.get(end, ())
+            if stored is end and order != tuple(range(len(order))):
+                continue  # What is viewed in another shape lies as it is.
             if end in cuts:
                 cuts[stored] = cuts.pop(end)
                 orders.pop(end, None)
@@ -260,6 +264,11 @@ class Products:
                     cuts.pop(view, None)
                     orders.pop(view, None)
                     views.append(view)
+        # What is an input of the graph in another shape is there.
+        for value in [v for v in cuts if _is_input_reshaped(v)]:
+            if value not in orders:
+                del cuts[value]
+                views.append(value)
         scores = list(self.shared().values())
         for one in scores:
             for value in one.stored:
@@ -379,7 +388,8 @@ class Products:
         writes as well as the end itself, and a reshape of what is stored is the same memory: heads
         that are merged in the rows of a token are written there.  What else is made of the scores,
         as the log-sum-exp, comes out of the kernel beside the end alone.  The groups of a
-        convolution's filters are merged, as an implicit GEMM writes them.
+        convolution's filters are merged, as an implicit GEMM writes them, and what a reshape makes
+        of another one's result, as a line of images of one row, is a view of it.
         """
         found: dict[SSAValue, tuple[SSAValue, SSAValue | None]] = {}
         last = self.graph.body.block.last_op
@@ -399,6 +409,11 @@ class Products:
                 user = self._only_user(end)
                 if isinstance(user, tiny.ReshapeOp):
                     found[end] = (user.result, None)
+            elif level > Level.CORE_SPREAD and self._windows_and_filters(value) is not None:
+                end = self._epilogue(value)[0]
+                user = self._only_user(end)
+                if isinstance(user, tiny.ReshapeOp) and _is_view(user):
+                    found[end] = (end, user.result)
         return found
 
     def _merged(self, value: SSAValue) -> SSAValue:
@@ -1064,6 +1079,16 @@ def _axes_of(factor: SSAValue) -> set[int] | None:
     if entry is None or len(entry.axes) != tiny.tensor_of(factor).rank:
         return None
     return {i for i, axis in enumerate(entry.axes) if not axis.repeats}
+
+
+def _is_input_reshaped(value: SSAValue) -> bool:
+    """Whether a value is a view of the memory of an input of the graph."""
+    op = value.owner
+    return isinstance(op, tiny.ReshapeOp) and isinstance(op.operand, BlockArgument) and _is_view(op)
+
+
+def _is_view(op: tiny.ReshapeOp) -> bool:
+    return is_view(tiny.tensor_of(op.result).dims, tiny.tensor_of(op.operand).dims)
 
 
 def _below_windows(way: Sequence[SSAValue]) -> int:

@@ -53,6 +53,9 @@ FAR = 256
 """Operations and operands that say where a fused value is read, at most."""
 
 
+IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A value that a kernel stores, at a point over its axes; ``output`` is the graph's, if any."""
@@ -393,7 +396,7 @@ class Composer:
         entry = entry_of(value, self.graph)
         if value in self.reshaped:
             operand = cast(tiny.ReshapeOp, value.owner).operand
-            self._view(value, self.cuts[self._narrow(operand)])
+            self._view(value, self.cuts.get(self._narrow(operand), IN_MEMORY))
             return
         if not entry.is_scop:
             self._view(value, why_not_affine(entry))

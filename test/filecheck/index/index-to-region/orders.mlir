@@ -42,14 +42,15 @@ frontend.graph @skipped(%x: !frontend.tensor<[N, 64, 56, 56], f16>, %w: !fronten
 // CHECK-NEXT:      ins(%w: {{.*}}, %v0:
 // CHECK-NEXT:      outs(y:
 
-// Windows in groups of few filters are stored, with the channels of a group inside.
+// Windows in groups of few filters are stored, with the channels of a group inside; filters are read
+// where they lie, as a tensor of groups.
 frontend.graph @groups(%x: !frontend.tensor<[N, 56, 56, 128], f16>, %w: !frontend.tensor<[128, 3, 3, 8], f16>) -> (y: !frontend.tensor<[N, 56, 56, 128], f16>) {
   %0 = frontend.conv2d nhwc %x, %w stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 16 {acc = f32} : (!frontend.tensor<[N, 56, 56, 128], f16>, !frontend.tensor<[128, 3, 3, 8], f16>) -> !frontend.tensor<[N, 56, 56, 128], f16>
   frontend.output %0 : !frontend.tensor<[N, 56, 56, 128], f16>
 }
-// CHECK:       region.kernel @groups_1 iters [n: N, i1: 56, i2: 56, i3: 16, i4: 3, i5: 3, i6: 8]
+// CHECK:       region.kernel @groups_0 iters [n: N, i1: 56, i2: 56, i3: 16, i4: 3, i5: 3, i6: 8]
 // CHECK-NEXT:      ins(%x:
-// CHECK-NEXT:      outs(v1: !region.memref<[N, 56, 56, 16, 3, 3, 8], f16
+// CHECK-NEXT:      outs(v0: !region.memref<[N, 56, 56, 16, 3, 3, 8], f16
 
 // In groups of 16 and more they are read where they lie, and the filter as it is.
 frontend.graph @large(%x: !frontend.tensor<[N, 56, 56, 128], f16>, %w: !frontend.tensor<[128, 3, 3, 32], f16>) -> (y: !frontend.tensor<[N, 56, 56, 128], f16>) {

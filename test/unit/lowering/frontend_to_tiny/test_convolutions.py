@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import LowerGraph
 from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.playback.frontend import run
@@ -101,6 +102,18 @@ def test_tensor_cores_compute_them(
     found = lowered(of(kind, x, w, **how), "plan")
     plans = [op for op in found.walk() if isinstance(op, ScheduleOp)]
     assert sum("wgmma" in str(plan.fields()["mma"]) for plan in plans) == 1
+
+
+def test_a_line_is_read_and_written_where_it_lies() -> None:
+    kind, x, w, how = WHOLE[0]
+    found = lowered(of(kind, x, w, **how), "region")
+    kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
+    assert [len(kernel.seen) for kernel in kernels] == [3]
+    # Of planes there is one copy with a plane for each tap, and one of the filters.
+    kind, x, w, how = WHOLE[2]
+    found = lowered(of(kind, x, w, **how), "region")
+    kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
+    assert len(kernels) == 3
 
 
 @pytest.mark.parametrize(
