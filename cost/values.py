@@ -22,6 +22,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    IndexOp,
     InsideOp,
     KernelOp,
     ReadOp,
@@ -67,6 +68,8 @@ def operations(op: Operation) -> float:
             return 1
         case InsideOp():
             return len(op.set.data.constraints)
+        case IndexOp():
+            return 1
         case _:
             return 0
 
@@ -150,7 +153,7 @@ class Values:
         match op:
             case ReadOp():
                 return frozenset(read_labels(op))
-            case InsideOp():
+            case IndexOp() | InsideOp():
                 return frozenset(op.result.type.labels)
             case ReduceOp():
                 return self._own[self.real(op.operand)] - set(op.labels)

@@ -1,8 +1,9 @@
 """What the functions of every dialect do to NumPy arrays; one table for all layers (S0.6).
 
 NumPy gives a scalar of its own where it computes on arrays of rank 0; every result here is an
-array.  Arrays are f32 inside a graph.  Rounding to f16 or bf16 is to nearest even and gives
-infinity beyond the largest finite value.  docs/semantics.md says the same in words.
+array.  Real numbers are f32 inside a graph, integers of their own type.  Rounding to f16 or bf16
+is to nearest even and gives infinity beyond the largest finite value.  docs/semantics.md says the
+same in words.
 """
 
 from __future__ import annotations
@@ -18,8 +19,17 @@ from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import (
+    INTEGERS,
+    Number,
+    computed,
+    is_integer,
+    is_unsigned,
+    neutral,
+    width,
+)
 from polyc.playback import estimate
-from polyc.playback.estimate import Estimate
+from polyc.playback.estimate import Estimate, to_integers
 
 Array: TypeAlias = NDArray[Any]
 UnaryFunction = Callable[[Array], Array]
@@ -32,6 +42,7 @@ DTYPES: dict[Attribute, np.dtype[Any]] = {
     bf16: np.dtype(cast(DTypeLike, ml_dtypes.bfloat16)),
     f32: np.dtype(np.float32),
     i1: np.dtype(np.bool_),
+    **{t: np.dtype(f"{'u' * is_unsigned(t)}int{width(t)}") for t in INTEGERS},
 }
 """The NumPy dtype of each element type."""
 
@@ -40,6 +51,11 @@ MANTISSA_BITS: dict[Attribute, int] = {f16: 10, bf16: 7, f32: 23}
 
 MIN_EXPONENT: dict[Attribute, int] = {f16: -14, bf16: -126, f32: -126}
 """The exponent of the smallest normal number."""
+
+
+def element_of(dtype: np.dtype[Any]) -> Attribute:
+    """The element type that arrays of a dtype hold."""
+    return next(t for t, d in DTYPES.items() if d == dtype)
 
 
 def dtype_of(element_type: Attribute) -> np.dtype[Any]:
@@ -52,9 +68,12 @@ def dtype_of(element_type: Attribute) -> np.dtype[Any]:
 
 
 def round_to(array: Array, element_type: Attribute) -> Array:
-    """``array`` rounded to ``element_type``, to nearest even, in that type's dtype."""
+    """``array`` in ``element_type``'s dtype: rounded to nearest even, or cut to integers."""
+    dtype = dtype_of(element_type)
     with np.errstate(all="ignore"):
-        return as_array(array).astype(dtype_of(element_type), copy=False)
+        if dtype.kind in "iu" and not isinstance(array, Estimate):
+            return to_integers(as_array(array), dtype)
+        return as_array(array).astype(dtype, copy=False)
 
 
 def posing(known: Estimate) -> Array:
@@ -117,8 +136,12 @@ def zeros_like(array: Array, shape: Sequence[int]) -> Array:
 
 
 def widen(array: Array) -> Array:
-    """``array`` in f32, as values are inside a graph; exact for every stored type."""
-    return as_array(array).astype(np.float32, copy=False)
+    """``array`` as values are inside a graph: integers as they are, all else in f32.
+
+    Exact for every stored type.
+    """
+    array = as_array(array)
+    return array if array.dtype.kind in "iu" else array.astype(np.float32, copy=False)
 
 
 def as_tf32(x: Array) -> Array:
@@ -139,6 +162,23 @@ def ulp(array: Array, element_type: Attribute) -> Array:
 
 
 # Functions -----------------------------------------------------------------------------
+
+
+def number(value: Number, element: Attribute) -> Array:
+    """A number as an array of rank 0: in f32 for real ones, in their own type for integers."""
+    return np.asarray(value, dtype_of(computed(element)))
+
+
+def size(value: int, element: Attribute) -> Array:
+    """A size, rounded to f32, or wrapped to an integer type."""
+    if is_integer(element):
+        return np.asarray(value, np.int64).astype(dtype_of(element))
+    return np.asarray(value, np.float32)
+
+
+def iota(count: int, element: Attribute) -> Array:
+    """The positions from 0 on, wrapped to an integer type."""
+    return np.arange(count, dtype=np.int64).astype(dtype_of(element))
 
 
 def _f32(value: float) -> np.float32:
@@ -210,6 +250,74 @@ BINARY: dict[str, BinaryFunction] = {
 }
 """Functions of two f32 arrays; max and min give NaN where either is NaN."""
 
+
+def _quotient(x: Array, y: Array) -> Array:
+    """``x / y`` cut towards 0, and 0 over 0."""
+    floor = np.floor_divide(x, y)
+    cut = (np.multiply(floor, y) != x) & ((x < 0) != (y < 0))
+    return np.where(y == 0, x.dtype.type(0), np.add(floor, cut.astype(x.dtype)))
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    """What ``_quotient`` leaves, with the sign of ``x``, and 0 over 0."""
+    return np.where(y == 0, x.dtype.type(0), np.fmod(x, y))
+
+
+def _modulo(x: Array, y: Array) -> Array:
+    """What a quotient rounded down leaves, with the sign of ``y``, and 0 over 0."""
+    return np.where(y == 0, x.dtype.type(0), np.mod(x, y))
+
+
+def _shifted(left: bool) -> BinaryFunction:
+    """A shift by ``y`` bits, as an unsigned number: from the type's width on all bits are gone."""
+
+    def function(x: Array, y: Array) -> Array:
+        bits = 8 * x.dtype.itemsize
+        gone = (y < 0) | (y >= y.dtype.type(bits))
+        by = np.where(gone, y.dtype.type(bits - 1), y)
+        if left:
+            return np.where(gone, x.dtype.type(0), np.left_shift(x, by))
+        found = np.right_shift(x, by)
+        return found if x.dtype.kind == "i" else np.where(gone, x.dtype.type(0), found)
+
+    return function
+
+
+INTEGER_UNARY: dict[str, UnaryFunction] = {
+    "abs": np.abs,
+    "neg": np.negative,
+    "not": np.invert,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+}
+"""Functions of one array of integers, which wrap in their type."""
+
+INTEGER_BINARY: dict[str, BinaryFunction] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "div": _quotient,
+    "fmod": _remainder,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mod": _modulo,
+    "mul": np.multiply,
+    "or": np.bitwise_or,
+    "shl": _shifted(left=True),
+    "shr": _shifted(left=False),
+    "sub": np.subtract,
+    "xor": np.bitwise_xor,
+}
+"""Functions of two arrays of one integer type, which wrap in it."""
+
+CONDITION_UNARY: dict[str, UnaryFunction] = {"not": np.logical_not}
+"""Functions of one array of conditions."""
+
+CONDITION_BINARY: dict[str, BinaryFunction] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.not_equal,
+}
+"""Functions of two arrays of conditions."""
+
 COMPARE: dict[str, BinaryFunction] = {
     "eq": np.equal,
     "ge": np.greater_equal,
@@ -218,21 +326,27 @@ COMPARE: dict[str, BinaryFunction] = {
     "lt": np.less,
     "ne": np.not_equal,
 }
-"""Relations of two f32 arrays; with a NaN all are false but ``ne``."""
+"""Relations of two arrays of one type; with a NaN all are false but ``ne``."""
 
 IDENTITY: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
-"""What a reduction over nothing gives."""
+"""What a reduction of real numbers over nothing gives."""
 
 
 def unary(fn: str, x: Array) -> Array:
-    """``UNARY[fn]`` in f32, without NumPy's warnings."""
+    """A function of one array in its own type, without NumPy's warnings."""
     with np.errstate(all="ignore"):
-        return widen(UNARY[fn](x))
+        if x.dtype.kind in "iu":
+            return as_array(INTEGER_UNARY[fn](x))
+        return as_array(CONDITION_UNARY[fn](x)) if x.dtype == np.bool_ else widen(UNARY[fn](x))
 
 
 def binary(fn: str, x: Array, y: Array) -> Array:
-    """``BINARY[fn]`` in f32, without NumPy's warnings."""
+    """A function of two arrays in their type, without NumPy's warnings."""
     with np.errstate(all="ignore"):
+        if x.dtype.kind in "iu":
+            return as_array(INTEGER_BINARY[fn](x, y))
+        if x.dtype == np.bool_:
+            return as_array(CONDITION_BINARY[fn](x, y))
         return widen(BINARY[fn](x, y))
 
 
@@ -242,8 +356,16 @@ def compare(fn: str, x: Array, y: Array) -> Array:
 
 
 def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """Sum, max or min of an f32 array over ``axes``; ``IDENTITY[fn]`` where these are empty."""
+    """Sum, max or min of an array over ``axes``; what is neutral where these are empty.
+
+    Real numbers are summed in f32, integers in their own type, in which they wrap.
+    """
     with np.errstate(all="ignore"):
+        if x.dtype.kind in "iu":
+            ufunc = {"sum": np.add, "max": np.maximum, "min": np.minimum}[fn]
+            start = neutral(fn, element_of(x.dtype))
+            found = ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=x.dtype.type(start))
+            return as_array(found)
         if fn == "sum":
             return as_array(np.sum(x, axis=axes, dtype=np.float32))
         joined = np.maximum if fn == "max" else np.minimum

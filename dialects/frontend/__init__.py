@@ -2,11 +2,10 @@
 
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
-family: ``frontend_products`` (gemm, conv2d), ``frontend_attention``,
-``frontend_reductions`` (reduce, softmax, norms), ``frontend_elementwise`` and
-``frontend_movements``; all are offered here.
+family: ``products`` (gemm, conv2d), ``attention``, ``reductions`` (reduce, softmax, norms),
+``elementwise``, ``leaves`` (constants, sizes, positions) and ``movements``; all are offered here.
 
-An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
+An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
 ``frontend.gemm``, ``frontend.conv2d`` and ``frontend.attention``, and where they go through
 memory between two kernels (``storable.py``).
@@ -24,15 +23,17 @@ from xdsl.traits import HasParent, IsTerminator
 from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify_outputs
 from polyc.dialects.frontend.attention import AttentionOp
 from polyc.dialects.frontend.elementwise import (
+    BINARY,
     BINARY_FUNCTIONS,
     COMPARISONS,
+    UNARY,
     UNARY_FUNCTIONS,
     CastOp,
     CompareOp,
-    ConstantOp,
     ElementwiseOp,
     SelectOp,
 )
+from polyc.dialects.frontend.leaves import ConstantOp, DimOp, IotaOp
 from polyc.dialects.frontend.movements import (
     ConcatOp,
     ExpandOp,
@@ -53,10 +54,12 @@ from polyc.dialects.frontend.reductions import (
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
+    "BINARY",
     "BINARY_FUNCTIONS",
     "COMPARISONS",
     "LAYOUTS",
     "REDUCTIONS",
+    "UNARY",
     "UNARY_FUNCTIONS",
     "AttentionOp",
     "CastOp",
@@ -64,11 +67,13 @@ __all__ = [
     "ConcatOp",
     "ConstantOp",
     "Conv2dOp",
+    "DimOp",
     "ElementwiseOp",
     "ExpandOp",
     "Frontend",
     "GemmOp",
     "GraphOp",
+    "IotaOp",
     "LayerNormOp",
     "LogSoftmaxOp",
     "OutputOp",
@@ -128,6 +133,8 @@ Frontend = Dialect(
         SelectOp,
         CastOp,
         ConstantOp,
+        DimOp,
+        IotaOp,
         ReshapeOp,
         PermuteOp,
         ExpandOp,

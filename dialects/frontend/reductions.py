@@ -33,6 +33,7 @@ from polyc.dialects.frontend.types import (
     need_axes,
     need_element,
     need_float,
+    need_number,
     need_shape,
     parse_typed,
     print_typed,
@@ -58,11 +59,15 @@ class AlongAxes(IRDLOperation, ABC):
     def verify_(self) -> None:
         verify_symbols(self)
         what = self.name.split(".")[1]
-        need_float(what, self.operands)
+        self.verify_element(what)
         operand = tensor_of(self.operands[0])
         need_axes(what, self.axes, operand.dims)
         need_element(f"the result of a {what}", self.results[0], operand.element_type)
         need_shape(self, f"the result of this {what}", self.results[0], self.result_shape())
+
+    def verify_element(self, what: str) -> None:
+        """Check the operands' element types."""
+        need_float(what, self.operands)
 
     @abstractmethod
     def result_shape(self) -> Shape:
@@ -74,7 +79,8 @@ class ReduceOp(AlongAxes):
     """Sum, max, min or mean over axes (S2.2).
 
     ``frontend.reduce sum %x axes [1] : [M, K] -> [M]``; with ``keepdims`` the axes stay
-    with size 1.  Over nothing a sum is 0, a max -inf, a min +inf, a mean NaN.
+    with size 1.  Over nothing a sum is 0, a max -inf, a min +inf, a mean NaN; of integers, which
+    have no mean, a max is the least of the type and a min the most.  A sum of integers wraps.
     """
 
     name = "frontend.reduce"
@@ -115,6 +121,11 @@ class ReduceOp(AlongAxes):
         if (fault := self.fault(self.function)) is not None:
             raise VerifyException(fault)
         super().verify_()
+
+    def verify_element(self, what: str) -> None:
+        if self.function == "mean":
+            need_float("a mean", self.operands)
+        need_number(what, self.operands)
 
     @classmethod
     def parse(cls, parser: Parser) -> ReduceOp:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
@@ -123,7 +123,7 @@ def keeps(op: Operation) -> bool:
     """Whether the result has elements of the operand as they are: moved, or in f32."""
     if isinstance(op, CastOp):
         kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
-        return kinds[1] == f32 and kinds[0] != i1
+        return kinds[1] == f32 and isinstance(kinds[0], AnyFloat)
     return isinstance(op, MovementOp)
 
 

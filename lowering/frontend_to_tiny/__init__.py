@@ -2,10 +2,10 @@
 
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
-holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
-pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
-types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first, and
-``RoundWeights`` rounds a softmax's weights as the values that they multiply.
+holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
+the pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to
+the types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first,
+and ``RoundWeights`` rounds a softmax's weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f32, i1
+from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -25,6 +25,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.elements import computed
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
@@ -33,7 +34,9 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
     LowerCast,
     LowerCompare,
     LowerConstant,
+    LowerDim,
     LowerElementwise,
+    LowerIota,
     LowerSelect,
 )
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
@@ -58,9 +61,11 @@ __all__ = [
     "LowerConcat",
     "LowerConstant",
     "LowerConv2d",
+    "LowerDim",
     "LowerElementwise",
     "LowerGemm",
     "LowerGraph",
+    "LowerIota",
     "LowerMovement",
     "LowerNorm",
     "LowerOutput",
@@ -80,8 +85,8 @@ __all__ = [
 class LowerGraph(RewritePattern):
     """``frontend.graph`` → ``tiny.graph`` with the same signature, types as stored.
 
-    Legal always.  Each argument in use is widened to f32 once, at the start: values are
-    computed in f32 from the first load (S0.6).
+    Legal always.  Each argument of real numbers in use is widened to f32 once, at the start: values
+    are computed in f32 from the first load (S0.6).
     """
 
     @op_type_rewrite_pattern
@@ -95,7 +100,7 @@ class LowerGraph(RewritePattern):
             uses = tuple(arg.uses)
             if not uses:
                 continue
-            value = arg if kept.element_type == i1 else build.cast(arg, f32)
+            value = build.cast(arg, computed(kept.element_type))
             if value is not arg and arg.name_hint:
                 value.name_hint = f"{arg.name_hint}_f32"
             conversion = UnrealizedConversionCastOp.get([value], [nominal])
@@ -189,6 +194,8 @@ def patterns() -> list[RewritePattern]:
         LowerSelect(),
         LowerCast(),
         LowerConstant(),
+        LowerDim(),
+        LowerIota(),
         LowerMovement(),
         LowerConcat(),
         LowerOutput(),

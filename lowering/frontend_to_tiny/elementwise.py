@@ -1,11 +1,11 @@
-"""``frontend-to-tiny``: elementwise functions, relations, select, casts and constants (S3.2)."""
+"""``frontend-to-tiny``: elementwise functions, relations, select, casts and leaves (S3.2)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -13,8 +13,9 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
-from polyc.dialects import frontend
+from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Shape
+from polyc.dialects.common.elements import computed
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 
@@ -33,7 +34,7 @@ def _gelu_tanh(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
 
 
 def _relu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
-    return build.binary("max", x, build.splat(0.0, shape))
+    return build.binary("max", x, build.splat(0, shape, tiny.tensor_of(x).element_type))
 
 
 def _silu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
@@ -76,8 +77,8 @@ class LowerElementwise(RewritePattern):
 class LowerCast(RewritePattern):
     """``frontend.cast`` → a rounding to the type that the user wrote, back in f32 (S0.6).
 
-    Legal when the operand is lowered.  A cast to f32 changes nothing.  From a condition
-    it selects 1 or 0; to one it compares with 0.
+    Legal when the operand is lowered.  A cast of a real number to f32 changes nothing, one to or
+    from integers is one.  From a condition it selects 1 or 0; to one it compares with 0.
     """
 
     @op_type_rewrite_pattern
@@ -89,12 +90,16 @@ class LowerCast(RewritePattern):
         element = frontend.tensor_of(op.result).element_type
         shape = frontend.tensor_of(op.result).dims
         before = frontend.tensor_of(op.operand).element_type
+        inside = computed(element)
         if before == i1 and element != i1:
-            value = build.select(value, build.splat(1.0, shape), build.splat(0.0, shape))
+            one, zero = (build.splat(n, shape, inside) for n in (1, 0))
+            value = build.select(value, one, zero)
         elif element == i1 and before != i1:
-            value = build.compare("ne", value, build.splat(0.0, shape))
-        elif element != i1:
-            value = build.rounded(value, element)
+            value = build.compare("ne", value, build.splat(0, shape, computed(before)))
+        elif element != inside:
+            value = build.rounded(build.cast(value, f32), element)
+        else:
+            value = build.cast(value, element)
         replace(op, value, rewriter)
 
 
@@ -138,4 +143,28 @@ class LowerConstant(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: frontend.ConstantOp, rewriter: PatternRewriter, /) -> None:
         build = Builder.before(op, rewriter)
-        replace(op, build.splat(op.number, ()), rewriter)
+        element = computed(frontend.tensor_of(op.result).element_type)
+        replace(op, build.splat(op.number, (), element), rewriter)
+
+
+class LowerDim(RewritePattern):
+    """``frontend.dim`` → ``tiny.dim``, or a constant.  Legal always."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.DimOp, rewriter: PatternRewriter, /) -> None:
+        build = Builder.before(op, rewriter)
+        kind = tiny.tensor((), computed(frontend.tensor_of(op.result).element_type))
+        replace(op, build.add(tiny.DimOp(op.size, kind)), rewriter)
+
+
+class LowerIota(RewritePattern):
+    """``frontend.iota`` → ``tiny.iota`` of its axis, repeated along the others.  Legal always."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.IotaOp, rewriter: PatternRewriter, /) -> None:
+        build = Builder.before(op, rewriter)
+        kind = frontend.tensor_of(op.result)
+        value = build.add(tiny.IotaOp(kind.dims[op.axis], kind.element_type))
+        if kind.rank > 1:
+            value = build.expand(value, (op.axis,), kind.dims)
+        replace(op, value, rewriter)

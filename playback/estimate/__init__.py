@@ -1,6 +1,6 @@
 """Arrays that know how far a right computation of them may be off (S0.6)."""
 
-from polyc.playback.estimate import elements, movements, sums
+from polyc.playback.estimate import elements, integers, movements, sums
 from polyc.playback.estimate.array import (
     FACTOR,
     Estimate,
@@ -12,6 +12,7 @@ from polyc.playback.estimate.array import (
     unsure_beyond,
 )
 from polyc.playback.estimate.elements import erf
+from polyc.playback.estimate.integers import to_integers
 from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
 
@@ -22,6 +23,7 @@ __all__ = [
     "as_estimate",
     "elements",
     "erf",
+    "integers",
     "may_be_stored",
     "movements",
     "products_of",
@@ -30,5 +32,6 @@ __all__ = [
     "rounding_freely",
     "scattered",
     "sums",
+    "to_integers",
     "unsure_beyond",
 ]

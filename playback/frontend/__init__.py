@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.frontend.scaled import scaled_load
@@ -30,7 +31,7 @@ from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_freely, round_to, widen
-from polyc.playback.signature import bind
+from polyc.playback.signature import bind, value_sizes
 
 
 def run(
@@ -89,7 +90,7 @@ def evaluate(
 
 
 def value_of(array: Array) -> Array:
-    """A stored array as it is inside a graph: f32, or booleans."""
+    """A stored array as it is inside a graph: f32, integers or booleans."""
     return array if array.dtype == np.bool_ else widen(array)
 
 
@@ -134,7 +135,15 @@ class _Player:
             case frontend.CastOp():
                 return converted(args[0], frontend.tensor_of(op.result).element_type, _rounder(op))
             case frontend.ConstantOp():
-                return np.asarray(op.number, np.float32)
+                return functions.number(op.number, frontend.tensor_of(op.result).element_type)
+            case frontend.DimOp():
+                kind = frontend.tensor_of(op.result).element_type
+                return functions.size(op.size.evaluate(self.symbols), kind)
+            case frontend.IotaOp():
+                kind = frontend.tensor_of(op.result)
+                shape = value_sizes(kind, self.symbols)
+                found = functions.iota(shape[op.axis], kind.element_type)
+                return views.expand(found, (op.axis,), shape)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
@@ -207,7 +216,7 @@ class _Player:
         match fn:
             case "mean":
                 result = self._mean(x, axes)
-            case "sum":
+            case "sum" if x.dtype.kind not in "iu":
                 result = self._sum(x, axes)
             case _:
                 result = np.expand_dims(functions.reduce(fn, x, axes), axes)
@@ -238,8 +247,10 @@ def converted(
 ) -> Array:
     """``x`` after a cast that the user wrote, as it is inside a graph."""
     if element == i1:
-        return x if x.dtype == np.bool_ else x != 0
-    return widen(rounder(widen(x), element))
+        return x if x.dtype == np.bool_ else x != x.dtype.type(0)
+    if not is_integer(element):
+        x = round_to(x, f32)
+    return widen(rounder(x, element))
 
 
 def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute], Array]:

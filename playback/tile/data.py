@@ -25,6 +25,7 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
 from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
 from polyc.playback.gpu import arithmetic
+from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
 from polyc.playback.tile.im2col import taken
 from polyc.playback.tile.numbers import INTEGER, evaluated, play_constant
@@ -258,6 +259,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 return
             case tile.TileIndexOp():
                 return
+            case _ if integers.is_integer_op(op):
+                found = integers.evaluated(op, operands)
             case affine.ApplyOp():
                 m = op.map.data
                 found = evaluated(m.results[0], operands[: m.num_dims], operands[m.num_dims :])
@@ -282,8 +285,6 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
-            case arith.UIToFPOp():
-                found = as_array(operands[0]).astype(dtype_of(op.result.type))
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:

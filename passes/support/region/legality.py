@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import region
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.region.types import ValType
 from polyc.passes.support.region.facts import never_empty, nonnegative
 from polyc.rewriting.changes import DEFAULT_CLASSES, ChangeClass
@@ -62,7 +63,7 @@ class Candidate:
     def constant(self) -> float | None:
         """The number that ``other`` is, if it is one."""
         if self.other is not None and isinstance(owner := self.other.owner, region.ConstantOp):
-            return owner.number
+            return float(owner.number)
         return None
 
     def __str__(self) -> str:
@@ -272,7 +273,7 @@ def _accumulators(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
 
 
 def _narrow(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
-    if outer.fn.data != "sum" or outer.accumulator == f32:
+    if outer.fn.data != "sum" or outer.accumulator == f32 or is_integer(outer.accumulator):
         return None
     return (
         f"a sum in {outer.accumulator} depends on its order by more than its last bits: 4096 ones "
@@ -326,6 +327,9 @@ def judge(
     c: Candidate, classes: Sequence[str] = DEFAULT_CLASSES, table: Sequence[Row] | None = None
 ) -> Verdict:
     """The first row that allows ``c``; without one the reason of each that fits."""
+    kind = cast(ValType, c.varying.type).element_type
+    if not isinstance(kind, AnyFloat):
+        return Verdict(None, f"{c} is of {kind}, and the rows are of real numbers")
     if not SAME_ACCUMULATOR.holds(c):
         return Verdict(None, f"{c} needs {SAME_ACCUMULATOR.text}")
     reasons: list[str] = []
