@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polyc.tools.jit.torch_op import torch_op as torch_op
     from polyc.trace.builder import Builder as Builder
     from polyc.trace.functions import abs as abs
+    from polyc.trace.functions import arange as arange
     from polyc.trace.functions import attention as attention
     from polyc.trace.functions import cast as cast
     from polyc.trace.functions import concat as concat
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import expand as expand
     from polyc.trace.functions import full as full
     from polyc.trace.functions import gelu as gelu
+    from polyc.trace.functions import iota as iota
     from polyc.trace.functions import layer_norm as layer_norm
     from polyc.trace.functions import linear as linear
     from polyc.trace.functions import log as log
@@ -86,6 +88,7 @@ _OFFERED = {
     **dict.fromkeys(
         (
             "abs",
+            "arange",
             "attention",
             "cast",
             "concat",
@@ -95,6 +98,7 @@ _OFFERED = {
             "expand",
             "full",
             "gelu",
+            "iota",
             "layer_norm",
             "linear",
             "log",

@@ -30,12 +30,12 @@ _PLAIN = (np.ndarray, np.memmap, np.matrix)
 
 
 def numpy_dtype(element: str) -> np.dtype[Any]:
-    """NumPy's type of ``f16``, ``bf16``, ``f32`` or ``i1``; bf16 is ml_dtypes'."""
+    """NumPy's type of an element type of signatures, as ``f16``; bf16 is ml_dtypes'."""
     if element == "bf16":
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype({"f16": np.float16, "f32": np.float32, "i1": np.bool_}[element])
+    return np.dtype(LIBRARY_NAMES[element])
 
 
 def view(tensor: object, name: str, stream: int | None = 0, output: bool = False) -> TensorView:

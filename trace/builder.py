@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.signature import default_output_names
 from polyc.dialects.common.sizes import divided, product
 from polyc.dialects.frontend import GraphOp, TensorType, broadcast, tensor, tensor_of
@@ -75,9 +76,9 @@ class Builder:
 
     # Numbers and functions
 
-    def constant(self, value: float, element: Attribute = f32) -> SSAValue:
-        """A scalar of nominal type ``element``; its value is an f32."""
-        number = to_f32(float(value))
+    def constant(self, value: Number, element: Attribute = f32) -> SSAValue:
+        """A scalar of nominal type ``element``; its value is an f32, or an integer."""
+        number = int(value) if is_integer(element) else to_f32(float(value))
         key = repr(number), element
         if (known := self._constants.get(key)) is None:
             known = self.add(frontend.ConstantOp(number, tensor((), element)))
@@ -86,9 +87,10 @@ class Builder:
 
     @staticmethod
     def number(value: SSAValue) -> float | None:
-        """The number that a value is known to be."""
+        """The real number that a value is known to be."""
         op = value.owner
-        return op.number if isinstance(op, frontend.ConstantOp) else None
+        number = op.number if isinstance(op, frontend.ConstantOp) else None
+        return None if isinstance(number, int) else number
 
     def elementwise(self, fn: str, *args: SSAValue) -> SSAValue:
         """A function of one or two tensors, broadcast right-aligned."""
@@ -118,7 +120,7 @@ class Builder:
     def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
         """A conversion, which rounds also where the type stays: values are f32 until then."""
         kind = tensor_of(x).element_type
-        if element == kind and element in (f32, i1):
+        if element == kind and (element in (f32, i1) or is_integer(element)):
             return x
         return self.add(frontend.CastOp(x, element))
 

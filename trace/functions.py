@@ -12,8 +12,10 @@ from typing import Any
 
 from xdsl.dialects.builtin import f32
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
+from polyc.dialects.frontend import tensor
 from polyc.trace.annotations import element_name
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
@@ -109,8 +111,24 @@ def cast(x: Value, dtype: object) -> Value:
 def full(shape: Sequence[SizeLike | str], value: Number, dtype: object = "f32") -> Value:
     """A tensor of one number."""
     build = current()
-    one = build.constant(float(value), ELEMENTS[element_name(dtype)])
+    one = build.constant(value, ELEMENTS[element_name(dtype)])
     return Value(build, build.expand(one, [dim_of(size) for size in shape]))
+
+
+@public
+def arange(size: SizeLike | str, dtype: object = "i64") -> Value:
+    """The numbers from 0 to ``size`` - 1, of an integer type."""
+    return iota((size,), 0, dtype)
+
+
+@public
+def iota(shape: Sequence[SizeLike | str], axis: int, dtype: object = "i64") -> Value:
+    """A tensor of its elements' places along an axis, of an integer type."""
+    build = current()
+    dims = [dim_of(size) for size in shape]
+    place = axis + len(dims) if axis < 0 else axis
+    kind = tensor(dims, ELEMENTS[element_name(dtype)])
+    return Value(build, build.add(frontend.IotaOp(kind, place)))
 
 
 # Products

@@ -8,6 +8,7 @@ A number of an integer type is written without a point.
 from __future__ import annotations
 
 import math
+import sys
 
 from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr, IntAttr, f32
 from xdsl.ir import Attribute
@@ -34,14 +35,11 @@ def as_type(value: float, kind: AnyFloat) -> float | None:
 
 def parse_real(parser: AttrParser) -> float:
     """Parse a number, ``inf`` or ``nan``, with an optional sign; refuse one beyond Python's."""
-    start = parser.pos
-    value = parse_number(parser)
-    try:
-        return float(value)
-    except OverflowError:
-        parser.raise_error(
-            f"{abs(value)} is beyond every floating-point type; write inf", start, parser.pos
-        )
+    return float(parse_number(parser))
+
+
+MOST = sys.float_info.max
+"""The largest number that Python's floats hold."""
 
 
 def parse_number(parser: AttrParser) -> Number:
@@ -67,7 +65,7 @@ def parse_number(parser: AttrParser) -> Number:
                 f"{text.strip()} is a bit pattern; write the number, inf or nan", start, parser.pos
             )
         value = found
-        if isinstance(value, float) and math.isinf(value):
+        if abs(value) > MOST:
             parser.raise_error(
                 f"{text.strip()} is beyond every floating-point type; write inf", start, parser.pos
             )

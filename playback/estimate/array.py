@@ -18,7 +18,7 @@ finite terms may overflow in one order and not in another, or a divisor may be 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
@@ -243,7 +243,7 @@ class Estimate:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
         name, found = ufunc.__name__, [as_estimate(a) for a in args]
         with np.errstate(all="ignore"):
-            if method in INTEGERS and any(a.dtype.kind in "iu" for a in found):
+            if method in INTEGERS and _are_integers(found):
                 return INTEGERS[method](ufunc, *found, **kwargs)
             if method == "__call__" and name in UFUNCS and not kwargs:
                 return UFUNCS[name](*found)
@@ -384,6 +384,12 @@ def rounding_freely() -> Generator[None]:
         yield
     finally:
         _FREELY.reset(token)
+
+
+def _are_integers(values: Sequence[Estimate]) -> bool:
+    """Whether a function of these computes with integers: Python's own may stand beside floats."""
+    kinds = {a.dtype.kind for a in values}
+    return not kinds.isdisjoint("iu") and kinds <= {"i", "u", "b"}
 
 
 def _kinds(*types: np.dtype[Any]) -> str:

@@ -49,10 +49,8 @@ class IntegerMaker(Maker):
 
     def step(self) -> None:
         """One op of the language on values that are there."""
-        made = self.dice.choice(
-            (self._function, self._function, self._function, self._cast, self._compare)
-            + (self._select, self._reduce, self._move, self._move, self._leaf)
-        )()
+        steps = [self._cast, self._compare, self._select, self._reduce, self._leaf]
+        made = self.dice.choice([*[self._function] * 3, *[self._move] * 2, *steps])()
         if made is not None:
             self.values.append(made)
 
@@ -78,7 +76,9 @@ class IntegerMaker(Maker):
             few = self.dice.choice((0, 1, 2, 3, 7, 31, 33, -1, -3, least, most))
             value = max(least, min(most, few))
             return self.add(frontend.ConstantOp(value, tensor((), element)))
-        return self.add(frontend.ConstantOp(self.dice.choice((0.5, -2.0, 3.0)), tensor((), element)))
+        return self.add(
+            frontend.ConstantOp(self.dice.choice((0.5, -2.0, 3.0)), tensor((), element))
+        )
 
     def _function(self) -> SSAValue:
         x = self._one()

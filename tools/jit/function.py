@@ -16,6 +16,7 @@ from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.common.size_expr import Dim
 from polyc.runtime.compiled_calls import base
 from polyc.runtime.garbage import rarely
+from polyc.runtime.views import LIBRARY_NAMES
 from polyc.tile.specs import TensorSpec
 from polyc.tools import kept
 from polyc.tools.jit.backends import chosen
@@ -34,7 +35,7 @@ KEPT = 64
 RESERVED = ("out", "stream", "symbols", "gpu_index")
 """Arguments of every call, which no parameter is named as."""
 
-_ELEMENTS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "bool": "i1"}
+_ELEMENTS = {name: element for element, name in LIBRARY_NAMES.items()}
 
 
 @dataclass(frozen=True)

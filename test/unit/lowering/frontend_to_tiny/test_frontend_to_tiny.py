@@ -25,9 +25,11 @@ from polyc.lowering.frontend_to_tiny import (
     LowerConcat,
     LowerConstant,
     LowerConv2d,
+    LowerDim,
     LowerElementwise,
     LowerGemm,
     LowerGraph,
+    LowerIota,
     LowerMovement,
     LowerNorm,
     LowerOutput,
@@ -212,7 +214,12 @@ def test_a_constant_needs_no_operand() -> None:
 
 def test_every_pattern_is_tested() -> None:
     tested = {type(p) for p in PATTERNS.values()} | {type(p) for p, _ in MORE.values()}
-    assert {type(p) for p in patterns()} == tested | {LowerGraph, LowerConstant}
+    assert {type(p) for p in patterns()} == tested | {
+        LowerGraph,
+        LowerConstant,
+        LowerDim,
+        LowerIota,
+    }
 
 
 # Random graphs: the same numbers before and after ---------------------------------------
