@@ -254,7 +254,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return functions.size(op.size.evaluate(symbols), tiny.tensor_of(op.result).element_type)
         case tiny.IotaOp():
             kind = tiny.tensor_of(op.result)
-            return functions.iota(*sizes(kind.dims, symbols), kind.element_type)
+            return functions.iota(sizes(kind.dims, symbols)[0], kind.element_type)
         case tiny.WindowOp():
             return views.window(args[0], op.axes, sizes(op.size, symbols), op.stride, op.dilation)
         case tiny.MaskOp():

@@ -128,7 +128,8 @@ def beside(attr: PlainAttr, element: Attribute) -> PlainAttr:
     A number that f32 does not hold stays an integer, which ``plain_fault`` refuses.
     """
     if not isinstance(attr, IntAttr):
-        return attr
+        whole = is_integer(element) and holds(element, plain_number(attr))
+        return plain_attr(plain_number(attr), element) if whole else attr
     real = not is_integer(element) and as_type(float(attr.data), f32) is not None
     return FloatAttr(float(attr.data), f32) if real else attr
 

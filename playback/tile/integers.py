@@ -6,7 +6,7 @@ Kernels have types without a sign: arrays are signed, and are seen without one w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from polyc.playback.estimate import Estimate
-from polyc.playback.functions import Array, as_array, binary, round_to
+from polyc.playback.functions import Array, as_array, binary, element_of, round_to
 from polyc.playback.gpu.arithmetic import dtype_of
 
 SIGNED: dict[type[Operation], Callable[[Any, Any], Any]] = {
@@ -119,7 +119,5 @@ def evaluated(op: Operation, operands: Sequence[Any]) -> Array:
 
 def _whole(x: Array, dtype: np.dtype[Any]) -> Array:
     if isinstance(x, Estimate):
-        return cast(Array, x.astype(dtype))
-    from polyc.playback.functions import element_of
-
+        return x.astype(dtype)
     return round_to(x, element_of(dtype))

@@ -288,8 +288,8 @@ class Sizes:
         self,
         bindings: Bindings,
         expr: AffineExpr,
-        ours: ReadOp | InsideOp,
-        theirs: ReadOp | InsideOp,
+        ours: ReadOp | IndexOp | InsideOp,
+        theirs: ReadOp | IndexOp | InsideOp,
         axes: Mapping[str, str],
     ) -> AffineExpr | None:
         """An index of the pattern in the target's terms; None where a size of it is not affine."""
@@ -304,8 +304,8 @@ class Sizes:
         self,
         bindings: Bindings,
         points: AffineSet,
-        ours: ReadOp | InsideOp,
-        theirs: ReadOp | InsideOp,
+        ours: ReadOp | IndexOp | InsideOp,
+        theirs: ReadOp | IndexOp | InsideOp,
         axes: Mapping[str, str],
     ) -> AffineSet | None:
         """A set of the pattern in the target's terms; None where a size of it is not affine."""

@@ -135,10 +135,11 @@ class IntegerMaker(Maker):
                 if tensor_of(other).dims == kind.dims:
                     return self.add(frontend.ConcatOp([x, other], self.dice.randrange(kind.rank)))
                 return None
-            case _ if kind.rank:
+            case _ if not kind.rank:
+                return None
+            case _:
                 steps = [self.dice.choice((1, 1, 2)) for _ in kind.dims]
                 return self.add(frontend.SliceOp(x, [0] * kind.rank, list(kind.dims), steps))
-        return None
 
     def _leaf(self) -> SSAValue:
         element = self.dice.choice(INTEGERS)

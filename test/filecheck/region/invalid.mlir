@@ -105,7 +105,7 @@ region.kernel @f iters [m: M, k: K]
 
 // -----
 
-// CHECK: error[NeutralInvalid]: init of a max is -inf, what it gives over nothing, not -65504.0; a finite number in its place changes the result
+// CHECK: error[NeutralInvalid]: init of a max is -inf, what it gives over nothing, not -65504.0; another number in its place changes the result
 region.kernel @f iters [m: M, k: K]
     ins(%x: !region.memref<[M, K], f32, align 4>)
     outs(y: !region.memref<[M, K], f32, align 4> gmem) {
