@@ -1,6 +1,6 @@
 """Arrays that know how far a right computation of them may be off (S0.6)."""
 
-from polyc.playback.estimate import elements, movements, sums
+from polyc.playback.estimate import curves, elements, movements, sums
 from polyc.playback.estimate.array import (
     FACTOR,
     Estimate,
@@ -11,6 +11,7 @@ from polyc.playback.estimate.array import (
     rounding_freely,
     unsure_beyond,
 )
+from polyc.playback.estimate.curves import atan2, curve
 from polyc.playback.estimate.elements import erf
 from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
@@ -20,6 +21,9 @@ __all__ = [
     "Estimate",
     "accumulated",
     "as_estimate",
+    "atan2",
+    "curve",
+    "curves",
     "elements",
     "erf",
     "may_be_stored",

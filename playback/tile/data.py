@@ -18,6 +18,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    FmodOp,
     LoadGlobalOp,
     SharedTileOp,
 )
@@ -284,6 +285,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
             case arith.UIToFPOp():
                 found = as_array(operands[0]).astype(dtype_of(op.result.type))
+            case FmodOp():
+                found = np.fmod(*operands)
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:
