@@ -58,6 +58,12 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "rint": (np.rint, -9.0, 9.0),
     "trunc": (np.trunc, -9.0, 9.0),
 }
+
+
+def rest_of_nine(x: Any, y: Any) -> Any:
+    return np.fmod(x * np.float32(9), y)
+
+
 BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "add": (np.add, -9.0, 9.0),
     "subtract": (np.subtract, -9.0, 9.0),
@@ -67,7 +73,7 @@ BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "minimum": (np.minimum, -1.0, 1.0),
     "power": (np.power, 0.1, 8.0),
     "fmod": (np.fmod, 0.5, 9.0),
-    "fmod of a product": (lambda x, y: np.fmod(x * np.float32(9), y), 0.5, 9.0),
+    "fmod of a product": (rest_of_nine, 0.5, 9.0),
 }
 
 
