@@ -20,10 +20,23 @@ from polyc.dialects.frontend import GraphOp, tensor_of
 
 UNARY = (
     *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp2", "expm1"),
+    *("floor", "log10", "log1p", "log2", "round", "sign", "sin", "sinh", "tan", "trunc"),
 )
+FUNCTIONAL = {
+    **{fn: fn for fn in ("elu", "gelu", "mish", "relu6", "selu", "silu", "softplus", "softsign")},
+    "hard_sigmoid": "hardsigmoid",
+    "hard_swish": "hardswish",
+    "log_sigmoid": "logsigmoid",
+}
+"""What ``torch.nn.functional`` calls a function."""
+
 BINARY = {
     "add": "add",
+    "atan2": "atan2",
     "div": "div",
+    "fmod": "fmod",
+    "mod": "remainder",
     "max": "maximum",
     "min": "minimum",
     "mul": "mul",
@@ -211,8 +224,10 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
 
 def _elementwise(torch: Any, name: str) -> Run:
     f = torch.nn.functional
-    if name in ("gelu", "silu"):
-        return cast_any(getattr(f, name))
+    if name in FUNCTIONAL:
+        return cast_any(getattr(f, FUNCTIONAL[name]))
+    if name == "cbrt":
+        return lambda x: torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
     if name == "gelu_tanh":
         return partial(cast_any(f.gelu), approximate="tanh")
     if name in UNARY:
