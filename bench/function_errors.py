@@ -62,9 +62,14 @@ KERNEL: Mapping[str, tuple[float, str]] = {
 """The largest error of a function in a kernel, in ulps beside the rounded exact value, and where it
 is said.  Where editions of the guide differ it is the larger."""
 
+
+def _rsqrt(x: float) -> float:
+    return 1 / math.sqrt(x)
+
+
 EXACT: Mapping[str, Callable[..., float]] = {
-    **{name: getattr(math, name) for name in KERNEL if name not in ("rsqrt",)},
-    "rsqrt": lambda x: 1 / math.sqrt(x),
+    **{name: getattr(math, name) for name in KERNEL if name != "rsqrt"},
+    "rsqrt": _rsqrt,
 }
 """The functions in f64."""
 

@@ -222,12 +222,19 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
     return run
 
 
+def _cube_root(torch: Any) -> Run:
+    def run(x: Any) -> Any:
+        return torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
+
+    return run
+
+
 def _elementwise(torch: Any, name: str) -> Run:
     f = torch.nn.functional
     if name in FUNCTIONAL:
         return cast_any(getattr(f, FUNCTIONAL[name]))
     if name == "cbrt":
-        return lambda x: torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
+        return _cube_root(torch)
     if name == "gelu_tanh":
         return partial(cast_any(f.gelu), approximate="tanh")
     if name in UNARY:
