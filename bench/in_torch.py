@@ -20,10 +20,23 @@ from polyc.dialects.frontend import GraphOp, tensor_of
 
 UNARY = (
     *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp2", "expm1"),
+    *("floor", "log10", "log1p", "log2", "round", "sign", "sin", "sinh", "tan", "trunc"),
 )
+FUNCTIONAL = {
+    **{fn: fn for fn in ("elu", "gelu", "mish", "relu6", "selu", "silu", "softplus", "softsign")},
+    "hard_sigmoid": "hardsigmoid",
+    "hard_swish": "hardswish",
+    "log_sigmoid": "logsigmoid",
+}
+"""What ``torch.nn.functional`` calls a function."""
+
 BINARY = {
     "add": "add",
+    "atan2": "atan2",
     "div": "div",
+    "fmod": "fmod",
+    "mod": "remainder",
     "max": "maximum",
     "min": "minimum",
     "mul": "mul",
@@ -209,10 +222,19 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
     return run
 
 
+def _cube_root(torch: Any) -> Run:
+    def run(x: Any) -> Any:
+        return torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
+
+    return run
+
+
 def _elementwise(torch: Any, name: str) -> Run:
     f = torch.nn.functional
-    if name in ("gelu", "silu"):
-        return cast_any(getattr(f, name))
+    if name in FUNCTIONAL:
+        return cast_any(getattr(f, FUNCTIONAL[name]))
+    if name == "cbrt":
+        return _cube_root(torch)
     if name == "gelu_tanh":
         return partial(cast_any(f.gelu), approximate="tanh")
     if name in UNARY:

@@ -28,6 +28,7 @@ from polyc.dialects.common.elements import (
     neutral,
     width,
 )
+from polyc.dialects.frontend.elementwise import SELU_ALPHA, SELU_SCALE
 from polyc.playback import estimate
 from polyc.playback.estimate import Estimate, to_integers
 
@@ -221,29 +222,163 @@ def silu(x: Array) -> Array:
     return x * sigmoid(x)
 
 
+def sign(x: Array) -> Array:
+    """1, -1, or what is neither above nor below 0: a zero with its sign, and NaN."""
+    return np.where(x > 0, _f32(1), np.where(x < 0, _f32(-1), x))
+
+
+def relu6(x: Array) -> Array:
+    """``min(max(x, 0), 6)``; NaN stays."""
+    return np.minimum(relu(x), _f32(6))
+
+
+def hard_sigmoid(x: Array) -> Array:
+    """``relu6(x + 3) / 6``."""
+    return relu6(x + _f32(3)) / _f32(6)
+
+
+def hard_swish(x: Array) -> Array:
+    """``x * hard_sigmoid(x)``."""
+    return x * hard_sigmoid(x)
+
+
+def _softplus_tail(x: Array) -> Array:
+    return log1p(np.exp(-np.abs(x)))
+
+
+def softplus(x: Array) -> Array:
+    """``log(1 + exp(x))``, as ``max(x, 0) + log1p(exp(-|x|))``."""
+    return relu(x) + _softplus_tail(x)
+
+
+def log_sigmoid(x: Array) -> Array:
+    """``log(sigmoid(x))``, as ``min(x, 0) - log1p(exp(-|x|))``."""
+    return np.minimum(x, _f32(0)) - _softplus_tail(x)
+
+
+def mish(x: Array) -> Array:
+    """``x * tanh(softplus(x))``."""
+    return x * np.tanh(softplus(x))
+
+
+def softsign(x: Array) -> Array:
+    """``x / (1 + |x|)``."""
+    return x / (np.abs(x) + _f32(1))
+
+
+def elu(x: Array) -> Array:
+    """``x`` above 0, else ``exp(x) - 1``."""
+    return np.where(x > _f32(0), x, expm1(x))
+
+
+def selu(x: Array) -> Array:
+    """``scale * x`` above 0, else ``scale * alpha * (exp(x) - 1)``."""
+    below = expm1(x) * _f32(SELU_ALPHA)
+    return np.where(x > _f32(0), x, below) * _f32(SELU_SCALE)
+
+
+def mod(x: Array, y: Array) -> Array:
+    """The rest of a division that rounds down: ``fmod``, one ``y`` on where the signs differ."""
+    rest = np.fmod(x, y)
+    return np.where(rest * sign(y) < _f32(0), rest + y, rest)
+
+
+def atan2(y: Array, x: Array) -> Array:
+    """The angle of the point (x, y), in f64 and rounded to f32."""
+    if isinstance(y, Estimate) or isinstance(x, Estimate):
+        return posing(estimate.atan2(y, x, atan2))
+    found = np.arctan2(as_array(y).astype(np.float64), as_array(x).astype(np.float64))
+    return np.asarray(found, np.float32)
+
+
+def _wide(name: str, function: UnaryFunction) -> UnaryFunction:
+    """``function``, computed in f64 and rounded to f32: the same on every machine."""
+
+    def run(x: Array) -> Array:
+        if isinstance(x, Estimate):
+            return posing(estimate.curve(name, x, run))
+        return np.asarray(function(as_array(x).astype(np.float64)), np.float32)
+
+    run.__name__ = name
+    return run
+
+
+acos = _wide("acos", np.arccos)
+acosh = _wide("acosh", np.arccosh)
+asin = _wide("asin", np.arcsin)
+asinh = _wide("asinh", np.arcsinh)
+atan = _wide("atan", np.arctan)
+atanh = _wide("atanh", np.arctanh)
+cbrt = _wide("cbrt", np.cbrt)
+cos = _wide("cos", np.cos)
+cosh = _wide("cosh", np.cosh)
+exp2 = _wide("exp2", np.exp2)
+expm1 = _wide("expm1", np.expm1)
+log10 = _wide("log10", np.log10)
+log1p = _wide("log1p", np.log1p)
+log2 = _wide("log2", np.log2)
+sin = _wide("sin", np.sin)
+sinh = _wide("sinh", np.sinh)
+tan = _wide("tan", np.tan)
+
+
 UNARY: dict[str, UnaryFunction] = {
     "abs": np.abs,
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atanh": atanh,
+    "cbrt": cbrt,
+    "ceil": np.ceil,
+    "cos": cos,
+    "cosh": cosh,
+    "elu": elu,
     "erf": erf,
     "exp": np.exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "floor": np.floor,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
+    "hard_sigmoid": hard_sigmoid,
+    "hard_swish": hard_swish,
     "log": np.log,
+    "log10": log10,
+    "log1p": log1p,
+    "log2": log2,
+    "log_sigmoid": log_sigmoid,
+    "mish": mish,
     "neg": np.negative,
     "reciprocal": lambda x: _f32(1) / x,
     "relu": relu,
+    "relu6": relu6,
+    "round": np.rint,
     "rsqrt": lambda x: _f32(1) / np.sqrt(x),
+    "selu": selu,
     "sigmoid": sigmoid,
+    "sign": sign,
     "silu": silu,
+    "sin": sin,
+    "sinh": sinh,
+    "softplus": softplus,
+    "softsign": softsign,
     "sqrt": np.sqrt,
+    "tan": tan,
     "tanh": np.tanh,
+    "trunc": np.trunc,
 }
 """Functions of one f32 array."""
 
 BINARY: dict[str, BinaryFunction] = {
     "add": np.add,
+    "atan2": atan2,
     "div": np.divide,
+    "fmod": np.fmod,
     "max": np.maximum,
     "min": np.minimum,
+    "mod": mod,
     "mul": np.multiply,
     "pow": np.power,
     "sub": np.subtract,
@@ -288,6 +423,7 @@ INTEGER_UNARY: dict[str, UnaryFunction] = {
     "neg": np.negative,
     "not": np.invert,
     "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "sign": np.sign,
 }
 """Functions of one array of integers, which wrap in their type."""
 

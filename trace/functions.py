@@ -36,16 +36,47 @@ def _unary(fn: str, doc: str) -> Callable[[Value], Value]:
 
 
 abs = _unary("abs", "The absolute value.")
+acos = _unary("acos", "The angle whose cosine is x; NaN beyond -1 and 1.")
+acosh = _unary("acosh", "What cosh is x of, 0 or more; NaN below 1.")
+asin = _unary("asin", "The angle whose sine is x; NaN beyond -1 and 1.")
+asinh = _unary("asinh", "What sinh is x of.")
+atan = _unary("atan", "The angle whose tangent is x.")
+atanh = _unary("atanh", "What tanh is x of; NaN beyond -1 and 1.")
+cbrt = _unary("cbrt", "The third root, of numbers below 0 too.")
+ceil = _unary("ceil", "The next whole number upwards.")
+cos = _unary("cos", "The cosine of an angle in radians.")
+cosh = _unary("cosh", "The hyperbolic cosine.")
+elu = _unary("elu", "x above 0, else exp(x) - 1.")
 erf = _unary("erf", "The error function.")
 exp = _unary("exp", "e to the x.")
+exp2 = _unary("exp2", "2 to the x.")
+expm1 = _unary("expm1", "exp(x) - 1, near its true value around 0 too.")
+floor = _unary("floor", "The next whole number downwards.")
+hard_sigmoid = _unary("hard_sigmoid", "relu6(x + 3) / 6.")
+hard_swish = _unary("hard_swish", "x * hard_sigmoid(x).")
 log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.")
+log10 = _unary("log10", "The logarithm to base 10; NaN below 0, -inf at 0.")
+log1p = _unary("log1p", "log(1 + x), near its true value around 0 too; NaN below -1.")
+log2 = _unary("log2", "The logarithm to base 2; NaN below 0, -inf at 0.")
+log_sigmoid = _unary("log_sigmoid", "The logarithm of sigmoid(x), which does not overflow.")
+mish = _unary("mish", "x * tanh(softplus(x)).")
 reciprocal = _unary("reciprocal", "1 / x.")
 relu = _unary("relu", "The larger of x and 0; NaN at NaN.")
+relu6 = _unary("relu6", "The larger of x and 0, at most 6; NaN at NaN.")
+round = _unary("round", "The nearest whole number, the even one of two that are as near.")
 rsqrt = _unary("rsqrt", "1 / sqrt(x).")
+selu = _unary("selu", "1.0507 * x above 0, else 1.0507 * 1.6733 * (exp(x) - 1).")
 sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+sign = _unary("sign", "1 above 0, -1 below 0, a zero of a zero, and NaN of NaN.")
 silu = _unary("silu", "x * sigmoid(x).")
+sin = _unary("sin", "The sine of an angle in radians.")
+sinh = _unary("sinh", "The hyperbolic sine.")
+softplus = _unary("softplus", "log(1 + exp(x)), which does not overflow.")
+softsign = _unary("softsign", "x / (1 + |x|).")
 sqrt = _unary("sqrt", "The square root; NaN below 0.")
+tan = _unary("tan", "The tangent of an angle in radians.")
 tanh = _unary("tanh", "The hyperbolic tangent.")
+trunc = _unary("trunc", "The next whole number towards 0.")
 
 
 @public
@@ -83,6 +114,24 @@ def minimum(x: Value | Number, y: Value | Number) -> Value:
 def pow(x: Value | Number, y: Value | Number) -> Value:
     """x to the y, as C's ``powf``."""
     return _pair("pow", x, y)
+
+
+@public
+def mod(x: Value | Number, y: Value | Number) -> Value:
+    """The rest of a division that rounds down, as ``x % y``: it has the sign of y."""
+    return _pair("mod", x, y)
+
+
+@public
+def fmod(x: Value | Number, y: Value | Number) -> Value:
+    """The rest of a division that rounds towards 0, C's ``fmod``: it has the sign of x."""
+    return _pair("fmod", x, y)
+
+
+@public
+def atan2(y: Value | Number, x: Value | Number) -> Value:
+    """The angle of the point (x, y), from -pi to pi."""
+    return _pair("atan2", y, x)
 
 
 @public

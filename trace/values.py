@@ -222,6 +222,24 @@ class Value:
         return self._binary("pow", other, True)
 
     @public
+    def __round__(self, digits: int | None = None) -> Value:
+        if digits is not None:
+            refuse("BadArgument", "round(x) is to whole numbers; scale x for digits")
+        return self._unary("round")
+
+    @public
+    def __floor__(self) -> Value:
+        return self._unary("floor")
+
+    @public
+    def __ceil__(self) -> Value:
+        return self._unary("ceil")
+
+    @public
+    def __trunc__(self) -> Value:
+        return self._unary("trunc")
+
+    @public
     def __neg__(self) -> Value:
         return self._unary("neg")
 

@@ -49,31 +49,28 @@ from polyc.dialects.frontend.types import (
 )
 
 UNARY_FUNCTIONS = (
-    "abs",
-    "erf",
-    "exp",
-    "gelu",
-    "gelu_tanh",
-    "log",
-    "neg",
-    "reciprocal",
-    "relu",
-    "rsqrt",
-    "sigmoid",
-    "silu",
-    "sqrt",
-    "tanh",
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
+    *("cbrt", "ceil", "cos", "cosh"),
+    *("elu", "erf", "exp", "exp2", "expm1"),
+    *("floor", "gelu", "gelu_tanh", "hard_sigmoid", "hard_swish"),
+    *("log", "log10", "log1p", "log2", "log_sigmoid", "mish", "neg"),
+    *("reciprocal", "relu", "relu6", "round", "rsqrt"),
+    *("selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "softsign", "sqrt"),
+    *("tan", "tanh", "trunc"),
 )
 """Functions of ``frontend.elementwise`` with one operand, of real numbers."""
 
-UNARY = Functions(UNARY_FUNCTIONS, (*INTEGER_UNARY, "relu"), CONDITION_UNARY)
+UNARY = Functions(UNARY_FUNCTIONS, (*INTEGER_UNARY, "relu", "sign"), CONDITION_UNARY)
 """The functions with one operand."""
 
-BINARY_FUNCTIONS = ("add", "div", "max", "min", "mul", "pow", "sub")
+BINARY_FUNCTIONS = ("add", "atan2", "div", "fmod", "max", "min", "mod", "mul", "pow", "sub")
 """Functions of ``frontend.elementwise`` with two operands, of real numbers."""
 
 BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY)
 """The functions with two operands."""
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+"""``selu`` is ``scale * x`` above 0, else ``scale * alpha * expm1(x)`` (Klambauer et al., 2017)."""
 
 
 @irdl_op_definition

@@ -127,23 +127,20 @@ __all__ = [
 ]
 
 UNARY_FUNCTIONS = (
-    "abs",
-    "erf",
-    "exp",
-    "log",
-    "neg",
-    "reciprocal",
-    "rsqrt",
-    "sigmoid",
-    "sqrt",
-    "tanh",
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
+    *("cbrt", "ceil", "cos", "cosh"),
+    *("erf", "exp", "exp2", "expm1"),
+    *("floor", "log", "log10", "log1p", "log2", "neg"),
+    *("reciprocal", "round", "rsqrt"),
+    *("sigmoid", "sign", "sin", "sinh", "sqrt"),
+    *("tan", "tanh", "trunc"),
 )
 """Functions of ``tiny.unary`` on real numbers."""
 
 UNARY = Functions(UNARY_FUNCTIONS, INTEGER_UNARY, CONDITION_UNARY)
 """The functions of ``tiny.unary``."""
 
-BINARY_FUNCTIONS = ("add", "div", "max", "min", "mul", "pow", "sub")
+BINARY_FUNCTIONS = ("add", "atan2", "div", "fmod", "max", "min", "mul", "pow", "sub")
 """Functions of ``tiny.binary`` on real numbers."""
 
 BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY)

@@ -15,7 +15,8 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Shape
-from polyc.dialects.common.elements import computed
+from polyc.dialects.common.elements import computed, is_integer, is_unsigned
+from polyc.dialects.frontend.elementwise import SELU_ALPHA, SELU_SCALE
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 
@@ -41,20 +42,100 @@ def _silu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
     return build.binary("mul", x, build.unary("sigmoid", x))
 
 
+def _relu6(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("min", _relu(build, x, shape), build.splat(6.0, shape))
+
+
+def _hard_sigmoid(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    shifted = build.binary("add", x, build.splat(3.0, shape))
+    return build.binary("div", _relu6(build, shifted, shape), build.splat(6.0, shape))
+
+
+def _hard_swish(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("mul", x, _hard_sigmoid(build, x, shape))
+
+
+def _tail(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    """``log1p(exp(-|x|))``: what softplus is above ``max(x, 0)``."""
+    power = build.unary("exp", build.unary("neg", build.unary("abs", x)))
+    return build.unary("log1p", power)
+
+
+def _softplus(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("add", _relu(build, x, shape), _tail(build, x, shape))
+
+
+def _log_sigmoid(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    least = build.binary("min", x, build.splat(0.0, shape))
+    return build.binary("sub", least, _tail(build, x, shape))
+
+
+def _mish(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    return build.binary("mul", x, build.unary("tanh", _softplus(build, x, shape)))
+
+
+def _softsign(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    below = build.binary("add", build.unary("abs", x), build.splat(1.0, shape))
+    return build.binary("div", x, below)
+
+
+def _elu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    positive = build.compare("gt", x, build.splat(0.0, shape))
+    return build.select(positive, x, build.unary("expm1", x))
+
+
+def _selu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    positive = build.compare("gt", x, build.splat(0.0, shape))
+    below = build.binary("mul", build.unary("expm1", x), build.splat(SELU_ALPHA, shape))
+    return build.binary("mul", build.select(positive, x, below), build.splat(SELU_SCALE, shape))
+
+
+def _mod(build: Builder, x: SSAValue, y: SSAValue, shape: Shape) -> SSAValue:
+    """The rest of ``fmod``, by one divisor more where it has the other sign."""
+    rest = build.binary("fmod", x, y)
+    side = build.binary("mul", rest, build.unary("sign", y))
+    other = build.compare("lt", side, build.splat(0.0, shape))
+    return build.select(other, build.binary("add", rest, y), rest)
+
+
+def _integer_sign(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    element = tiny.tensor_of(x).element_type
+    one, zero = (build.splat(n, shape, element) for n in (1, 0))
+    above = build.select(build.compare("gt", x, zero), one, zero)
+    if is_unsigned(element):
+        return above
+    below = build.compare("lt", x, zero)
+    return build.select(below, build.splat(-1, shape, element), above)
+
+
 COMPOSED: dict[str, Callable[[Builder, SSAValue, Shape], SSAValue]] = {
+    "elu": _elu,
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_swish": _hard_swish,
+    "log_sigmoid": _log_sigmoid,
+    "mish": _mish,
     "relu": _relu,
+    "relu6": _relu6,
+    "selu": _selu,
     "silu": _silu,
+    "softplus": _softplus,
+    "softsign": _softsign,
 }
 """Elementwise functions that tiny has no word for, as compositions of those it has."""
+
+COMPOSED_OF_TWO: dict[str, Callable[[Builder, SSAValue, SSAValue, Shape], SSAValue]] = {
+    "mod": _mod,
+}
+"""The same of functions of two operands."""
 
 
 class LowerElementwise(RewritePattern):
     """``frontend.elementwise`` → ``tiny.unary``/``tiny.binary`` and expands (S3.2).
 
     Legal when the operands are lowered.  Right-aligned broadcasting becomes expands that
-    name their dimensions; relu, gelu and silu become their definitions.
+    name their dimensions; what tiny has no word for, as relu or mod, becomes its definition.
     """
 
     @op_type_rewrite_pattern
@@ -65,7 +146,12 @@ class LowerElementwise(RewritePattern):
         build = Builder.before(op, rewriter)
         shape = frontend.tensor_of(op.result).dims
         values = [build.aligned(v, shape) for v in operands]
-        if len(values) == 2:
+        whole = is_integer(frontend.tensor_of(op.result).element_type)
+        if whole and op.function == "sign":
+            result = _integer_sign(build, values[0], shape)
+        elif op.function in COMPOSED_OF_TWO and not whole:
+            result = COMPOSED_OF_TWO[op.function](build, values[0], values[1], shape)
+        elif len(values) == 2:
             result = build.binary(op.function, values[0], values[1])
         elif op.function in COMPOSED:
             result = COMPOSED[op.function](build, values[0], shape)

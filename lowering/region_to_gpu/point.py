@@ -26,6 +26,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import Number, is_integer, number_of, without_sign
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import FmodOp
 from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
@@ -58,18 +59,41 @@ BINARY: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "max": arith.MaximumfOp,
     "min": arith.MinimumfOp,
     "pow": math.PowFOp,
+    "atan2": math.Atan2Op,
+    "fmod": FmodOp,
 }
 """Scalar op of each binary function; max and min propagate NaN (S0.6)."""
 
 UNARY: Mapping[str, Callable[[SSAValue], Operation]] = {
     "abs": math.AbsFOp,
+    "acos": math.AcosOp,
+    "acosh": math.AcoshOp,
+    "asin": math.AsinOp,
+    "asinh": math.AsinhOp,
+    "atan": math.AtanOp,
+    "atanh": math.AtanhOp,
+    "cbrt": math.CbrtOp,
+    "ceil": math.CeilOp,
+    "cos": math.CosOp,
+    "cosh": math.CoshOp,
     "erf": math.ErfOp,
     "exp": math.ExpOp,
+    "exp2": math.Exp2Op,
+    "expm1": math.ExpM1Op,
+    "floor": math.FloorOp,
     "log": math.LogOp,
-    "rsqrt": math.RsqrtOp,
-    "sqrt": math.SqrtOp,
-    "tanh": math.TanhOp,
+    "log10": math.Log10Op,
+    "log1p": math.Log1pOp,
+    "log2": math.Log2Op,
     "neg": arith.NegfOp,
+    "round": math.RoundEvenOp,
+    "rsqrt": math.RsqrtOp,
+    "sin": math.SinOp,
+    "sinh": math.SinhOp,
+    "sqrt": math.SqrtOp,
+    "tan": math.TanOp,
+    "tanh": math.TanhOp,
+    "trunc": math.TruncOp,
 }
 """Scalar op of each unary function that is one op."""
 
@@ -433,8 +457,18 @@ class Point:
         one = self.emit.value(arith.ConstantOp(FloatAttr(1.0, f32)))
         if fn == "reciprocal":
             return self.emit.value(arith.DivfOp(one, value))
+        if fn == "sign":
+            return self._sign(value, one)
         assert fn == "sigmoid", fn
         *ops, last = sigmoid(value, one)
         for op in ops:
             self.emit.op(op)
         return self.emit.value(last)
+
+    def _sign(self, value: SSAValue, one: SSAValue) -> SSAValue:
+        """1 above 0, -1 below, and what is neither as it is: a zero with its sign, and NaN."""
+        zero, minus = self.number(0.0, f32), self.number(-1.0, f32)
+        below = self.emit.value(arith.CmpfOp(value, zero, COMPARE["lt"]))
+        other = self.emit.value(arith.SelectOp(below, minus, value))
+        above = self.emit.value(arith.CmpfOp(value, zero, COMPARE["gt"]))
+        return self.emit.value(arith.SelectOp(above, one, other))

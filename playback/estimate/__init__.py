@@ -1,6 +1,6 @@
 """Arrays that know how far a right computation of them may be off (S0.6)."""
 
-from polyc.playback.estimate import elements, integers, movements, sums
+from polyc.playback.estimate import curves, elements, integers, movements, sums
 from polyc.playback.estimate.array import (
     FACTOR,
     Estimate,
@@ -11,6 +11,7 @@ from polyc.playback.estimate.array import (
     rounding_freely,
     unsure_beyond,
 )
+from polyc.playback.estimate.curves import atan2, curve
 from polyc.playback.estimate.elements import erf
 from polyc.playback.estimate.integers import to_integers
 from polyc.playback.estimate.stored import may_be_stored
@@ -21,6 +22,9 @@ __all__ = [
     "Estimate",
     "accumulated",
     "as_estimate",
+    "atan2",
+    "curve",
+    "curves",
     "elements",
     "erf",
     "integers",

@@ -265,8 +265,14 @@ def _rsqrt(x: Value) -> Value:
     return np.float32(1) / np.sqrt(x)
 
 
-def _erf(x: Value) -> Value:
-    return functions.erf(functions.as_array(x))
+def _played(name: str) -> Callable[[Value], Value]:
+    """A function that is playback's own, and takes arrays alone."""
+    of_arrays = functions.UNARY[name]
+    return lambda x: of_arrays(functions.as_array(x))
+
+
+def _atan2(y: Value, x: Value) -> Value:
+    return functions.atan2(functions.as_array(y), functions.as_array(x))
 
 
 def _fma(a: Value, b: Value, c: Value) -> Value:
@@ -286,18 +292,35 @@ FLOAT: dict[type[Operation], Callable[..., Any]] = {
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
     math.AbsFOp: np.abs,
+    math.AcosOp: _played("acos"),
+    math.AcoshOp: _played("acosh"),
+    math.AsinOp: _played("asin"),
+    math.AsinhOp: _played("asinh"),
+    math.AtanOp: _played("atan"),
+    math.Atan2Op: _atan2,
+    math.AtanhOp: _played("atanh"),
+    math.CbrtOp: _played("cbrt"),
     math.CeilOp: np.ceil,
+    math.CosOp: _played("cos"),
+    math.CoshOp: _played("cosh"),
     math.Exp2Op: np.exp2,
+    math.ExpM1Op: _played("expm1"),
     math.ExpOp: np.exp,
     math.FloorOp: np.floor,
+    math.Log10Op: _played("log10"),
+    math.Log1pOp: _played("log1p"),
     math.Log2Op: np.log2,
     math.LogOp: np.log,
     math.PowFOp: np.power,
     math.RoundEvenOp: np.rint,
+    math.SinOp: _played("sin"),
+    math.SinhOp: _played("sinh"),
     math.SqrtOp: np.sqrt,
+    math.TanOp: _played("tan"),
     math.TanhOp: np.tanh,
+    math.TruncOp: np.trunc,
     math.RsqrtOp: _rsqrt,
-    math.ErfOp: _erf,
+    math.ErfOp: _played("erf"),
     math.FmaOp: _fma,
 }
 """Functions of floats, as docs/semantics.md gives them for every layer."""

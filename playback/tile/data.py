@@ -18,6 +18,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    FmodOp,
     LoadGlobalOp,
     SharedTileOp,
 )
@@ -285,6 +286,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case FmodOp():
+                found = np.fmod(*operands)
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:

@@ -20,7 +20,7 @@ from polyc.test.fuzz.random_programs import Maker, RandomProgram
 
 ALIGNED = (8, 16, 16, 24, 32, 32, 40, 64, 64, 72, 128, 136)
 ODD = (9, 13, 33, 50, 70)
-ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
+ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid", "hard_swish", "mish", "elu")
 
 
 def drawn(dice: random.Random) -> RandomProgram:

@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: invalid_integers.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: exp is no function of i32, which has abs, neg, not, relu; add a cast
+// CHECK: invalid_integers.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: exp is no function of i32, which has abs, neg, not, relu, sign; add a cast
 frontend.graph @f(%x: !frontend.tensor<[M], i32>) -> !frontend.tensor<[M], i32> {
   %0 = frontend.elementwise exp %x : !frontend.tensor<[M], i32>
   frontend.output %0 : !frontend.tensor<[M], i32>

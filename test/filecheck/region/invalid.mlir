@@ -61,7 +61,7 @@ region.kernel @f iters [m: M, k: K]
 
 // -----
 
-// CHECK: unknown function cube; it is one of abs, erf,
+// CHECK: unknown function cube; it is one of abs, acos,
 region.kernel @f iters [m: M, k: K]
     ins(%x: !region.memref<[M, K], f32, align 4>)
     outs(y: !region.memref<[M, K], f32, align 4> gmem) {

@@ -56,7 +56,14 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "floor": (np.floor, -9.0, 9.0),
     "ceil": (np.ceil, -9.0, 9.0),
     "rint": (np.rint, -9.0, 9.0),
+    "trunc": (np.trunc, -9.0, 9.0),
 }
+
+
+def rest_of_nine(x: Any, y: Any) -> Any:
+    return np.fmod(x * np.float32(9), y)
+
+
 BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "add": (np.add, -9.0, 9.0),
     "subtract": (np.subtract, -9.0, 9.0),
@@ -65,6 +72,8 @@ BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "maximum": (np.maximum, -1.0, 1.0),
     "minimum": (np.minimum, -1.0, 1.0),
     "power": (np.power, 0.1, 8.0),
+    "fmod": (np.fmod, 0.5, 9.0),
+    "fmod of a product": (rest_of_nine, 0.5, 9.0),
 }
 
 
@@ -90,7 +99,7 @@ def test_a_function_of_one_moves_within_its_error(name: str, relative: float) ->
         if name in ("log", "log2", "sqrt"):
             moved = np.abs(moved)
         assert off(found, function(moved)) <= (FACTOR if relative else 1.0)
-    if name not in ("floor", "ceil", "rint"):
+    if name not in ("floor", "ceil", "rint", "trunc"):
         # Not only large enough: the error is of the size of what was done.
         assert np.nanmedian(found.error) <= 60 * (relative + 40 * U) * np.nanmax(
             np.abs(function(x))
