@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from polyc.trace.functions import cbrt as cbrt
     from polyc.trace.functions import ceil as ceil
     from polyc.trace.functions import concat as concat
-    from polyc.trace.functions import conv2d as conv2d
     from polyc.trace.functions import cos as cos
     from polyc.trace.functions import cosh as cosh
     from polyc.trace.functions import elu as elu
@@ -104,6 +103,15 @@ if TYPE_CHECKING:
     from polyc.trace.functions import where as where
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
+    from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
+    from polyc.trace.windows import adaptive_max_pool as adaptive_max_pool
+    from polyc.trace.windows import avg_pool as avg_pool
+    from polyc.trace.windows import conv1d as conv1d
+    from polyc.trace.windows import conv2d as conv2d
+    from polyc.trace.windows import conv3d as conv3d
+    from polyc.trace.windows import lp_pool as lp_pool
+    from polyc.trace.windows import max_pool as max_pool
+    from polyc.trace.windows import sum_pool as sum_pool
 
 __version__ = "0.1.0"
 
@@ -135,7 +143,6 @@ _OFFERED = {
             "cbrt",
             "ceil",
             "concat",
-            "conv2d",
             "cos",
             "cosh",
             "elu",
@@ -199,6 +206,20 @@ _OFFERED = {
             "where",
         ),
         "trace.functions",
+    ),
+    **dict.fromkeys(
+        (
+            "adaptive_avg_pool",
+            "adaptive_max_pool",
+            "avg_pool",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "lp_pool",
+            "max_pool",
+            "sum_pool",
+        ),
+        "trace.windows",
     ),
 }
 """Where each name is that is imported when it is asked for."""

@@ -107,7 +107,7 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
     match op:
         case frontend.GemmOp():
             return _gemm(torch, op)
-        case frontend.Conv2dOp():
+        case frontend.ConvOp():
             return _conv(f, op)
         case frontend.AttentionOp():
             return attend(torch, op, sizes)
@@ -133,6 +133,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
+        case frontend.PoolOp():
+            return _pool(f, op)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
             soft = f.log_softmax if isinstance(op, frontend.LogSoftmaxOp) else f.softmax
             (axis,) = op.axes
@@ -207,17 +209,45 @@ def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
     return run
 
 
-def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
-    top, bottom, left, right = op.padding
-    assert (top, left) == (bottom, right)
+def _conv(f: Any, op: frontend.ConvOp) -> Run:
+    low = op.padding[::2]
+    assert low == op.padding[1::2]
     groups = op.groups.constant()
-    how = {"stride": op.stride, "padding": (top, left), "dilation": op.dilation, "groups": groups}
+    how = {"stride": op.stride, "padding": low, "dilation": op.dilation, "groups": groups}
+    function = getattr(f, f"conv{op.COUNT}d")
 
     def run(x: Any, w: Any) -> Any:
-        if op.layout == "nchw":
-            return f.conv2d(x, w, **how)
+        if op.channels_first:
+            return function(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
-        return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
+        return function(x.movedim(-1, 1), w.movedim(-1, 1), **how).movedim(1, -1)
+
+    return run
+
+
+def _pool(f: Any, op: frontend.PoolOp) -> Run:
+    """A maximum or a mean along one to three axes, the last ones or those before the last."""
+    low, count = op.padding[::2], len(op.axes)
+    assert low == op.padding[1::2] and op.function in ("max", "mean")
+    size = [taps.constant() for taps in op.size]
+    how: dict[str, Any] = {
+        "stride": op.stride,
+        "padding": low,
+        "ceil_mode": op.ceil_mode is not None,
+    }
+    if op.function == "max":
+        how["dilation"] = op.dilation
+    else:
+        assert set(op.dilation) == {1}
+        how["count_include_pad"] = op.count_include_pad is not None
+    kind = "max" if op.function == "max" else "avg"
+    function = getattr(f, f"{kind}_pool{count}d")
+    last = op.axes[-1] == tensor_of(op.operand).rank - 1
+
+    def run(x: Any) -> Any:
+        if last:
+            return function(x, size, **how)
+        return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
 
     return run
 

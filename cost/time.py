@@ -181,7 +181,7 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
 
     ``mma`` is the instruction of its products, as a schedule names it.
     """
-    if not work.blocks:
+    if work.blocks <= 0:  # of a size that comes out negative there are none
         return Time(name, variant, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     chip = device.multiprocessors
     busy = min(work.blocks, chip)

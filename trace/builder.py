@@ -159,6 +159,37 @@ class Builder:
         )
         return self.add(op)
 
+    def conv(
+        self,
+        x: SSAValue,
+        w: SSAValue,
+        count: int,
+        *,
+        layout: str | None = None,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: Dim | int = 1,
+        precision: str | None = None,
+    ) -> SSAValue:
+        """A convolution over ``count`` axes; padding is before and after each of them in turn."""
+        kinds = {1: frontend.Conv1dOp, 2: frontend.Conv2dOp, 3: frontend.Conv3dOp}
+        kind = kinds[count]
+        if layout is not None and (fault := kind.fault(layout)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            kind(
+                x,
+                w,
+                layout=layout,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                groups=groups,
+                precision=precision,
+            )
+        )
+
     def conv2d(
         self,
         x: SSAValue,
@@ -172,19 +203,16 @@ class Builder:
         precision: str | None = None,
     ) -> SSAValue:
         """A convolution over two axes; padding is before and after H, before and after W."""
-        if (fault := frontend.Conv2dOp.fault(layout)) is not None:
-            raise PolycError("BadArgument", fault, self.at())
-        return self.add(
-            frontend.Conv2dOp(
-                x,
-                w,
-                layout=layout,
-                stride=stride,
-                padding=padding,
-                dilation=dilation,
-                groups=groups,
-                precision=precision,
-            )
+        return self.conv(
+            x,
+            w,
+            2,
+            layout=layout,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            precision=precision,
         )
 
     def attention(
@@ -246,6 +274,36 @@ class Builder:
         if not found:
             return x
         return self.add(frontend.ReduceOp(fn, x, found, keepdims=keepdims))
+
+    def pool(
+        self,
+        fn: str,
+        x: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> SSAValue:
+        """A function of each window along axes; padding is before and after each axis in turn."""
+        if (fault := frontend.PoolOp.fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.PoolOp(
+                fn,
+                x,
+                [self.axis(x, axis) for axis in axes],
+                size,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                ceil_mode=ceil_mode,
+                count_include_pad=count_include_pad,
+            )
+        )
 
     def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
         """Softmax along axes together, or its logarithm."""

@@ -201,57 +201,6 @@ def linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
     return made if bias is None else made + bias
 
 
-def _two(given: int | Sequence[int], what: str) -> list[int]:
-    found = [given, given] if isinstance(given, int) else list(given)
-    if len(found) != 2:
-        refuse("BadArgument", f"{what} of a conv2d is one number or two, for H and W, not {given}")
-    return found
-
-
-@public
-def conv2d(
-    x: Value,
-    weight: Value,
-    bias: Value | None = None,
-    *,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: SizeLike = 1,
-    layout: str = "nchw",
-    precision: str | None = None,
-) -> Value:
-    """A convolution over two axes: [N, C, H, W] and [F, C / groups, R, S], or in ``nhwc``.
-
-    ``padding`` is one number, two (H and W), or four (before and after H, before and after W);
-    ``bias`` is [F]; ``precision`` is as of ``matmul``.
-    """
-    image, filters = value_of(x), value_of(weight)
-    same_type("conv2d", image, filters)
-    rooms = [padding] if isinstance(padding, int) else list(padding)
-    if len(rooms) not in (1, 2, 4):
-        refuse("BadArgument", f"padding of a conv2d is one, two or four numbers, not {padding}")
-    four = {1: rooms * 4, 2: [p for p in rooms for _ in range(2)], 4: rooms}[len(rooms)]
-    build = image.builder
-    made = build.conv2d(
-        image.ssa,
-        filters.ssa,
-        layout=layout,
-        stride=_two(stride, "stride"),
-        padding=four,
-        dilation=_two(dilation, "dilation"),
-        groups=dim_of(groups),
-        precision=precision,
-    )
-    found = Value(build, made)
-    if bias is None:
-        return found
-    added = value_of(bias)
-    if added.ndim != 1:
-        refuse("RankMismatch", f"the bias of a conv2d is [F], a number a filter, not {added!r}")
-    return found + (added.reshape(-1, 1, 1) if layout == "nchw" else added)
-
-
 @public
 def attention(
     q: Value,

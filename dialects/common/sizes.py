@@ -32,22 +32,24 @@ def product(sizes: Iterable[Dim]) -> Dim:
 def quotient(a: Dim, b: Dim) -> Dim | None:
     """``q`` with ``a = q * b`` for all symbols, where the canonical forms show it.
 
-    ``b`` is a number or one product of symbols; 0 divides nothing.
+    0 divides nothing.  A division of polynomials, whose terms stand in an order that products keep:
+    by degree, then by the atoms.
     """
-    if len(b.terms) != 1:
-        return Dim.const(1) if a == b and b.terms else None
-    (factors, scale) = b.terms[0]
-    terms = Dim.const(0)
-    for mono, coef in a.terms:
-        rest = list(mono)
+    if not b.terms:
+        return None
+    (factors, scale), rest, found = b.terms[0], a, Dim.const(0)
+    while rest.terms:
+        mono, coef = rest.terms[0]
+        left = list(mono)
         for factor in factors:
-            if factor not in rest:
+            if factor not in left:
                 return None
-            rest.remove(factor)
+            left.remove(factor)
         if coef % scale:
             return None
-        terms = terms + Dim(((tuple(rest), coef // scale),))
-    return terms
+        term = Dim(((tuple(left), coef // scale),))
+        found, rest = found + term, rest - term * b
+    return found
 
 
 def inferred(infer: Callable[[], Shape]) -> Shape:

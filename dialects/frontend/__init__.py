@@ -2,12 +2,13 @@
 
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
-family: ``products`` (gemm, conv2d), ``attention``, ``reductions`` (reduce, softmax, norms),
-``elementwise``, ``leaves`` (constants, sizes, positions) and ``movements``; all are offered here.
+family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
+norms), ``pooling``, ``elementwise``, ``leaves`` (constants, sizes, positions) and
+``movements``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
-``frontend.gemm``, ``frontend.conv2d`` and ``frontend.attention``, and where they go through
+``frontend.gemm``, of convolutions and of ``frontend.attention``, and where they go through
 memory between two kernels (``storable.py``).
 """
 
@@ -22,6 +23,15 @@ from xdsl.traits import HasParent, IsTerminator
 
 from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify_outputs
 from polyc.dialects.frontend.attention import AttentionOp
+from polyc.dialects.frontend.convolutions import (
+    LAYOUTS,
+    LAYOUTS_OF,
+    Conv1dOp,
+    Conv2dOp,
+    Conv3dOp,
+    ConvBase,
+    ConvOp,
+)
 from polyc.dialects.frontend.elementwise import (
     BINARY,
     BINARY_FUNCTIONS,
@@ -42,7 +52,8 @@ from polyc.dialects.frontend.movements import (
     ReshapeOp,
     SliceOp,
 )
-from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
+from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
+from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
     LayerNormOp,
@@ -58,6 +69,8 @@ __all__ = [
     "BINARY_FUNCTIONS",
     "COMPARISONS",
     "LAYOUTS",
+    "LAYOUTS_OF",
+    "POOLINGS",
     "REDUCTIONS",
     "UNARY",
     "UNARY_FUNCTIONS",
@@ -66,7 +79,11 @@ __all__ = [
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
+    "Conv1dOp",
     "Conv2dOp",
+    "Conv3dOp",
+    "ConvBase",
+    "ConvOp",
     "DimOp",
     "ElementwiseOp",
     "ExpandOp",
@@ -79,6 +96,7 @@ __all__ = [
     "OutputOp",
     "PadOp",
     "PermuteOp",
+    "PoolOp",
     "ReduceOp",
     "ReshapeOp",
     "RmsNormOp",
@@ -121,8 +139,11 @@ Frontend = Dialect(
     [
         GraphOp,
         GemmOp,
+        Conv1dOp,
         Conv2dOp,
+        Conv3dOp,
         AttentionOp,
+        PoolOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

@@ -18,13 +18,14 @@ from polyc.dialects.frontend import (
     AttentionOp,
     CastOp,
     CompareOp,
-    Conv2dOp,
+    ConvBase,
     ElementwiseOp,
     GemmOp,
     GraphOp,
     LayerNormOp,
     LogSoftmaxOp,
     OutputOp,
+    PoolOp,
     ReduceOp,
     RmsNormOp,
     SelectOp,
@@ -32,10 +33,10 @@ from polyc.dialects.frontend import (
     tensor_of,
 )
 
-PRODUCTS = (GemmOp, Conv2dOp, AttentionOp)
+PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
-REDUCTIONS = (*PRODUCTS, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
 ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
@@ -112,7 +113,8 @@ def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> 
 
 
 def _in_groups(op: Operation) -> bool:
-    return isinstance(op, Conv2dOp) and op.groups.constant() != 1
+    """Whether the op is a convolution whose results are moved: in groups, or plane by plane."""
+    return isinstance(op, ConvBase) and (op.groups.constant() != 1 or op.COUNT == 3)
 
 
 def _is_narrow(value: SSAValue) -> bool:
@@ -133,7 +135,7 @@ def rounds(op: Operation, operand: int, own: Attribute) -> bool:
     It does not matter to it whether that has been stored in that type.
     """
     match op:
-        case GemmOp() | Conv2dOp():
+        case GemmOp() | ConvBase():
             kind = tensor_of(op.operands[operand]).element_type
         case AttentionOp() if operand < 3:
             kind = tensor_of(op.operands[operand]).element_type

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import f32, i32, i64
@@ -36,6 +37,9 @@ every second pixel of a line does: as many as these fill a sector."""
 
 FAR = 8
 """Elements by which points of a turned tile lie apart in memory at most: a sector has some."""
+
+SHORT_WINDOW = 64
+"""Points of windows that slide, as of a pooling, up to which a thread takes its own alone."""
 
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
@@ -356,7 +360,8 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     """Whether threads that lie along the columns are better used for parts of a reduction.
 
     The columns lie together in memory, nothing that a reduction reads is read again along another
-    axis of the outputs, and no output has an axis that is reduced.
+    axis of the outputs, as short windows that slide along one do, and no output has an axis that is
+    reduced.
     """
     axes = [type_of(value).labels for value in kernel.yield_op.values]
     own = axes[0]
@@ -365,6 +370,10 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
         return False
     if own[-1] not in neighbours_of(values):
         return False
+    if windows_of(values) & set(own):
+        longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
+        if longest <= SHORT_WINDOW:
+            return False
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
     return all(found.issuperset(own) for found in labels if found & summed)

@@ -29,6 +29,7 @@ from polyc.dialects.common.elements import computed
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
+from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
@@ -42,7 +43,8 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
-from polyc.lowering.frontend_to_tiny.products import LowerConv2d, LowerGemm
+from polyc.lowering.frontend_to_tiny.pooling import LowerPool
+from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -60,7 +62,7 @@ __all__ = [
     "LowerCompare",
     "LowerConcat",
     "LowerConstant",
-    "LowerConv2d",
+    "LowerConv",
     "LowerDim",
     "LowerElementwise",
     "LowerGemm",
@@ -69,6 +71,7 @@ __all__ = [
     "LowerMovement",
     "LowerNorm",
     "LowerOutput",
+    "LowerPool",
     "LowerReduce",
     "LowerSelect",
     "LowerSoftmax",
@@ -184,8 +187,9 @@ def patterns() -> list[RewritePattern]:
     return [
         LowerGraph(),
         LowerGemm(),
-        LowerConv2d(),
+        LowerConv(),
         LowerAttention(),
+        LowerPool(),
         LowerReduce(),
         LowerSoftmax(),
         LowerNorm(),

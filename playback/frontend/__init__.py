@@ -30,6 +30,8 @@ from polyc.dialects.frontend.weights import (
 from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
+from polyc.playback.frontend.convolutions import convolution
+from polyc.playback.frontend.pooling import pool
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
 
@@ -41,7 +43,7 @@ def run(
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
     ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, at operands
-    of gemm, conv2d and attention, and at outputs.  Raises PolycError when an argument
+    of gemm, convolutions and attention, and at outputs.  Raises PolycError when an argument
     does not fit.
     """
     values = evaluate(graph, inputs, symbols)
@@ -59,9 +61,9 @@ def evaluate(
 ) -> list[Array]:
     """The outputs in f32, before they are rounded to their stored types.
 
-    With ``exact_sums`` the sums of gemm, conv2d, attention and reduce are accumulated in
-    f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in its
-    own type are what its readers may see; those that round it to that type see no other.
+    With ``exact_sums`` the sums of gemm, convolutions, attention, reduce and pool are accumulated
+    in f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in
+    its own type are what its readers may see; those that round it to that type see no other.
     """
     values: dict[SSAValue, Array] = {
         arg: value_of(array)
@@ -116,9 +118,10 @@ class _Player:
             case frontend.GemmOp():
                 with products_of(coarser(op.precision)):
                     return self._gemm(op, args[0], args[1])
-            case frontend.Conv2dOp():
+            case frontend.ConvOp():
+                image, weight = self._operands(op, (op.image, op.weight), *args)
                 with products_of(coarser(op.precision)):
-                    return self._conv2d(op, args[0], args[1])
+                    return convolution(op, image, weight, self.symbols)
             case frontend.ElementwiseOp():
                 fn = op.function
                 if len(args) == 1:
@@ -146,6 +149,8 @@ class _Player:
                 return views.expand(found, (op.axis,), shape)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
+            case frontend.PoolOp():
+                return pool(op, args[0], self.symbols, self.exact)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
                 return self._softmax(args[0], op.axes, isinstance(op, frontend.LogSoftmaxOp))
             case frontend.LayerNormOp() | frontend.RmsNormOp():
@@ -179,30 +184,6 @@ class _Player:
         if op.transpose_b is not None:
             b = np.swapaxes(b, -1, -2)
         return widen(np.matmul(a, b))
-
-    def _conv2d(self, op: frontend.Conv2dOp, x: Array, y: Array) -> Array:
-        image, weight = self._operands(op, (op.image, op.weight), x, y)
-        if op.layout == "nhwc":
-            image, weight = (np.moveaxis(a, -1, 1) for a in (image, weight))
-        top, bottom, left, right = op.padding
-        image = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        groups = op.groups.evaluate(self.symbols)
-        filters, inner = weight.shape[:2]
-        if filters and (groups < 1 or filters % groups):
-            fail("BadArgument", f"{filters} filters do not divide into {groups} groups", op)
-        patches = views.window(image, (2, 3), weight.shape[2:], op.stride, op.dilation)
-        each = filters // max(groups, 1)
-        parts = [np.zeros((len(image), *patches.shape[2:4], 0), patches.dtype)]
-        parts += [
-            np.tensordot(
-                patches[:, g * inner : (g + 1) * inner],
-                weight[g * each : (g + 1) * each],
-                axes=((1, 4, 5), (1, 2, 3)),
-            )
-            for g in range(groups)
-        ]
-        result = np.concatenate(parts, -1)  # [N, Ho, Wo, F]
-        return widen(result if op.layout == "nhwc" else np.moveaxis(result, -1, 1))
 
     def _sum(self, x: Array, axes: tuple[int, ...]) -> Array:
         kind = np.float64 if self.exact else np.float32

@@ -291,7 +291,9 @@ class _Player:
         return inside
 
     def _gather(self, op: region.ReadOp, array: Array) -> Array:
-        """What a read finds, which broadcasts to its points."""
+        """What a read finds, which broadcasts to its points; of no points it reads nothing."""
+        if 0 in (shape := self.shape(op.result)):
+            return np.zeros(shape, array.dtype)
         grid = self._grid(op.result)
         names = [self.symbols[s] for s in self.kernel.symbol_names]
         inside: Array = np.ones((1,) * len(grid), np.bool_)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.parser import Parser
 
 from polyc.dialects import frontend, tiny
@@ -253,6 +253,35 @@ def conv2d(
     return cast(list[list[float]], found[0].tolist())
 
 
+def pool(
+    fn: str,
+    x: Sequence[float],
+    size: int,
+    *,
+    stride: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> list[float]:
+    array = np.asarray(x, np.float32)
+    op = frontend.PoolOp(
+        fn,
+        frontend.ConstantOp(0.0, frontend.tensor([len(x)], f32)).result,
+        [0],
+        [size],
+        stride=[stride],
+        padding=padding,
+        dilation=[dilation],
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    )
+    graph = frontend.GraphOp("f", [op.operand.type], [op.result.type])
+    op.operands[0] = graph.body.block.args[0]
+    graph.body.block.add_ops([op, frontend.OutputOp([op.result])])
+    return cast(list[float], _play(str(graph), [array]).tolist())
+
+
 def _attention(
     q: Matrix,
     k: Matrix,
@@ -381,6 +410,7 @@ NAMES: dict[str, Any] = {
     "mask": mask,
     "nan": math.nan,
     "pad": pad,
+    "pool": pool,
     "read_twice": read_twice,
     "reduce": reduce,
     "rms_norm": rms_norm,

@@ -2,7 +2,7 @@
 
 One to four pieces follow each other: products with what follows them, SwiGLU with two weights or a
 packed one, low-rank additions, gates of experts, dequantised weights, norms, attention with its
-projections or of its own ops, convolutions, squeeze-excite, pooling, and movements between them.
+projections or of its own ops, convolutions, pooling, squeeze-excite, and movements between them.
 """
 
 from __future__ import annotations
@@ -166,6 +166,8 @@ class Model(Maker):
         x = self.weight(image, *self.laid(layout, pixels, channels))
         for _ in range(self.dice.choice((1, 1, 2))):
             x = self.convolved(x, layout)
+            if self.often(0.2):
+                x = self.shrunk(x, layout)
         dims = tensor_of(x).dims
         match self.dice.randrange(3):
             case 0:
@@ -190,6 +192,12 @@ class Model(Maker):
         weight = self.weight(self.features(), *self.laid(layout, [step, step], channels))
         op = frontend.Conv2dOp(x, weight, layout=layout, stride=(step, step))
         return self.add(op)
+
+    def shrunk(self, x: SSAValue, layout: str) -> SSAValue:
+        """Windows of three by three, every second one."""
+        name = self.dice.choice(("max", "max", "mean", "l2"))
+        axes = (2, 3) if layout == "nchw" else (1, 2)
+        return self.add(frontend.PoolOp(name, x, axes, [3, 3], stride=[2, 2], padding=[1] * 4))
 
     def convolved(self, x: SSAValue, layout: str) -> SSAValue:
         x = self.stored(x)

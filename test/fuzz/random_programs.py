@@ -126,8 +126,9 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
+        kinds += ["pool"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
-        kinds += ["product", "conv2d", "attention"]
+        kinds += ["product", "conv2d", "conv", "attention"]
         before = len(self.inputs)
         made = getattr(self, self.dice.choice(kinds))(x)
         if made is None or not self.fits(tensor_of(made).dims):
@@ -214,6 +215,31 @@ class Maker:
         name = self.dice.choice(frontend.REDUCTIONS)
         keep = self.dice.random() < 0.5
         return self.add(frontend.ReduceOp(name, x, self.axes(tensor_of(x).rank), keepdims=keep))
+
+    def pool(self, x: SSAValue) -> SSAValue:
+        """Windows along up to three axes, with room enough for one whatever the sizes are."""
+        rank = tensor_of(x).rank
+        axes = sorted(self.dice.sample(range(rank), self.dice.randint(1, min(rank, 3))))
+        size = [self.dice.randint(1, 3) for _ in axes]
+        apart = [self.dice.choice((1, 1, 2)) for _ in axes]
+        room: list[int] = []
+        for taps, spread in zip(size, apart, strict=True):
+            low = self.dice.randint(0, taps * spread)
+            room += [low, max((taps - 1) * spread - low, 0) + self.dice.randint(0, 1)]
+        name = self.dice.choice(frontend.POOLINGS)
+        op = frontend.PoolOp(
+            name,
+            x if name != "l2" else self.fn("tanh", x),
+            axes,
+            size,
+            stride=[self.dice.randint(1, 3) for _ in axes],
+            padding=room,
+            dilation=apart,
+            ceil_mode=self.dice.random() < 0.3,
+            count_include_pad=name == "mean" and self.dice.random() < 0.5,
+        )
+        # A window of nothing but padding is an infinity, or NaN.
+        return self.fn("tanh", self.add(op))
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))
@@ -337,27 +363,38 @@ class Maker:
         body = self.graph.detach_region(self.graph.body)
         return ModuleOp([GraphOp("f", self.inputs, [value.type], body)])
 
-    def conv2d(self, x: SSAValue) -> SSAValue | None:
+    def conv2d(self, x: SSAValue) -> SSAValue:
         """Stride, padding, dilation, groups and both layouts, of an image large enough."""
-        layout = self.dice.choice(frontend.LAYOUTS)
+        return self.convolution(frontend.Conv2dOp)
+
+    def conv(self, x: SSAValue) -> SSAValue:
+        """The same along one axis or three."""
+        return self.convolution(self.dice.choice((frontend.Conv1dOp, frontend.Conv3dOp)))
+
+    def convolution(self, kind: type[frontend.ConvOp]) -> SSAValue:
+        layout = self.dice.choice(frontend.LAYOUTS_OF[kind.COUNT])
         element = self.dice.choice((f16, f32))
         groups = self.dice.choice((1, 1, 2))
-        taps = (self.dice.randint(1, 3), self.dice.randint(1, 2))
-        dilation = (self.dice.randint(1, 2), 1)
-        padding = [self.dice.choice((0, 1, 2)) for _ in range(4)]
-        high = Dim.sym("M") + dilation[0] * (taps[0] - 1)
-        wide = Dim.sym("N") + dilation[1] * (taps[1] - 1)
+        taps = [self.dice.randint(1, 3), self.dice.randint(1, 2), 2][: kind.COUNT]
+        dilation = [self.dice.randint(1, 2), 1, 1][: kind.COUNT]
+        padding = [self.dice.choice((0, 1, 2)) for _ in range(2 * kind.COUNT)]
+        sizes: list[Dim | int | str] = [
+            Dim.sym(name) + spread * (count - 1)
+            for name, spread, count in zip("MNK", dilation, taps, strict=False)
+        ]
 
-        def laid(a: Dim | int | str, b: Dim | int | str, *rest: Dim | int) -> list[Dim | int | str]:
-            return [a, b, *rest] if layout == "nchw" else [a, *rest, b]
+        def laid(
+            a: Dim | int | str, b: Dim | int | str, rest: Sequence[Dim | int | str]
+        ) -> list[Dim | int | str]:
+            return [a, *rest, b] if layout.endswith("c") else [a, b, *rest]
 
-        image = self.input(laid(self.dice.choice((1, "K")), 2 * groups, high, wide), element)
-        weight = self.input(laid(3 * groups, 2, *taps), element)
-        op = frontend.Conv2dOp(
+        image = self.input(laid(self.dice.choice((1, "K")), 2 * groups, sizes), element)
+        weight = self.input(laid(3 * groups, 2, taps), element)
+        op = kind(
             image,
             weight,
             layout=layout,
-            stride=(self.dice.randint(1, 2), self.dice.randint(1, 2)),
+            stride=[self.dice.randint(1, 2) for _ in taps],
             padding=padding,
             dilation=dilation,
             groups=groups,

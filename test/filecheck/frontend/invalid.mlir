@@ -175,7 +175,7 @@ frontend.graph @f(%A: !frontend.tensor<[M floordiv 0], f16>)
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: f64 is not an element type of frontend.tensor; it has f16, bf16, f32, i1
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: f64 is not an element type of frontend.tensor; it has f16, bf16, f32, i8, i16, i32, i64, ui8, ui16, ui32, ui64, i1
 frontend.graph @f(%A: !frontend.tensor<[M], f64>)
     -> !frontend.tensor<[M], f64> {
   frontend.output %A : !frontend.tensor<[M], f64>

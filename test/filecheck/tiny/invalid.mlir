@@ -25,7 +25,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, K], f32>, %y: !tiny.tensor<[M, K], f16>) -> !
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: relu is not a function of tiny.binary; there are add, atan2, div, fmod, max, min, mul, pow, sub
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: relu is not a function of tiny.binary; there are add, and, atan2, div, fmod, max, min, mod, mul, or, pow, shl, shr, sub, xor
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
   %0 = tiny.binary relu %x, %x : !tiny.tensor<[M, K], f32>
   tiny.output %x : !tiny.tensor<[M, K], f32>
@@ -98,7 +98,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, K], f32>, %y: !tiny.tensor<[M, K], f16>) -> !
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: a constant is a scalar of f32, not !tiny.tensor<[M], f32>
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: a constant is a scalar of f32 or an integer type, not !tiny.tensor<[M], f32>
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
   %0 = tiny.constant 1.0 : !tiny.tensor<[M], f32>
   tiny.output %x : !tiny.tensor<[M, K], f32>
@@ -186,7 +186,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sum computes in f32; an operand has f16, add a tiny.cast
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sum computes in f32 or an integer type; an operand has f16, add a tiny.cast
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>, %y: !tiny.tensor<[M, K], f16>) -> !tiny.tensor<[M, K], f32> {
   %0 = tiny.reduce sum %y axes [1] : !tiny.tensor<[M, K], f16> -> !tiny.tensor<[M], f16>
   tiny.output %x : !tiny.tensor<[M, K], f32>

@@ -24,7 +24,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerCompare,
     LowerConcat,
     LowerConstant,
-    LowerConv2d,
+    LowerConv,
     LowerDim,
     LowerElementwise,
     LowerGemm,
@@ -33,6 +33,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerMovement,
     LowerNorm,
     LowerOutput,
+    LowerPool,
     LowerReduce,
     LowerSelect,
     LowerSoftmax,
@@ -141,7 +142,7 @@ SAME = f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"
 LESS = f"%i = frontend.compare lt %x, %x : ({T}, {T}) -> {CONDITION}"
 MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.conv2d": (
-        LowerConv2d(),
+        LowerConv(),
         f"""%i = frontend.reshape %x : {T} -> {IMAGE}
         %c = frontend.conv2d nchw %i, %i stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
             {{acc = f32}} : ({IMAGE}, {IMAGE}) -> {ONE}
@@ -169,6 +170,11 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.select": (
         LowerSelect(),
         f"{LESS}\n%r = frontend.select %i, %x, %x : ({CONDITION}, {T}, {T}) -> {T}",
+    ),
+    "frontend.pool": (
+        LowerPool(),
+        "%r = frontend.pool mean %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]"
+        f" : {T} -> {T}",
     ),
     "frontend.concat": (LowerConcat(), f"%r = frontend.concat %x axis 0 : {T}"),
     "frontend.reshape": (LowerMovement(), f"%r = frontend.reshape %x : {T} -> {T}"),

@@ -1,0 +1,276 @@
+"""Pooling of ``frontend``: a function of the elements of each window (S2.2, S4.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.common.movements import (
+    numbers,
+    numbers_attr,
+    numbers_text,
+    parse_numbers,
+    parse_sizes,
+)
+from polyc.dialects.common.sizes import inferred, never_negative, verify_known, window_count
+from polyc.dialects.frontend.reductions import AlongAxes
+from polyc.dialects.frontend.types import (
+    TensorType,
+    need_axes,
+    parse_typed,
+    print_typed,
+    tensor,
+    tensor_of,
+)
+
+POOLINGS = ("l1", "l2", "max", "mean", "min", "sum")
+"""Functions of ``frontend.pool``."""
+
+
+def pool_room(
+    size: Sequence[Dim],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil: bool,
+) -> list[tuple[int, int]]:
+    """The places before and after each axis within which all windows of a pool are whole.
+
+    That is the padding.  With ``ceil``, and then for constant sizes, there is a step less one more
+    after it, so that a window fits which begins inside; but less than a window, so that none begins
+    at the end of the operand or behind it.
+    """
+    found: list[tuple[int, int]] = []
+    ends = zip(padding[::2], padding[1::2], strict=True)
+    for (low, high), count, step, spread in zip(ends, size, stride, dilation, strict=True):
+        span = ((count.constant() or 1) - 1) * spread + 1
+        found.append((low, min(high + step - 1, span - 1) if ceil else high))
+    return found
+
+
+def pool_shape(
+    dims: Shape,
+    axes: Sequence[int],
+    size: Sequence[Dim],
+    stride: Sequence[int],
+    room: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> Shape:
+    """The shape of a pool: along each of ``axes`` as many as there are windows in ``room``.
+
+    Raises ValueError where a window is too large by more than a step.
+    """
+    shape = list(dims)
+    rows = zip(axes, size, stride, room, dilation, strict=True)
+    for axis, count, step, (low, high), spread in rows:
+        shape[axis] = window_count(shape[axis] + low + high, count, step, spread)
+        if (shape[axis].constant() or 0) < 0:
+            raise ValueError(f"no window of {count} fits")
+    return tuple(shape)
+
+
+@irdl_op_definition
+class PoolOp(AlongAxes):
+    """A function of the elements of each window along axes (S2.2, S4.9).
+
+    ``frontend.pool max %x axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1]
+    dilation [1, 1] : [N, C, H, W] -> [N, C, (H - 1) floordiv 2 + 1, …]``.
+
+    Window ``o`` has the elements ``stride * o + dilation * r - low``, for ``r`` from 0 up to its
+    size; ``padding`` is before and after each axis in turn.  What is outside of the operand has
+    no effect: it is -inf for ``max``, +inf for ``min`` and 0 for the sums.  ``l1`` is the sum of
+    absolute values, ``l2`` the root of the sum of squares.  ``mean`` divides the sum by the number
+    of the window's elements that are inside of the operand, or with ``count_include_pad`` inside of
+    the padding too.
+
+    There are as many windows as fit whole.  With ``ceil_mode`` the last one may reach beyond the
+    padding, and one that starts at the end of the operand or behind it is dropped, as PyTorch and
+    ONNX have it.
+    """
+
+    name = "frontend.pool"
+    fn = prop_def(StringAttr)
+    operand = operand_def(TensorType)
+    size_list = prop_def(ShapeAttr, prop_name="size")
+    stride_list = prop_def(DenseArrayBase, prop_name="stride")
+    padding_list = prop_def(DenseArrayBase, prop_name="padding")
+    dilation_list = prop_def(DenseArrayBase, prop_name="dilation")
+    ceil_mode = opt_prop_def(UnitAttr)
+    count_include_pad = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        fn: str,
+        operand: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+    ) -> None:
+        """``stride`` and ``dilation`` are 1 and ``padding`` is 0 unless given."""
+        sizes = ShapeAttr.of(size)
+        steps, spreads = (list(n) if n else [1] * len(axes) for n in (stride, dilation))
+        ends = list(padding) if padding else [0, 0] * len(axes)
+        kind = tensor_of(operand)
+
+        def shape() -> Shape:
+            room = pool_room(sizes.data, steps, ends, spreads, ceil_mode)
+            return pool_shape(kind.dims, axes, sizes.data, steps, room, spreads)
+
+        super().__init__(
+            operands=[operand],
+            result_types=[tensor(inferred(shape), kind.element_type)],
+            properties={
+                "fn": StringAttr(fn),
+                "axes": numbers_attr(axes),
+                "size": sizes,
+                "stride": numbers_attr(steps),
+                "padding": numbers_attr(ends),
+                "dilation": numbers_attr(spreads),
+                "ceil_mode": UnitAttr() if ceil_mode else None,
+                "count_include_pad": UnitAttr() if count_include_pad else None,
+            },
+        )
+
+    @property
+    def function(self) -> str:
+        return self.fn.data
+
+    @property
+    def size(self) -> Shape:
+        """The elements of a window along each of ``axes``."""
+        return self.size_list.data
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The distance between windows."""
+        return numbers(self.stride_list)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Places before and after each of ``axes``, in turn."""
+        return numbers(self.padding_list)
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """The distance between elements of a window."""
+        return numbers(self.dilation_list)
+
+    def room(self) -> list[tuple[int, int]]:
+        """The places before and after each of ``axes`` within which all windows are whole."""
+        ceil = self.ceil_mode is not None
+        return pool_room(self.size, self.stride, self.padding, self.dilation, ceil)
+
+    @staticmethod
+    def fault(fn: str) -> str | None:
+        """What is wrong with a function's name, or None."""
+        if fn in POOLINGS:
+            return None
+        return f"{fn} is not a function of frontend.pool; there are {', '.join(POOLINGS)}"
+
+    def result_shape(self) -> Shape:
+        dims = tensor_of(self.operand).dims
+        return pool_shape(dims, self.axes, self.size, self.stride, self.room(), self.dilation)
+
+    def verify_(self) -> None:
+        if (fault := self.fault(self.function)) is not None:
+            raise VerifyException(fault)
+        dims = tensor_of(self.operand).dims
+        need_axes("pool", self.axes, dims)
+        self._verify_numbers()
+        verify_known(self, self.size, "the size of a pool")
+        for axis, size in zip(self.axes, self.size, strict=True):
+            if not never_negative(size - 1, self):
+                raise VerifyException(
+                    f"pool has windows of {size} along axis {axis}, which may be none; give 1 or "
+                    "more, or assume it"
+                )
+            if self.ceil_mode is not None and size.constant() is None:
+                raise VerifyException(
+                    f"pool has windows of {size} along axis {axis} with ceil_mode, where how many "
+                    "there are depends on their size; give a number, or leave ceil_mode out"
+                )
+        if self.count_include_pad is not None and self.function != "mean":
+            raise VerifyException(
+                f"count_include_pad says what a mean divides by, and this pool is a "
+                f"{self.function}; leave it out"
+            )
+        rows = zip(self.axes, self.room(), self.size, self.dilation, strict=True)
+        for axis, (low, high), size, spread in rows:
+            span = (size - 1) * spread + 1
+            whole = dims[axis] + low + high
+            if (left := (whole - span).constant()) is not None and left < -1:
+                raise VerifyException(
+                    f"pool has windows that span {span} along axis {axis}, which is {whole} with "
+                    "its padding; pad more or take smaller windows"
+                )
+        super().verify_()
+
+    def _verify_numbers(self) -> None:
+        count = len(self.axes)
+        for what, values, wanted, least in (
+            ("size", self.size, count, None),
+            ("stride", self.stride, count, 1),
+            ("padding", self.padding, 2 * count, 0),
+            ("dilation", self.dilation, count, 1),
+        ):
+            if len(values) != wanted:
+                each = "two, before and after," if what == "padding" else "one"
+                raise VerifyException(
+                    f"pool has {len(values)} numbers of {what} for axes {list(self.axes)}; give "
+                    f"{each} for each axis"
+                )
+            for value in values:
+                if least is not None and isinstance(value, int) and value < least:
+                    kind = "NegativeStrideUnsupported: " if what != "padding" and value < 0 else ""
+                    raise VerifyException(
+                        f"{kind}{what} {value} of a pool is too small; give {least} or more"
+                    )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PoolOp:
+        start = parser.pos
+        fn = parser.parse_identifier("a pooling")
+        if (fault := cls.fault(fn)) is not None:
+            parser.raise_error(fault, start, parser.pos)
+        unresolved = [parser.parse_unresolved_operand()]
+        properties: dict[str, Attribute] = {"fn": StringAttr(fn)}
+        for key in ("axes", "size", "stride", "padding", "dilation"):
+            parser.parse_keyword(key)
+            if key == "size":
+                properties[key] = parse_sizes(parser)
+            else:
+                what = "an axis of a pool" if key == "axes" else f"a {key} of a pool"
+                properties[key] = numbers_attr(parse_numbers(parser, what))
+        for key in ("ceil_mode", "count_include_pad"):
+            if parser.parse_optional_keyword(key) is not None:
+                properties[key] = UnitAttr()
+        args, results, attributes = parse_typed(parser, unresolved)
+        return cls.create(
+            operands=args, result_types=results, properties=properties, attributes=attributes
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.function} ")
+        printer.print_operand(self.operand)
+        printer.print_string(
+            f" axes {numbers_text(self.axes)} size {shape_text(self.size)} "
+            f"stride {numbers_text(self.stride)} padding {numbers_text(self.padding)} "
+            f"dilation {numbers_text(self.dilation)}"
+        )
+        for key in ("ceil_mode", "count_include_pad"):
+            if key in self.properties:
+                printer.print_string(f" {key}")
+        print_typed(printer, self, {})

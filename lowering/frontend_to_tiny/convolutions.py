@@ -1,0 +1,334 @@
+"""``frontend-to-tiny``: convolutions as sums of products over windows (S3.2, S4.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+
+from xdsl.dialects.builtin import StringAttr, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from polyc.dialects import frontend, tiny
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.sizes import divided
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
+
+TILE = 8
+"""Filters of a group from which on tensor cores compute a convolution in groups, and channels that
+are one vector."""
+
+
+GROUP = 16
+"""Filters and channels of a group are multiples of it where an implicit GEMM has tiles inside."""
+
+WIDEST = 64
+"""Elements of a window's line, up to which lines of few channels are stored as channels."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How windows walk over an image: of rows, then of columns."""
+
+    stride: Sequence[int]
+    dilation: Sequence[int]
+    padding: Sequence[int]
+    """Rows above and below, columns left and right."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution over rows and columns."""
+
+    at: Operation
+    """Where it stands: sizes are compared under the assumptions there."""
+    first: bool
+    """Whether the result has channels before the pixels."""
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: Dim
+    element: Attribute
+    """The type that operands are rounded to."""
+    precision: StringAttr | None
+    shape: Shape
+    """Of the result."""
+
+
+class LowerConv(RewritePattern):
+    """``frontend.conv2d`` and its like → pad, window, and sums of products (S3.2, S4.9).
+
+    Legal when both operands are lowered.  Along one axis it is a convolution of images of one row.
+    Along three the taps along the depth are channels: each plane of the result is one of an image
+    whose pixels have those of as many planes as there are taps.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self,
+        op: frontend.Conv1dOp | frontend.Conv2dOp | frontend.Conv3dOp,
+        rewriter: PatternRewriter,
+        /,
+    ) -> None:
+        operands = lowered_all((op.image, op.weight))
+        if operands is None:
+            return
+        build, first = Builder.before(op, rewriter), op.channels_first
+        if first:
+            order = (0, *range(2, op.COUNT + 2), 1)
+            operands = [build.permute(v, order) for v in operands]
+        conv = Convolution(
+            op,
+            first,
+            op.stride,
+            op.padding,
+            op.dilation,
+            op.groups,
+            frontend.tensor_of(op.image).element_type,
+            op.precision,
+            frontend.tensor_of(op.result).dims,
+        )
+        over = {1: _in_one_row, 2: convolved, 3: _plane_by_plane}[op.COUNT]
+        replace(op, over(conv, build, *operands), rewriter)
+
+
+def _in_one_row(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+    """The convolution of an image [N, W, C] with filters [F, S, C]."""
+    one = Dim.const(1)
+
+    def tall(v: SSAValue) -> SSAValue:
+        first, *rest = tiny.tensor_of(v).dims
+        return build.reshape(v, (first, one, *rest))
+
+    at = 2 if conv.first else 1
+    flat = replaced(
+        conv,
+        stride=(1, *conv.stride),
+        padding=(0, 0, *conv.padding),
+        dilation=(1, *conv.dilation),
+        shape=(*conv.shape[:at], one, *conv.shape[at:]),
+    )
+    return build.reshape(convolved(flat, build, tall(x), tall(w)), conv.shape)
+
+
+def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+    """The convolution of an image [N, D, H, W, C] with filters [F, T, R, S, C / groups].
+
+    The image becomes [N * Do, H, W, groups * T * C / groups], which is stored in the type of
+    products: what planes have in common is there T times.
+    """
+    n, depth, high, wide, c = tiny.tensor_of(x).dims
+    f, taps, *window, inner = tiny.tensor_of(w).dims
+    planes = conv.shape[2 if conv.first else 1]
+    (step, *stride), (spread, *dilation) = conv.stride, conv.dilation
+    before, after, *padding = conv.padding
+    if taps.constant() == 1 and not before and not after:
+        if step > 1:
+            zeros, whole = [Dim.const(0)] * 5, (n, depth, high, wide, c)
+            x = build.add(tiny.SliceOp(x, zeros, whole, [1, step, 1, 1, 1]))
+    else:
+        if before or after:
+            low, high_ends = [0, before, 0, 0, 0], [0, after, 0, 0, 0]
+            x = build.add(tiny.PadOp(build.cast(x, f32), low, high_ends, 0.0))
+        x = build.add(tiny.WindowOp(x, (1,), (taps,), (step,), (spread,)))
+        parts = (n, planes, high, wide, conv.groups, inner, taps)
+        x = build.permute(build.reshape(x, parts), (0, 1, 2, 3, 4, 6, 5))
+    w = build.permute(w, (0, 2, 3, 1, 4))
+    x = build.reshape(x, (n * planes, high, wide, conv.groups * taps * inner))
+    w = build.reshape(w, (f, *window, taps * inner))
+    x = build.rounded(x, conv.element)
+    pixels = conv.shape[3:] if conv.first else conv.shape[2:4]
+    flat = replaced(
+        conv,
+        first=False,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        shape=(n * planes, *pixels, f),
+    )
+    made = build.reshape(convolved(flat, build, x, w), (n, planes, *pixels, f))
+    return build.permute(made, (0, 4, 1, 2, 3)) if conv.first else made
+
+
+def convolved(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+    """The convolution of an image [N, H, W, C] with filters [F, R, S, C].
+
+    The products' space is that of the result with [R, S, C] after it; groups split F and C, by a
+    reshape, with their own axis before F.  Windows that lie side by side, as those of patches, are
+    a reshape, and the lines of those of few channels are channels.  A computed operand is rounded
+    to the operand type (S0.6).
+    """
+    geometry = Geometry(conv.stride, conv.dilation, conv.padding)
+    lines = _lines(conv, build, x, w)
+    if lines is not None:
+        top, bottom = conv.padding[:2]
+        x, w = lines
+        geometry = Geometry((conv.stride[0], 1), (conv.dilation[0], 1), (top, bottom, 0, 0))
+    else:
+        x, w = _even(conv, build, (x, w))
+    x, w = (build.rounded(v, conv.element) for v in (x, w))
+    pixels = conv.shape[2:] if conv.first else conv.shape[1:3]
+    value = _in_groups(conv, build, x, w, pixels)
+    if value is not None:
+        return value
+    taps = tiny.tensor_of(w).dims[1:3]
+    image = _patches(conv, build, x, taps, pixels)
+    if image is None:
+        windows = _windows(build, x, taps, geometry)
+        image = build.permute(windows, (0, 1, 2, 4, 5, 3))
+    n, f, c = tiny.tensor_of(x).dims[0], *(tiny.tensor_of(w).dims[i] for i in (0, 3))
+    kept, image_axes, filters = (
+        ((n, f, *pixels), (0, 2, 3), 1) if conv.first else ((n, *pixels, f), (0, 1, 2), 3)
+    )
+    left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *taps, c))
+    right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
+    return build.contract(left, right, (4, 5, 6), conv.precision)
+
+
+def _lines(
+    conv: Convolution, build: Builder, x: SSAValue, w: SSAValue
+) -> tuple[SSAValue, SSAValue] | None:
+    """Image and filter of few channels, in which each line of a window is one pixel's channels.
+
+    An image [N, H, W, C] becomes [N, H, Wo, S C] with zeros up to whole steps of tensor cores, and
+    a filter [F, R, S, C] becomes [F, R, 1, S C].  Exact: the same products are summed, and 0 · 0.
+    A copy of 16 bytes takes a line's neighbours then, where it takes one tap of a pixel before, of
+    which most is filled up.  None where channels are many, and where a window has one column or
+    lies beside the next.
+    """
+    f, rows, columns, c = tiny.tensor_of(w).dims
+    count, width = c.constant(), columns.constant()
+    if conv.groups.constant() != 1 or count is None or width in (None, 1):
+        return None
+    if not 0 < count < GROUP or count * width > WIDEST or _lies_beside(conv, w):
+        return None
+    n, height, *_ = tiny.tensor_of(x).dims
+    # A line has its elements in the order that memory has them in.
+    channels_first = conv.first
+    (left, right), x = conv.padding[2:], build.cast(x, f32)
+    if left or right:
+        x = build.add(tiny.PadOp(x, [0, 0, left, 0], [0, 0, right, 0], 0.0))
+    x = build.add(tiny.WindowOp(x, (2,), (columns,), conv.stride[1:], conv.dilation[1:]))
+    across = tiny.tensor_of(x).dims[2]
+    if not channels_first:
+        x = build.permute(x, (0, 1, 2, 4, 3))
+    else:
+        w = build.permute(w, (0, 1, 3, 2))
+    line, missing = c * columns, -(count * width) % GROUP
+    x = build.reshape(x, (n, height, across, line))
+    w = build.reshape(w, (f, rows, Dim.const(1), line))
+    if missing:
+        room = [0, 0, 0, missing]
+        x = build.add(tiny.PadOp(x, [0] * 4, room, 0.0))
+        w = build.add(tiny.PadOp(build.cast(w, f32), [0] * 4, room, 0.0))
+    return x, w
+
+
+def _lies_beside(conv: Convolution, w: SSAValue) -> bool:
+    """Whether windows of a filter [F, R, S, C] are as high as their step, with no room around."""
+    return tiny.tensor_of(w).dims[1].constant() == conv.stride[0] and not any(conv.padding)
+
+
+def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    """Image and filter, channels last, with channels of zeros up to a whole vector.
+
+    Exact: each adds 0 · 0.  An odd number, as the three of a model's first image, then lies in
+    memory as copies of 16 bytes take it, where none of 4 would.  Operands of f32, and windows side
+    by side, which make rows of all that they hold, are left as they are.
+    """
+    element = conv.element
+    count = tiny.tensor_of(operands[1]).dims[3].constant() or 0
+    even = element == f32 or count % 2 == 0 or conv.groups.constant() != 1
+    if even or _lies_beside(conv, operands[1]):
+        return operands
+    missing = -count % TILE
+    return [
+        build.add(tiny.PadOp(build.cast(v, f32), [0] * 4, [0, 0, 0, missing], 0.0))
+        for v in operands
+    ]
+
+
+def _in_groups(
+    conv: Convolution, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
+) -> SSAValue | None:
+    """The convolution of an image [N, H, W, C] in groups; None where there is one."""
+    g = conv.groups
+    if g.constant() == 1:
+        return None
+    n, height, width, _ = tiny.tensor_of(x).dims
+    f, *taps, inner = tiny.tensor_of(w).dims
+    each = divided(f, g, conv.at)
+    assert each is not None  # the verifier has seen that it comes out even
+    element = conv.element
+    if each.constant() == inner.constant() == 1:
+        filters = build.rounded(build.reshape(w, (f, *taps)), element)
+        return _depthwise(conv, build, x, filters, pixels)
+    x = build.reshape(x, (n, height, width, g, inner))
+    w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
+    windows = _windows(build, x, taps, Geometry(conv.stride, conv.dilation, conv.padding))
+    inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
+    first = conv.first
+    if first and not inside:
+        windows = build.permute(windows, (0, 3, 1, 2, 5, 6, 4))
+        space = (n, g, each, *pixels, *taps, inner)
+        left, right = (0, 1, 3, 4, 5, 6, 7), (1, 2, 5, 6, 7)
+    else:
+        windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
+        space = (n, *pixels, g, each, *taps, inner)
+        left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
+    if (each.constant() or TILE) >= TILE and not inside:
+        # No family reads these windows: they are stored, in the type of products.
+        windows = build.rounded(windows, element)
+    factors = build.expand(windows, left, space), build.expand(w, right, space)
+    made = build.contract(*factors, (5, 6, 7), conv.precision)
+    if first and inside:
+        # A tile has filters of one group, which lie side by side pixel by pixel.
+        return build.permute(build.reshape(made, (n, *pixels, f)), (0, 3, 1, 2))
+    return build.reshape(made, conv.shape)
+
+
+def _depthwise(
+    conv: Convolution, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
+) -> SSAValue:
+    """The convolution of an image [N, H, W, C] with one filter [C, R, S] a channel."""
+    n, *_, c = tiny.tensor_of(x).dims
+    _, *taps = tiny.tensor_of(w).dims
+    windows = _windows(build, x, taps, Geometry(conv.stride, conv.dilation, conv.padding))
+    space, channel = (n, *pixels, c, *taps), 3
+    if conv.first:
+        windows = build.permute(windows, (0, 3, 1, 2, 4, 5))
+        space, channel = (n, c, *pixels, *taps), 1
+    filters = build.expand(w, (channel, 4, 5), space)
+    return build.contract(windows, filters, (4, 5), conv.precision)
+
+
+def _patches(
+    conv: Convolution, build: Builder, x: SSAValue, taps: Sequence[Dim], pixels: Sequence[Dim]
+) -> SSAValue | None:
+    """An image [N, H, W, C] in windows that lie side by side, [N, Ho, Wo, R, S, C]: a reshape.
+
+    None where they overlap, leave gaps or do not come out even, and for windows of one pixel.
+    """
+    n, height, width, c = tiny.tensor_of(x).dims
+    size = tuple(tap.constant() for tap in taps)
+    beside = size == tuple(conv.stride) and set(conv.dilation) == {1} and not any(conv.padding)
+    whole = (pixels[0] * taps[0], pixels[1] * taps[1]) == (height, width)
+    if size == (1, 1) or not beside or not whole:
+        return None
+    parts = build.reshape(x, (n, pixels[0], taps[0], pixels[1], taps[1], c))
+    element = conv.element
+    return build.rounded(build.permute(parts, (0, 1, 3, 2, 4, 5)), element)
+
+
+def _windows(build: Builder, x: SSAValue, taps: Sequence[Dim], geometry: Geometry) -> SSAValue:
+    """The image [N, H, W, ...] padded with zeros, its windows over rows and columns."""
+    if any(geometry.padding):
+        low, high = ([0] * tiny.tensor_of(x).rank for _ in range(2))
+        low[1:3], high[1:3] = geometry.padding[::2], geometry.padding[1::2]
+        x = build.add(tiny.PadOp(x, low, high, 0.0))
+    return build.add(tiny.WindowOp(x, (1, 2), taps, geometry.stride, geometry.dilation))

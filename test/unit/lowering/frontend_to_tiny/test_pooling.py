@@ -1,0 +1,131 @@
+"""Pools mean the same at every layer, and what a mean divides by costs no loop of its own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Attribute
+
+from polyc.dialects import frontend, tiny
+from polyc.dialects.frontend import tensor_of
+from polyc.dialects.region import KernelOp
+from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.passes.pipeline import STAGES, build
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.runtime.program import Program
+from polyc.test.fuzz import layers
+from polyc.test.fuzz.random_programs import Maker, RandomProgram
+from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import wanted_of
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("part", range(2))
+def test_all_layers_agree_on_random_pools(part: int) -> None:
+    for number in range(10):
+        dice = random.Random(f"pool {part} {number}")
+        sizes = {s: dice.choice((0, 1, 2, 3, 4, 5, 7)) for s in "MNK"}
+        maker = Maker(dice, sizes)
+        maker.values.append(maker.pool(dice.choice(maker.values)))
+        if maker.fits(tensor_of(maker.values[-1]).dims):
+            program = RandomProgram(maker.closed(), sizes)
+            assert layers.failure(program, dice.randrange(100)) is None, f"{part} {number}"
+
+
+def pool(
+    fn: str, layout: str, *shape: int | str, element: Attribute = f32, taps: int = 3, room: int = 1
+) -> ModuleOp:
+    """Every second window of some pixels, and a function after it."""
+    s = Sketch("pooled", element)
+    axes = (1, 2) if layout == "nhwc" else (2, 3)
+    sizes, ends = [taps] * 2, [room] * 4
+    x = s.input("x", *shape)
+    return s.done(
+        y=s.fn("relu", s.add(frontend.PoolOp(fn, x, axes, sizes, stride=[2, 2], padding=ends)))
+    )
+
+
+def lowered(module: ModuleOp, last: str, arch: str = "sm_90a") -> ModuleOp:
+    for stage in STAGES:
+        for name in STAGES[stage]:
+            build(name, arch).apply(make_context(), module)
+        if stage == last:
+            break
+    return module
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+@pytest.mark.parametrize("fn", ["max", "mean"])
+def test_a_pool_is_one_kernel(fn: str, layout: str) -> None:
+    shape = (8, 112, 112, 64) if layout == "nhwc" else (8, 64, 112, 112)
+    found = lowered(pool(fn, layout, *shape, element=f16), "region")
+    assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
+
+
+def test_few_windows_are_outside_and_are_asked_for() -> None:
+    module = pool("mean", "nchw", "N", "C", "H", "W", taps=7)
+    FrontendToTiny().apply(make_context(), module)
+    ops = [*module.walk()]
+    # One room of 1 at either end of two axes; the sum of the elements is the one reduction.
+    assert sum(isinstance(op, tiny.MaskOp) for op in ops) == 4
+    assert sum(isinstance(op, tiny.ReduceOp) for op in ops) == 1
+
+
+def test_many_are_summed() -> None:
+    module = pool("mean", "nchw", "N", "C", "H", "W", taps=40, room=20)
+    FrontendToTiny().apply(make_context(), module)
+    ops = [*module.walk()]
+    assert not any(isinstance(op, tiny.MaskOp) for op in ops)
+    assert sum(isinstance(op, tiny.ReduceOp) for op in ops) == 3
+
+
+@pytest.mark.parametrize(
+    ("fn", "layout", "shape"),
+    [("max", "nhwc", (2, 5, 9, 16)), ("mean", "nchw", (1, 3, 7, 10)), ("l2", "nhwc", (1, 7, 5, 3))],
+)
+def test_kernels_compute_what_the_graph_means(fn: str, layout: str, shape: tuple[int, ...]) -> None:
+    module = pool(fn, layout, *shape)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize(("layout", "arch"), [("nhwc", "sm_80"), ("nchw", "sm_90a")])
+def test_kernels_compile_without_a_spill(layout: str, arch: str) -> None:
+    shape = (8, 56, 56, 64) if layout == "nhwc" else (8, 64, 56, 56)
+    for fn in ("max", "mean"):
+        program = Program.compile(lowered(pool(fn, layout, *shape, element=f16), "gpu", arch))
+        assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+def test_a_product_before_a_pool_is_a_kernel_of_its_own() -> None:
+    s = Sketch("conv_pool", f16)
+    x, w = s.input("x", 2, 32, 32, 64), s.input("w", 64, 3, 3, 64)
+    made = s.fn("relu", s.add(frontend.Conv2dOp(x, w, layout="nhwc", padding=[1] * 4)))
+    y = s.add(frontend.PoolOp("max", made, [1, 2], [2, 2], stride=[2, 2]))
+    found = lowered(s.done(y=y), "region")
+    assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 2
+
+
+OPEN = """
+frontend.graph @f(%x: !frontend.tensor<[N, W], f32>, %r: !frontend.tensor<[R], f32>)
+    -> !frontend.tensor<[N, W - R + 3], f32> assuming (R >= 1) {
+  %0 = frontend.pool mean %x axes [1] size [R] stride [1] padding [1, 1] dilation [1]
+      : !frontend.tensor<[N, W], f32> -> !frontend.tensor<[N, W - R + 3], f32>
+  frontend.output %0 : !frontend.tensor<[N, W - R + 3], f32>
+}
+"""
+
+
+@pytest.mark.parametrize("taps", [1, 4])
+def test_a_window_may_be_as_large_as_a_symbol(taps: int) -> None:
+    module = parse_text(make_context(), OPEN, "open.mlir")
+    assert layers.failure(RandomProgram(module, {"N": 3, "W": 5, "R": taps}), taps) is None

@@ -1,0 +1,112 @@
+"""Poolings over values give what NumPy gives window by window."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyc
+from polyc import PolycError, Tensor
+from polyc.test.support.tracing import played, text
+
+RANDOM = np.random.default_rng(7)
+X = RANDOM.standard_normal((2, 3, 6, 8)).astype(np.float32)
+
+
+def windows(x: Any, taps: int, step: int) -> Any:
+    found = np.lib.stride_tricks.sliding_window_view(x, (taps, taps), (2, 3))
+    return found[:, :, ::step, ::step]
+
+
+def test_windows_are_as_long_as_their_step_unless_that_is_said() -> None:
+    np.testing.assert_array_equal(
+        played(lambda x: polyc.max_pool(x, 2), X), windows(X, 2, 2).max((-2, -1))
+    )
+    np.testing.assert_allclose(
+        played(lambda x: polyc.avg_pool(x, (3, 3), 1), X),
+        windows(X, 3, 1).mean((-2, -1)),
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(
+        played(lambda x: polyc.lp_pool(x, 2, 2, 1), X),
+        np.sqrt((windows(X, 2, 1) ** 2).sum((-2, -1))),
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(
+        played(lambda x: polyc.sum_pool(x, 2), X),
+        windows(X, 2, 2).sum((-2, -1)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_axes_follow_the_layout() -> None:
+    image = Tensor["N", "H", "W", 8, "f16"]
+    found = text(lambda x: polyc.max_pool(x, 3, 2, 1, layout="nhwc"), image)
+    assert "pool max %a axes [1, 2] size [3, 3] stride [2, 2] padding [1, 1, 1, 1]" in found
+    found = text(
+        lambda x: polyc.avg_pool(x, 3, layout="nwc", padding=(1, 0)), Tensor["W", 8, "f16"]
+    )
+    assert "pool mean %a axes [0] size [3] stride [3] padding [1, 0] dilation [1] count" in found
+    volume = Tensor["N", 8, "D", "H", "W", "f16"]
+    found = text(lambda x: polyc.max_pool(x, (1, 2, 2), ceil_mode=True), volume)
+    assert "axes [2, 3, 4] size [1, 2, 2] stride [1, 2, 2]" in found and "ceil_mode" in found
+
+
+def adapted(x: Any, counts: tuple[int, int], fn: Callable[[Any], Any]) -> Any:
+    """PyTorch's windows: from ``floor(i * n / count)`` up to ``ceil((i + 1) * n / count)``."""
+    found = np.zeros((*x.shape[:2], *counts), np.float32)
+    for i, j in np.ndindex(*counts):
+        (a, b), (c, d) = (
+            (k * n // m, -(-(k + 1) * n // m))
+            for k, n, m in zip((i, j), x.shape[2:], counts, strict=True)
+        )
+        found[:, :, i, j] = fn(x[:, :, a:b, c:d].reshape(*x.shape[:2], -1))
+    return found
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (3, 4), (6, 8), (4, 6), (5, 3), (7, 2)])
+def test_adaptive_windows_are_those_of_torch(counts: tuple[int, int]) -> None:
+    mean = played(lambda x: polyc.adaptive_avg_pool(x, counts), X, fixed=True)
+    np.testing.assert_allclose(mean, adapted(X, counts, lambda w: w.mean(-1)), rtol=2e-5, atol=1e-6)
+    largest = played(lambda x: polyc.adaptive_max_pool(x, counts), X, fixed=True)
+    np.testing.assert_array_equal(largest, adapted(X, counts, lambda w: w.max(-1)))
+
+
+def test_adaptive_windows_of_any_size_that_divide_it() -> None:
+    image = Tensor["N", "C", "H", "W", "f16"]
+    found = text(lambda x: polyc.adaptive_avg_pool(x, 1), image)
+    assert "reduce mean" in found and "[N, C, 1, 1]" in found
+    found = text(lambda x: polyc.adaptive_max_pool(x, (4, 1)), image, assume="H mod 4 == 0")
+    assert "reduce max %0 axes [3, 5]" in found
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda x: polyc.max_pool(x, 2, layout="nchwc"), "nchwc is no layout of max_pool"),
+        (lambda x: polyc.max_pool(x, (2, 2), layout="ncw"), "has 2 sizes, and layout ncw has 1"),
+        (lambda x: polyc.max_pool(x, (2,) * 5), "along 5 axes takes a tensor with one axis more"),
+        (lambda x: polyc.max_pool(x, 2, padding=(1, 2, 3)), "is one number, 2, or 4, before and"),
+        (lambda x: polyc.max_pool(x, 2, stride=(1, 2, 3)), "stride of max_pool is one number or 2"),
+        (lambda x: polyc.max_pool(x, x.shape[2]), "says its stride, a number"),
+        (lambda x: polyc.lp_pool(x, 3, 2), "p of lp_pool is 1 or 2, not 3"),
+        (lambda x: polyc.adaptive_avg_pool(x, 7), "does not come in 7 equal windows"),
+        (lambda x: polyc.adaptive_avg_pool(x[:, :, :100, :128], 63), "has 63 unlike windows"),
+        (lambda x: polyc.adaptive_avg_pool(x[:, :, :8, :8], 0), "has no window"),
+        (
+            lambda x: polyc.max_pool(x[:, :, :2, :2], 5),
+            "windows that span 5 along axis 2, which is",
+        ),
+    ],
+)
+def test_what_is_refused_points_at_its_line(made: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(PolycError, match=message) as caught:
+        text(made, Tensor["N", "C", "H", "W", "f32"], assume="H >= 200, W >= 200")
+    assert caught.value.place is not None
+    assert caught.value.place.file == __file__

@@ -1,0 +1,374 @@
+"""Functions of windows over traced values: ``polyc.conv2d``, ``polyc.max_pool``, ….
+
+Where nothing else is said, the axes that windows move along are the last ones, [N, C, H, W] say;
+``layout`` names them in another order, one of ``LAYOUTS``.  What an op means on NaN, infinities and
+at borders is in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from xdsl.ir import SSAValue
+
+from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.sizes import divided
+from polyc.dialects.frontend import tensor_of
+from polyc.trace.builder import Builder
+from polyc.trace.sizes import SizeLike, dim_of
+from polyc.trace.source import public, refuse
+from polyc.trace.values import Value, same_type, value_of
+
+LAYOUTS = {"ncw": 1, "nwc": 1, "nchw": 2, "nhwc": 2, "ncdhw": 3, "ndhwc": 3}
+"""How many axes windows move along in each layout."""
+
+MOST_WINDOWS = 8
+"""Unlike windows of an axis that an adaptive pooling has, each a reduction of its own, at most."""
+
+Sizes = SizeLike | Sequence[SizeLike]
+Numbers = int | Sequence[int]
+
+
+def axes_of(what: str, x: Value, named: int | None, layout: str | None) -> list[int]:
+    """The axes of ``x`` that windows move along, ``named`` of them where a size says how many."""
+    if layout is not None and layout not in LAYOUTS:
+        refuse("BadArgument", f"{layout} is no layout of {what}; there are {', '.join(LAYOUTS)}")
+    count = LAYOUTS[layout] if layout is not None else named or x.ndim - 2
+    if named not in (None, count):
+        refuse("BadArgument", f"{what} has {named} sizes, and layout {layout} has {count} axes")
+    if not 0 < count < x.ndim:
+        refuse(
+            "RankMismatch",
+            f"{what} along {count} axes takes a tensor with one axis more, or two, not {x!r}",
+        )
+    first = x.ndim - count - (layout is not None and layout.endswith("c"))
+    if first < 0:
+        refuse("RankMismatch", f"{what} in layout {layout} takes an axis of channels; {x!r} has no")
+    return list(range(first, first + count))
+
+
+def numbers_of(what: str, given: Numbers, count: int, name: str) -> list[int]:
+    """One number for each axis."""
+    found = [given] * count if isinstance(given, int) else list(given)
+    if len(found) != count:
+        refuse(
+            "BadArgument",
+            f"{name} of {what} is one number or {count}, one for each axis, not {given}",
+        )
+    return found
+
+
+def rooms_of(what: str, given: Numbers, count: int) -> list[int]:
+    """Places before and after each axis."""
+    found = [given] * count if isinstance(given, int) else list(given)
+    if len(found) == count:
+        return [place for place in found for _ in range(2)]
+    if len(found) != 2 * count:
+        refuse(
+            "BadArgument",
+            f"padding of {what} is one number, {count}, or {2 * count}, before and after each "
+            f"axis, not {given}",
+        )
+    return found
+
+
+def _along(what: str, x: Value, sizes: Sizes, layout: str | None) -> tuple[list[int], list[Dim]]:
+    """The axes that windows move along, and a size for each: one for all, or one for each."""
+    if isinstance(sizes, Sequence) and not isinstance(sizes, str):
+        found = [dim_of(size) for size in sizes]
+        return axes_of(what, x, len(found), layout), found
+    axes = axes_of(what, x, None, layout)
+    return axes, [dim_of(sizes)] * len(axes)
+
+
+def _pool(
+    what: str,
+    fn: str,
+    x: Value,
+    kernel: Sizes,
+    stride: Numbers | None,
+    padding: Numbers,
+    dilation: Numbers,
+    ceil_mode: bool,
+    layout: str | None,
+    counted: bool = False,
+) -> Value:
+    one = value_of(x)
+    axes, sizes = _along(what, one, kernel, layout)
+    if stride is None:
+        known = [size.constant() for size in sizes]
+        steps = [k for k in known if k is not None]
+        if len(steps) < len(axes):
+            refuse("BadArgument", f"{what} with a window of {kernel} says its stride, a number")
+    else:
+        steps = numbers_of(what, stride, len(axes), "stride")
+    made = one.builder.pool(
+        fn,
+        one.ssa,
+        axes,
+        sizes,
+        stride=steps,
+        padding=rooms_of(what, padding, len(axes)),
+        dilation=numbers_of(what, dilation, len(axes), "dilation"),
+        ceil_mode=ceil_mode,
+        count_include_pad=counted,
+    )
+    return Value(one.builder, made)
+
+
+@public
+def max_pool(
+    x: Value,
+    kernel: Sizes,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    *,
+    ceil_mode: bool = False,
+    layout: str | None = None,
+) -> Value:
+    """The largest element of each window along one, two or three axes; NaN where one is NaN.
+
+    ``kernel``, ``stride`` (as large unless given), ``padding`` and ``dilation`` are one number or
+    one for each axis, ``padding`` also two, before and after it.  With ``ceil_mode`` the last
+    window may reach beyond the padding.
+    """
+    return _pool("max_pool", "max", x, kernel, stride, padding, dilation, ceil_mode, layout)
+
+
+@public
+def avg_pool(
+    x: Value,
+    kernel: Sizes,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str | None = None,
+) -> Value:
+    """The mean of each window; zeros of the padding count unless ``count_include_pad`` is False."""
+    parts = x, kernel, stride, padding, dilation, ceil_mode, layout, count_include_pad
+    return _pool("avg_pool", "mean", *parts)
+
+
+@public
+def lp_pool(
+    x: Value,
+    p: int,
+    kernel: Sizes,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    *,
+    ceil_mode: bool = False,
+    layout: str | None = None,
+) -> Value:
+    """The sum of absolute values of each window (``p`` is 1), or the root of its squares' (2)."""
+    if p not in (1, 2):
+        refuse("BadArgument", f"p of lp_pool is 1 or 2, not {p!r}")
+    return _pool("lp_pool", f"l{p}", x, kernel, stride, padding, dilation, ceil_mode, layout)
+
+
+@public
+def sum_pool(
+    x: Value,
+    kernel: Sizes,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    *,
+    ceil_mode: bool = False,
+    layout: str | None = None,
+) -> Value:
+    """The sum of each window."""
+    return _pool("sum_pool", "sum", x, kernel, stride, padding, dilation, ceil_mode, layout)
+
+
+# Convolutions -------------------------------------------------------------------------------
+
+
+def _conv(
+    count: int,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    groups: SizeLike,
+    layout: str | None,
+    precision: str | None,
+) -> Value:
+    image, filters, what = value_of(x), value_of(weight), f"a conv{count}d"
+    same_type(what[2:], image, filters)
+    named = frontend.LAYOUTS_OF[count][0] if layout is None else layout
+    made = image.builder.conv(
+        image.ssa,
+        filters.ssa,
+        count,
+        layout=named,
+        stride=numbers_of(what, stride, count, "stride"),
+        padding=rooms_of(what, padding, count),
+        dilation=numbers_of(what, dilation, count, "dilation"),
+        groups=dim_of(groups),
+        precision=precision,
+    )
+    return _biased(what, Value(image.builder, made), bias, named, count)
+
+
+def _biased(what: str, made: Value, bias: Value | None, layout: str, count: int) -> Value:
+    if bias is None:
+        return made
+    added = value_of(bias)
+    if added.ndim != 1:
+        refuse("RankMismatch", f"the bias of {what} is [F], a number a filter, not {added!r}")
+    return made + (added if layout.endswith("c") else added.reshape(-1, *[1] * count))
+
+
+@public
+def conv1d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution along one axis: [N, C, W] and [F, C / groups, S], or in ``nwc``."""
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(1, *parts)
+
+
+@public
+def conv2d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "nchw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution over two axes: [N, C, H, W] and [F, C / groups, R, S], or in ``nhwc``.
+
+    ``padding`` is one number, two (H and W), or four (before and after H, before and after W);
+    ``bias`` is [F]; ``precision`` is as of ``matmul``.
+    """
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(2, *parts)
+
+
+@public
+def conv3d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncdhw",
+    precision: str | None = None,
+) -> Value:
+    """A convolution over three axes: [N, C, D, H, W] and [F, C / groups, T, R, S], or ``ndhwc``."""
+    parts = x, weight, bias, stride, padding, dilation, groups, layout, precision
+    return _conv(3, *parts)
+
+
+# As many windows as there shall be -----------------------------------------------------------
+
+
+@public
+def adaptive_avg_pool(x: Value, output: Sizes, *, layout: str | None = None) -> Value:
+    """Means of ``output`` windows along each axis, from ``i * size // output`` up to
+    ``ceil((i + 1) * size / output)``; with an output of 1 the global mean, sizes kept."""
+    return _adaptive("adaptive_avg_pool", "mean", x, output, layout)
+
+
+@public
+def adaptive_max_pool(x: Value, output: Sizes, *, layout: str | None = None) -> Value:
+    """The largest elements of ``output`` windows along each axis, as of ``adaptive_avg_pool``."""
+    return _adaptive("adaptive_max_pool", "max", x, output, layout)
+
+
+def _adaptive(what: str, fn: str, x: Value, output: Sizes, layout: str | None) -> Value:
+    one = value_of(x)
+    axes, wanted = _along(what, one, output, layout)
+    build, dims = one.builder, one.kind.dims
+    # Windows that are alike lie side by side: a reshape, and one reduction for all such axes.
+    apart: list[Dim] = []
+    gone: list[int] = []
+    unlike: list[tuple[int, int, int]] = []
+    for axis, size in enumerate(dims):
+        count = wanted[axes.index(axis)] if axis in axes else size
+        each = divided(size, count, build.inside)
+        if count == size:
+            apart.append(size)
+        elif each is not None:
+            apart += [count, each]
+            gone.append(len(apart) - 1)
+        else:
+            apart.append(size)
+            unlike.append((axis, *_known(what, size, count)))
+    value = one.ssa
+    if gone:
+        value = build.reduce(fn, build.reshape(value, apart), gone)
+    for axis, size, count in unlike:
+        value = _in_windows(build, fn, value, axis, size, count)
+    return Value(build, value)
+
+
+def _known(what: str, size: Dim, count: Dim) -> tuple[int, int]:
+    """Sizes of an axis whose windows are unlike, where these are few."""
+    known, windows = size.constant(), count.constant()
+    if known is None or windows is None:
+        refuse(
+            "ShapeMismatch",
+            f"{what} from {size} to {count} does not come in {count} equal windows for all sizes; "
+            f"assume that {size} mod {count} == 0, or give numbers for both",
+        )
+    if windows < 1:
+        refuse("BadArgument", f"{what} to {windows} has no window; give 1 or more")
+    several = windows // gcd(known, windows)
+    if several > MOST_WINDOWS:
+        refuse(
+            "UnsupportedProgram",
+            f"{what} from {size} to {count} has {several} unlike windows, of which each would be a "
+            f"reduction of its own; there are {MOST_WINDOWS} at most. Pool with a stride, or to a "
+            "size that has more in common",
+        )
+    return known, windows
+
+
+def _in_windows(build: Builder, fn: str, x: SSAValue, axis: int, size: int, count: int) -> SSAValue:
+    """``count`` windows along an axis whose size they do not divide.
+
+    Those that are as many further on as sizes and windows have a divisor in common are alike, and
+    are reduced together.
+    """
+    alike = gcd(size, count)
+    step, several = size // alike, count // alike
+    dims = list(tensor_of(x).dims)
+    dims[axis : axis + 1] = [Dim.const(alike), Dim.const(step)]
+    x = build.reshape(x, dims)
+    parts: list[SSAValue] = []
+    for i in range(several):
+        low, high = [Dim.const(0)] * len(dims), list(dims)
+        low[axis + 1] = Dim.const(i * step // several)
+        high[axis + 1] = Dim.const(-(-((i + 1) * step) // several))
+        part = build.slice(x, low, high, [1] * len(dims))
+        parts.append(build.reduce(fn, part, axis + 1, keepdims=True))
+    dims[axis : axis + 2] = [Dim.const(count)]
+    return build.reshape(build.concat(parts, axis + 1), dims)
