@@ -91,7 +91,10 @@ class Choice(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A program: its signature, inputs before outputs, and its variants in order of dispatch."""
+    """A program: its signature, inputs before outputs, and its variants in order of dispatch.
+
+    ``pooled`` are the names that the constant pool has for inputs, "" for data.
+    """
 
     name: str
     arch: str
@@ -104,6 +107,7 @@ class Described(NamedTuple):
     num_inputs: int
     kernels: tuple[str, ...]
     choices: tuple[Choice, ...]
+    pooled: tuple[str, ...] = ()
 
 
 # As JSON ----------------------------------------------------------------------------------
@@ -285,6 +289,7 @@ def signature_json(found: Any) -> Json:
         "elements": list(found.elements),
         "aligns": list(found.aligns),
         "num_inputs": found.num_inputs,
+        "pooled": list(found.pooled),
     }
 
 
@@ -299,6 +304,7 @@ def read_signature(data: Json) -> dict[str, Any]:
         "elements": tuple(map(_text, _list(data["elements"]))),
         "aligns": tuple(map(_whole, _list(data["aligns"]))),
         "num_inputs": _whole(data["num_inputs"]),
+        "pooled": tuple(map(_text, _list(data["pooled"]))),
     }
     count = len(found["names"])
     if any(len(found[one]) != count for one in ("shapes", "elements", "aligns")):

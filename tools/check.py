@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
@@ -43,12 +43,21 @@ class Expected:
 
     @staticmethod
     def of(
-        program: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
+        program: SignatureOp,
+        symbols: Mapping[str, int],
+        seed: int = 0,
+        draw: str = "uniform",
+        held: Mapping[int, Any] | None = None,
     ) -> Expected:
-        """Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback."""
+        """With the inputs ``held``, by their numbers, the others being drawn.
+
+        Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback.
+        """
         from polyc.playback.reference import make_inputs
 
         inputs = make_inputs(program, symbols, seed, draw)
+        for number, array in (held or {}).items():
+            inputs[number] = array
         outputs = estimated(operation(program), inputs, symbols)
         name = program.sym_name.data
         if outputs is None:
@@ -72,17 +81,18 @@ class Expected:
         symbols: Mapping[str, int],
         seed: int = 0,
         draws: Sequence[str] | None = None,
+        held: Mapping[int, Any] | None = None,
     ) -> list[Expected]:
-        """One for each kind of inputs, or those of ``draws``; one where there are no inputs.
+        """One for each kind of inputs, or those of ``draws``; one where none is drawn.
 
         Raises PolycError as ``of`` does.
         """
         from polyc.playback.draws import DRAWS
 
         kinds = list(DRAWS if draws is None else draws)
-        if not program.inputs:
+        if len(program.inputs) == len(held or ()):
             kinds = kinds[:1]
-        return [Expected.of(program, symbols, seed, kind) for kind in kinds]
+        return [Expected.of(program, symbols, seed, kind, held) for kind in kinds]
 
     @property
     def where(self) -> str:

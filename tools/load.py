@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
+from polyc.runtime.const_pool import Given, Params
 from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
@@ -30,6 +31,7 @@ def load(
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
+    params: Given = None,
 ) -> Program:
     """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
@@ -44,14 +46,19 @@ def load(
     ``records`` is a file that ``polyc tune`` wrote: at sizes that were measured on this GPU, the
     fastest plans run (docs/tools/tuning.md).
 
+    ``params`` are the tensors that the constant pool keeps, by name: the path of a safetensors
+    file, several, or a mapping of names to tensors.  Calls then take the other inputs
+    (docs/tools/parameters.md).
+
     Raises PolycError with the place in the text, and OSError for a file.
     """
+    found = None if params is None else Params.of(params)
 
     def program(ir: str, module: Callable[[], Operation]) -> Program:
         options = {"kernels": kernels, "sizes": sizes, "records": records}
         entry = program_key(ir, arch, name, options=options)
         make = lambda: origin(module(), arch, name, kernels, sizes, records)  # noqa: E731
-        return Program(kept.origin(entry, make))
+        return Program(kept.origin(entry, make), found)
 
     if not isinstance(source, str | Path) or is_python_file(source):
         if isinstance(source, str | Path):
@@ -89,6 +96,7 @@ def parsed(data: bytes, place: str) -> ModuleOp:
     from xdsl.utils.exceptions import ParseError, VerifyException
 
     from polyc.rewriting.driver import verify
+    from polyc.rewriting.frontend.parameters import lift_parameters
     from polyc.tools.errors import as_polyc_error
     from polyc.tools.parsing import parse_text
     from polyc.tools.registry import make_context
@@ -98,13 +106,19 @@ def parsed(data: bytes, place: str) -> ModuleOp:
     except (ParseError, VerifyException) as error:
         raise as_polyc_error(error, place) from None
     verify(module)
+    lift_parameters(module)
     return module
 
 
 def _verified(module: Operation) -> Operation:
+    from xdsl.dialects.builtin import ModuleOp
+
     from polyc.rewriting.driver import verify
+    from polyc.rewriting.frontend.parameters import lift_parameters
 
     verify(module)
+    if isinstance(module, ModuleOp):
+        lift_parameters(module)
     return module
 
 

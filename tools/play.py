@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -29,10 +29,18 @@ class Tensor:
     name: str
     dims: Shape
     element_type: Attribute
+    attributes: DictionaryAttr = DictionaryAttr({})  # noqa: RUF009 (attributes do not change)
 
     @property
     def type(self) -> Tensor:
         return self
+
+    @property
+    def pooled(self) -> str | None:
+        """What the constant pool calls an input: its entry, or its own name; None for data."""
+        data = self.attributes.data
+        entry = data.get("entry")
+        return None if "storage" not in data else getattr(entry, "data", self.name)
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,17 @@ class Signature:
     def of(op: Operation) -> SignatureOp | None:
         """The graph itself, the signature of a region's kernel or graph or gpu module, or None.
 
+        Of a graph whose ops name entries of a parameter file it is the graph that has them as
+        inputs.
         A kernel that reads what another one makes, or makes what another one reads at once, is a
         part of a program.
         """
         from polyc.dialects.common.signature import SignatureOp
+        from polyc.dialects.frontend import GraphOp
+        from polyc.rewriting.frontend.parameters import lifted
 
+        if isinstance(op, GraphOp):
+            return lifted(op)
         if isinstance(op, SignatureOp):
             return op
         found = None
@@ -77,7 +91,8 @@ def _of_kernel(op: Operation) -> Signature | None:
     ):
         return None
     kinds, count = op.tensors, len(op.ins)
-    inputs, outputs = _tensors(op.arg_names, kinds[:count]), _tensors(op.res_names, kinds[count:])
+    inputs = _tensors(op.arg_names, kinds[:count], op.arg_attrs)
+    outputs = _tensors(op.res_names, kinds[count:], op.res_attrs)
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
 
 
@@ -85,13 +100,16 @@ def _of_kernels(op: Operation) -> Signature:
     from polyc.dialects.region import GraphOp
 
     assert isinstance(op, GraphOp)
-    inputs, outputs = _tensors(op.arg_names, op.ins), _tensors(op.res_names, op.outs)
+    inputs = _tensors(op.arg_names, op.ins, op.arg_attrs)
+    outputs = _tensors(op.res_names, op.outs, op.res_attrs)
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
 
 
-def _tensors(names: Iterable[StringAttr], types: Iterable[MemRefType]) -> tuple[Tensor, ...]:
-    rows = zip(names, types, strict=True)
-    return tuple(Tensor(n.data, t.shape, t.element_type) for n, t in rows)
+def _tensors(
+    names: Iterable[StringAttr], types: Iterable[MemRefType], attrs: Iterable[DictionaryAttr]
+) -> tuple[Tensor, ...]:
+    rows = zip(names, types, attrs, strict=True)
+    return tuple(Tensor(n.data, t.shape, t.element_type, a) for n, t, a in rows)
 
 
 def _of_gpu_module(op: Operation) -> Signature:
@@ -99,8 +117,8 @@ def _of_gpu_module(op: Operation) -> Signature:
 
     assert isinstance(op, GpuModuleOp)
     dispatch = op.dispatch()
-    rows = zip(dispatch.arg_names, dispatch.arg_types, strict=True)
-    tensors = tuple(Tensor(n.data, t.dims, t.element_type) for n, t in rows)
+    rows = zip(dispatch.arg_names, dispatch.arg_types, dispatch.arg_attrs, strict=True)
+    tensors = tuple(Tensor(n.data, t.dims, t.element_type, a) for n, t, a in rows)
     first = dispatch.num_inputs.value.data
     facts = op.assumptions.data
     return Signature(op, op.sym_name, op.symbol_names, facts, tensors[:first], tensors[first:])

@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``frontend_products`` (gemm, conv2d), ``frontend_attention``,
-``frontend_reductions`` (reduce, softmax, norms), ``frontend_elementwise`` and
-``frontend_movements``; all are offered here.
+``frontend_reductions`` (reduce, softmax, norms), ``frontend_elementwise``,
+``frontend_movements`` and ``frontend_parameters``; all are offered here.
 
 An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -41,6 +41,7 @@ from polyc.dialects.frontend.movements import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
 from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
@@ -73,6 +74,7 @@ __all__ = [
     "LogSoftmaxOp",
     "OutputOp",
     "PadOp",
+    "ParameterOp",
     "PermuteOp",
     "ReduceOp",
     "ReshapeOp",
@@ -82,6 +84,7 @@ __all__ = [
     "SoftmaxOp",
     "TensorType",
     "broadcast",
+    "parameters",
     "tensor",
     "tensor_of",
 ]
@@ -93,6 +96,10 @@ class GraphOp(SignatureOp):
 
     name = "frontend.graph"
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+
+    def verify_(self) -> None:
+        super().verify_()
+        verify_entries(self)
 
 
 @irdl_op_definition
@@ -128,6 +135,7 @@ Frontend = Dialect(
         SelectOp,
         CastOp,
         ConstantOp,
+        ParameterOp,
         ReshapeOp,
         PermuteOp,
         ExpandOp,

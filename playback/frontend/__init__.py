@@ -31,6 +31,7 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind
+from polyc.rewriting.frontend.parameters import lifted
 
 
 def run(
@@ -39,7 +40,7 @@ def run(
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
-    ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, at operands
+    ``ml_dtypes``); what ops name of a parameter file follows them, in the order of these ops.  Values are f32 from the first load and rounded at casts, at operands
     of gemm, conv2d and attention, and at outputs.  Raises PolycError when an argument
     does not fit.
     """
@@ -62,6 +63,7 @@ def evaluate(
     f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in its
     own type are what its readers may see; those that round it to that type see no other.
     """
+    graph = lifted(graph)
     values: dict[SSAValue, Array] = {
         arg: value_of(array)
         for arg, array in zip(graph.body.block.args, bind(graph, inputs, symbols), strict=True)

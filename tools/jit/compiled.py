@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
 from polyc.runtime.compiled_calls import RETURNS, base
+from polyc.runtime.const_pool import Given, Params, bind, merged
 from polyc.runtime.garbage import rarely
 from polyc.runtime.signature import HostSignature
 from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
@@ -53,10 +54,16 @@ class Compiled(base(), Runnable):
         device: str | None = None,
         execution_backend: str | None = None,
         out_idx: Sequence[int] | int | None = None,
+        params: Given = None,
     ) -> None:
         declared = written.declared
         self._written, self._tiles = written, declared.tiles
         signature = declared.signature
+        self._params = None if params is None else Params.of(params)
+        self.constants = None if self._params is None else bind(signature, self._params)
+        """What its constant pool keeps; None where calls give all inputs."""
+        if self.constants is not None:
+            signature = signature.called(self.constants.entries, self.constants.sizes)
         self.name, self.signature = signature.name, signature
         self.arch = declared.arch if arch is None else arch
         self._plan, self._options = plan, dict(options or {})
@@ -230,7 +237,7 @@ class Compiled(base(), Runnable):
 
         if self._plan is not None and self._tiles:
             raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
-        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)))
+        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)), self._params)
 
     def entry(self, arch: str) -> str | None:
         """The name of its code for an architecture on disk; None where nothing is kept."""
@@ -268,6 +275,8 @@ class Compiled(base(), Runnable):
 
         from polyc.tools.play import play_op
 
+        if self.constants is not None:
+            inputs = merged(inputs, self.constants.arrays())
         with np.errstate(all="ignore"):
             found = play_op(self._written.op, inputs, symbols)
             if found is None:

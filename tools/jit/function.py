@@ -67,6 +67,7 @@ class Jit(base()):
         device: str | None = None,
         execution_backend: str | None = None,
         out_idx: Sequence[int] | int | None = None,
+        params: Any = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -81,6 +82,7 @@ class Jit(base()):
             "device": device,
             "execution_backend": execution_backend,
             "out_idx": out_idx,
+            "params": params,
         }
         self.backend = chosen(execution_backend, device)
         self.retraced: str | None = None
