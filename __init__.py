@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import attention as attention
     from polyc.trace.functions import cast as cast
     from polyc.trace.functions import concat as concat
+    from polyc.trace.functions import constant as constant
     from polyc.trace.functions import conv2d as conv2d
     from polyc.trace.functions import erf as erf
     from polyc.trace.functions import exp as exp
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import min as min
     from polyc.trace.functions import minimum as minimum
     from polyc.trace.functions import pad as pad
+    from polyc.trace.functions import parameter as parameter
     from polyc.trace.functions import permute as permute
     from polyc.trace.functions import pow as pow
     from polyc.trace.functions import reciprocal as reciprocal
@@ -94,6 +96,7 @@ _OFFERED = {
             "attention",
             "cast",
             "concat",
+            "constant",
             "conv2d",
             "erf",
             "exp",
@@ -112,6 +115,7 @@ _OFFERED = {
             "min",
             "minimum",
             "pad",
+            "parameter",
             "permute",
             "pow",
             "reciprocal",

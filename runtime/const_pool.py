@@ -152,6 +152,18 @@ class Params(Mapping[str, Entry]):
                     )
         return Params(found, ", ".join(map(str, paths)) or "no file", True)
 
+    def joined(self, other: Params | None) -> Params:
+        """These and those of ``other``.  Raises PolycError ``BadArgument`` for a name of both."""
+        if other is None:
+            return self
+        if both := [name for name in self if name in other]:
+            raise PolycError(
+                "BadArgument",
+                f"{both[0]} is what a captured tensor is called, and an entry of {other.what}; name "
+                "the tensor by polyc.constant",
+            )
+        return Params({**self._entries, **dict(other)}, other.what, other.open_ended)
+
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name]
 

@@ -283,6 +283,11 @@ def write_params(path: str | Path, params: Mapping[str, Any]) -> None:
         view = tensors.dense(tensor, name)
         if view.gpu is not None:
             raise PolycError("BadArgument", f"{name} is on GPU {view.gpu}; copy it to the host")
+        if view.element not in ELEMENT_BYTES:
+            raise PolycError(
+                "TypeMismatch",
+                f"{name} holds {view.element}; convert it to {', '.join(ELEMENT_BYTES)}",
+            )
         arrays[name] = view.element, tensors.as_numpy(view)
         held.append(view)
     # The widest elements first, so that each tensor begins at a multiple of its elements' bytes.

@@ -13,6 +13,7 @@ from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.frontend import TensorType, tensor_of
 from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
+from polyc.trace.captured import captured, is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -37,8 +38,11 @@ def current() -> Builder:
 
 
 def value_of(x: object) -> Value:
-    """A value.  Refuses what is none."""
+    """A value; a tensor with numbers is a parameter of the graph.  Refuses what is none."""
     if not isinstance(x, Value):
+        builder = CURRENT.get()
+        if builder is not None and is_array(x):
+            return Value(builder, captured(builder, x))
         refuse("BadArgument", _not_a_value(x))
     if CURRENT.get() is not x.builder:
         refuse("NotTracing", f"{x!r} belongs to another trace, which is over; return it from there")
@@ -48,15 +52,15 @@ def value_of(x: object) -> Value:
 def _not_a_value(x: object) -> str:
     kind = type(x).__name__
     if hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
-        return f"a {kind} is no value of the graph; pass it to the function as an argument"
+        return f"a {kind} is no value of a graph that is traced; pass it to the function"
     if isinstance(x, Size):
         return f"the size {x} is no value of the graph, and a graph's numbers are constants"
     return f"{x!r} is a {kind}, not a value of the graph"
 
 
 def operand(x: object, like: Value) -> Value:
-    """A value, or a number as a constant of the type of ``like``."""
-    if isinstance(x, Value):
+    """A value, a tensor with numbers, or a number as a constant of the type of ``like``."""
+    if isinstance(x, Value) or (is_array(x) and cast("Any", x).shape):
         return value_of(x)
     if isinstance(x, Size) or not isinstance(x, int | float):
         number = getattr(x, "__float__", None)

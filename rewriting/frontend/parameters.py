@@ -70,8 +70,8 @@ _ATTRIBUTES = {"role": StringAttr("param"), "storage": StringAttr("const_pool")}
 def _fresh(entry: str, taken: set[str]) -> str:
     """A name of letters, digits and ``_`` like the one of an entry, that nothing else has."""
     stem = re.sub(r"[^A-Za-z0-9_]", "_", entry)
-    if not re.match(r"[A-Za-z_]", stem):
-        stem = f"_{stem}"
+    if not re.match(r"[A-Za-z]", stem):
+        stem = f"p{stem}"
     name, number = stem, 2
     while name in taken:
         name, number = f"{stem}_{number}", number + 1

@@ -59,7 +59,10 @@ class Compiled(base(), Runnable):
         declared = written.declared
         self._written, self._tiles = written, declared.tiles
         signature = declared.signature
-        self._params = None if params is None else Params.of(params)
+        given = None if params is None else Params.of(params)
+        if written.captured:
+            given = Params.of(written.captured).joined(given)
+        self._params = given
         self.constants = None if self._params is None else bind(signature, self._params)
         """What its constant pool keeps; None where calls give all inputs."""
         if self.constants is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -25,6 +25,7 @@ def written(
     module: ModuleOp,
     name: str | None = None,
     returns: tuple[Returned, Sequence[str]] | None = None,
+    captured: Mapping[str, object] | None = None,
 ) -> Written:
     """The program of a verified module; ``name`` picks one of several.  Raises PolycError."""
     lift_parameters(module)
@@ -39,7 +40,7 @@ def written(
         shape,
         tuple(keys),
     )
-    return Written(declared, lambda: (op, whole))
+    return Written(declared, lambda: (op, whole), captured or {})
 
 
 def written_elsewhere(source: object, name: str | None) -> tuple[ModuleOp, str | None]:

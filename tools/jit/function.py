@@ -401,7 +401,9 @@ class Jit(base()):
             return _arguments(self._sig, {**constants, **values})
 
         graph = traced(self.function, kinds, arguments, name=self.name, facts=self._facts)
-        return written(graph.module, returns=(graph.shape, graph.keys))
+        if graph.captured:
+            self.retraced = f"it captures tensors ({', '.join(graph.captured)})"
+        return written(graph.module, None, (graph.shape, graph.keys), graph.captured)
 
     def _written_tiles(
         self,
