@@ -20,7 +20,7 @@ from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
 from polyc.dialects.common.signature import default_output_names
 from polyc.dialects.common.sizes import divided, product
 from polyc.dialects.frontend import GraphOp, TensorType, broadcast, tensor, tensor_of
-from polyc.trace.captured import Captured
+from polyc.trace.captured import Captured, kind_of
 from polyc.trace.folding import folded, is_neutral, to_f32
 from polyc.trace.source import here
 
@@ -94,6 +94,11 @@ class Builder:
             known = self.add(frontend.ParameterOp(entry, kind))
             self._parameters.setdefault(entry, known)
         return known
+
+    def tensor(self, given: object, name: str | None = None) -> SSAValue:
+        """The parameter that stands for a tensor with numbers, which ``captured`` has."""
+        entry = self.captured.name(given, name, self.entries)
+        return self.parameter(entry, kind_of(given))
 
     @property
     def entries(self) -> tuple[str, ...]:

@@ -7,17 +7,12 @@ when the program is bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polyc.dialects.frontend import TensorType, tensor
 from polyc.trace.annotations import element_name
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.source import refuse
-
-if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
-    from polyc.trace.builder import Builder
 
 
 class Captured:
@@ -56,9 +51,3 @@ def kind_of(x: Any) -> TensorType:
     """The type of a tensor with numbers.  Refuses element types that graphs do not have."""
     element = ELEMENTS[element_name(getattr(x.dtype, "name", x.dtype))]
     return tensor([int(size) for size in x.shape], element)
-
-
-def captured(builder: Builder, x: object, name: str | None = None) -> SSAValue:
-    """The parameter of the graph that stands for a tensor with numbers."""
-    entry = builder.captured.name(x, name, builder.entries)
-    return builder.parameter(entry, kind_of(x))

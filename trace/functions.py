@@ -16,7 +16,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor as frontend_tensor
 from polyc.trace.annotations import element_name
-from polyc.trace.captured import captured, is_array
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -118,7 +118,7 @@ def constant(tensor: object, name: str | None = None) -> Value:
     builder = current()
     if not is_array(tensor):
         refuse("BadArgument", f"a {type(tensor).__name__} is no tensor with numbers")
-    return Value(builder, captured(builder, tensor, name))
+    return Value(builder, builder.tensor(tensor, name))
 
 
 @public

@@ -13,7 +13,7 @@ from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.frontend import TensorType, tensor_of
 from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
-from polyc.trace.captured import captured, is_array
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -42,7 +42,7 @@ def value_of(x: object) -> Value:
     if not isinstance(x, Value):
         builder = CURRENT.get()
         if builder is not None and is_array(x):
-            return Value(builder, captured(builder, x))
+            return Value(builder, builder.tensor(x))
         refuse("BadArgument", _not_a_value(x))
     if CURRENT.get() is not x.builder:
         refuse("NotTracing", f"{x!r} belongs to another trace, which is over; return it from there")

@@ -28,7 +28,6 @@ from polyc.tools.commands.inputs import (
     use_kernels,
     use_measured,
 )
-from polyc.tools.held import bound
 from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.sizes import given_sizes, sizes_of
 from polyc.tools.steps import Steps, on_stdout, quiet
@@ -88,7 +87,11 @@ def main(args: argparse.Namespace) -> int:
         use_kernels(source, args.kernels, {})
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
-    held = None if args.params is None else bound(graph, args.params)
+    held = None
+    if args.params is not None:
+        from polyc.tools.held import bound
+
+        held = bound(graph, args.params)
     symbols = sizes_of(settings_with(args.set, held), graph)
     check_held(held, symbols)
     steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")

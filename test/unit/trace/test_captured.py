@@ -1,6 +1,6 @@
 """Tensors with numbers that a traced function reads: parameters, one a tensor, with their names."""
 
-# pyright: basic
+# pyright: basic, reportOperatorIssue=false, reportArgumentType=false
 
 from __future__ import annotations
 
