@@ -9,7 +9,7 @@ tensor, share what lies on a GPU; it goes when the last of them does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -80,11 +80,16 @@ class Entry:
 
     def on(self, index: int) -> Held:
         """It on a GPU, where it is put if it is not there.  Raises PolycError."""
-        of = id(self.given) if self.file is None else (self.file.identity, self.name)
+        key = index, self.identity
         with _LOCK:
-            if (found := _POOL.get((index, of))) is None:
-                found = _POOL[index, of] = self._put(index)
+            if (found := _POOL.get(key)) is None:
+                found = _POOL[key] = self._put(index)
             return found
+
+    @property
+    def identity(self) -> object:
+        """The same for entries that are the same tensor, for as long as somebody keeps it."""
+        return id(self.given) if self.file is None else (self.file.identity, self.name)
 
     def _put(self, index: int) -> Held:
         if self.file is None and (view := self._view()).gpu is not None:
@@ -159,8 +164,8 @@ class Params(Mapping[str, Entry]):
         if both := [name for name in self if name in other]:
             raise PolycError(
                 "BadArgument",
-                f"{both[0]} is what a captured tensor is called, and an entry of {other.what}; name "
-                "the tensor by polyc.constant",
+                f"{both[0]} is what a captured tensor is called, and an entry of {other.what}; "
+                "name the tensor by polyc.constant",
             )
         return Params({**self._entries, **dict(other)}, other.what, other.open_ended)
 
@@ -186,13 +191,17 @@ def _of_tensor(name: str, given: object) -> Entry:
 class Constants:
     """What the constant pool keeps for a program: ``entries`` by their tensors' numbers.
 
-    ``sizes`` are the symbols' values that entries show.
+    ``sizes`` are the symbols' values that entries show.  ``numbers`` are those of all that is kept,
+    with what is made of entries (``make``).
     """
 
     def __init__(
         self, entries: Mapping[int, Entry], sizes: Mapping[str, int], aligns: Mapping[int, int]
     ) -> None:
         self.entries, self.sizes, self._aligns = dict(entries), dict(sizes), dict(aligns)
+        self._made: dict[int, str] = {}
+        self._maker: Callable[[int], Mapping[str, Held]] | None = None
+        self.numbers: frozenset[int] = frozenset(self.entries)
         self._held: dict[int, dict[int, Held]] = {}
         self._arrays: dict[int, Any] | None = None
 
@@ -207,8 +216,20 @@ class Constants:
                 view, entry = one.view, self.entries[number]
                 rank, align = len(entry.shape), self._aligns[number]
                 tensors.check(view, f"parameter {entry.name}", entry.element, rank, align)
+            if self._maker is not None:
+                made = self._maker(index)
+                found |= {number: made[name] for number, name in self._made.items()}
             self._held[index] = found
         return {number: one.view for number, one in found.items()}
+
+    def make(self, made: Mapping[int, str], maker: Callable[[int], Mapping[str, Held]]) -> None:
+        """The tensors ``made``, by their numbers, are what ``maker`` gives on a GPU, by name."""
+        self._made, self._maker = dict(made), maker
+        self.numbers |= self._made.keys()
+
+    def there(self, index: int) -> bool:
+        """Whether all is on a GPU."""
+        return index in self._held
 
     @property
     def borrowed(self) -> bool:
@@ -221,39 +242,57 @@ class Constants:
             self._arrays = {number: entry.array() for number, entry in self.entries.items()}
         return self._arrays
 
+    @property
+    def identities(self) -> tuple[object, ...]:
+        """What the entries are of, in their order: the same for the same entries of the same."""
+        return tuple(one.identity for one in self.entries.values())
+
+    @property
+    def owners(self) -> list[object]:
+        """What the entries are of, which has to be kept for ``identities`` to mean it."""
+        return [one.file or one.given for one in self.entries.values()]
+
     def forget(self) -> None:
         """Let go of what lies on GPUs."""
         self._held = {}
 
 
-def bind(signature: HostSignature, params: Given) -> Constants:
+def bind(signature: HostSignature, params: Given, beside: HostSignature | None = None) -> Constants:
     """What ``params`` has for the inputs of a signature that the constant pool keeps.
 
+    What ``beside`` asks for is looked for too, and is bound by itself.
     A file may have more entries than that, and a mapping may not.  Raises PolycError ``BadParams``
     with all that is missing, of another type or shape, or too much, and as ``Params.of`` does.
     """
     found = Params.of(params)
-    wanted = {n: name for n, name in enumerate(signature.pooled) if name}
     entries: dict[int, Entry] = {}
-    wrong: list[str] = []
     sizes: dict[str, int] = {}
+    wanted: set[str] = set()
+    wrong: list[str] = []
     missing: list[str] = []
-    for number, name in wanted.items():
-        dims, element = signature.shapes[number], signature.elements[number]
-        if name not in found:
-            missing.append(f"{name} is missing, {element} {shape_text(dims)}")
-            continue
-        entry = entries[number] = found[name]
-        if entry.element != element:
-            wrong.append(f"{name} holds {entry.element}, and the program takes {element}")
-        if (why := _unlike(dims, entry.shape, sizes)) is not None:
-            wrong.append(f"{name} {why}")
-    for number, entry in entries.items():
-        dims = signature.shapes[number]
-        if len(dims) == len(entry.shape) and (why := _differs(dims, entry.shape, sizes)):
-            wrong.append(f"{entry.name} {why}")
-    extra = sorted(set(found) - set(wanted.values()))
-    wrong += missing
+    for asking in (signature,) if beside is None else (signature, beside):
+        mine: dict[int, Entry] = {}
+        for number, name in enumerate(asking.pooled):
+            if not name:
+                continue
+            wanted.add(name)
+            dims, element = asking.shapes[number], asking.elements[number]
+            if name not in found:
+                missing.append(f"{name} is missing, {element} {shape_text(dims)}")
+                continue
+            entry = mine[number] = found[name]
+            if entry.element != element:
+                wrong.append(f"{name} holds {entry.element}, and the program takes {element}")
+            if (why := _unlike(dims, entry.shape, sizes)) is not None:
+                wrong.append(f"{name} {why}")
+        for number, entry in mine.items():
+            dims = asking.shapes[number]
+            if len(dims) == len(entry.shape) and (why := _differs(dims, entry.shape, sizes)):
+                wrong.append(f"{entry.name} {why}")
+        if asking is signature:
+            entries = mine
+    wrong = list(dict.fromkeys([*wrong, *missing]))
+    extra = sorted(set(found) - wanted)
     if extra and (missing or not found.open_ended):
         listed = ", ".join(extra[:MOST]) + (f" and {len(extra) - MOST} more" * (len(extra) > MOST))
         wrong.append(f"nothing asks for {listed}")
@@ -265,6 +304,23 @@ def bind(signature: HostSignature, params: Given) -> Constants:
             notes=wrong[1:],
         )
     return Constants(entries, sizes, {number: signature.aligns[number] for number in entries})
+
+
+def made_once(
+    index: int,
+    names: Sequence[str],
+    key: Sequence[object],
+    make: Callable[[], Mapping[str, Held]],
+) -> Mapping[str, Held]:
+    """What ``make`` makes on a GPU, by ``names``; where it is there under ``key``, that is it."""
+    with _LOCK:
+        found = {name: _POOL.get((index, name, *key)) for name in names}
+        known = {name: one for name, one in found.items() if one is not None}
+        if len(known) < len(found):
+            known = dict(make())
+            for name, one in known.items():
+                _POOL[index, name, *key] = one
+        return known
 
 
 def merged(given: Sequence[T], held: Mapping[int, T]) -> list[T]:

@@ -93,7 +93,8 @@ class Choice(NamedTuple):
 class Described(NamedTuple):
     """A program: its signature, inputs before outputs, and its variants in order of dispatch.
 
-    ``pooled`` are the names that the constant pool has for inputs, "" for data.
+    ``pooled`` are the names that parameters have for the constant pool's inputs, and ``made`` are
+    the outputs of a program before it that others of these are; "" for data.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Described(NamedTuple):
     kernels: tuple[str, ...]
     choices: tuple[Choice, ...]
     pooled: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 # As JSON ----------------------------------------------------------------------------------
@@ -269,6 +271,7 @@ def described_json(found: Described) -> Json:
     return {
         **signature_json(found),
         "arch": found.arch,
+        "made": found.made,
         "kernels": found.kernels,
         "choices": [choice_json(one) for one in found.choices],
         "launches": [
@@ -320,6 +323,7 @@ def read_described(data: Json) -> Described:
         arch=_text(data["arch"]),
         kernels=tuple(map(_text, _list(data["kernels"]))),
         choices=tuple(_read_choice(c, one) for c, one in zip(choices, launches, strict=True)),
+        made=tuple(map(_text, _list(data["made"]))),
     )
 
 

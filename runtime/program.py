@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from math import lcm
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -24,7 +24,7 @@ from polyc.runtime.repeated import Repeated
 from polyc.runtime.signature import HostSignature
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
-from polyc.runtime.views import TensorView
+from polyc.runtime.views import ELEMENT_BYTES, TensorView, row_major
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -50,7 +50,9 @@ class Program:
     With ``params`` (see ``const_pool.Params.of``) the inputs that the signature gives to the
     constant pool are bound to them, once on each GPU, and calls take the others: ``signature``,
     ``names`` and ``num_inputs`` are of these.  What kernels make of constants alone, such as
-    weights in another order, is made by the first call of its kind.
+    weights in another order, is made by the first call of its kind.  ``before`` is the program that
+    makes other inputs of parameters alone, as ``made`` of its description says: it runs once on a
+    GPU, before the first call there.  Two of one ``key`` compute the same.
 
     Make one with ``Program.compile``, or from what ``Origin`` says of it.  ``results`` are the
     cubins of all with the compiler's log.
@@ -59,9 +61,16 @@ class Program:
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, origin: Origin, params: const_pool.Given = None) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        params: const_pool.Given = None,
+        before: Program | None = None,
+        key: str | None = None,
+    ) -> None:
         found = origin.described
         self._origin = origin
+        self._key: object = id(self) if key is None else key
         self._code = origin.code
         self.arch, self.name = found.arch, found.name
         self.symbols, self.facts = found.symbols, found.facts
@@ -79,9 +88,7 @@ class Program:
         self.constants: const_pool.Constants | None = None
         """What it keeps; None where calls give all inputs."""
         if params is not None:
-            self.constants = const_pool.bind(self._whole, params)
-            held = self.constants
-            self.signature = self._whole.called(held.entries, held.sizes)
+            self._bind(const_pool.Params.of(params), before)
         self.names, self.num_inputs = tuple(self.signature.names), self.signature.num_inputs
         self._variants = [
             Variant(choice, partial(origin.launches, number))
@@ -96,6 +103,18 @@ class Program:
         self._lock = threading.RLock()
         aligns = [a for v in self._variants for a in v.align if a > 0]
         self._period = lcm(256, *aligns, *(a for a in found.aligns if a > 0))
+
+    def _bind(self, params: const_pool.Params, before: Program | None) -> None:
+        """Keep parameters, and what ``before``, which nobody else has, makes of them."""
+        beside = None if before is None else before._whole
+        self.constants = held = const_pool.bind(self._whole, params, beside)
+        if before is not None:
+            before.constants = const_pool.bind(before._whole, params, self._whole)
+            before.signature = before._whole.called(before.constants.numbers, {})
+            before.names, before.num_inputs = tuple(before.signature.names), 0
+            made = {i: name for i, name in enumerate(self._origin.described.made) if name}
+            held.make(made, before.run_once)
+        self.signature = self._whole.called(held.numbers, held.sizes)
 
     @classmethod
     def of_module(cls, module: GpuModuleOp, sources: Iterable[str] | None = None) -> Program:
@@ -357,13 +376,39 @@ class Program:
     @property
     def _held(self) -> Set[int]:
         """The inputs that the constant pool keeps, by their numbers."""
-        return set[int]() if self.constants is None else self.constants.entries.keys()
+        return set[int]() if self.constants is None else self.constants.numbers
 
     def _every(self, index: int, views: Sequence[TensorView]) -> list[TensorView]:
         """The views of all tensors on GPU ``index``, of those that a call gives."""
         if self.constants is None:
             return list(views)
         return const_pool.merged(views, self.constants.on(index))
+
+    def run_once(self, index: int) -> Mapping[str, const_pool.Held]:
+        """What it makes of its parameters, which are all that it takes, on a GPU.
+
+        Another program of its key that did so on the same parameters has made it; what it is made
+        of is let go.  Raises PolycError.
+        """
+        assert self.constants is not None
+        owners, outputs = self.constants.owners, self.names
+
+        def make() -> Mapping[str, const_pool.Held]:
+            found: dict[str, const_pool.Held] = {}
+            for name, (shape, element) in zip(outputs, self.signature.fresh({}), strict=True):
+                buffer = driver.Buffer(prod(shape) * ELEMENT_BYTES[element], index)
+                place, sizes = buffer.pointer, tuple(shape)
+                view = TensorView(place, sizes, row_major(sizes), element, index, buffer)
+                found[name] = const_pool.Held(view, owners)
+            if any(one.view.size for one in found.values()):
+                self.bound([], [one.view for one in found.values()]).run()
+                with driver.current(index):
+                    driver.wait(0)
+            self.close()
+            return found
+
+        key = (self._key, *self.constants.identities)
+        return const_pool.made_once(index, outputs, key, make)
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
         """The variant that runs at these sizes when every tensor is aligned, or None."""
@@ -416,6 +461,12 @@ class Program:
         The views are of what was ``given`` to a call on the stream ``at``.
         """
         results = views[self.num_inputs :]
+        if self.constants is not None and not self.constants.there(index) and driver.capture(at):
+            raise PolycError(
+                "BadArgument",
+                f"{self.name} binds its parameters once, and a graph that is being captured cannot "
+                "wait for that; call it once before",
+            )
         views = self._every(index, views)
         if self.constants is not None:
             self._whole.check_apart(views[: self._whole.num_inputs], results)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.forms import with_forms
-from polyc.tools.play import Arrays, Signature, estimated, play, programs
+from polyc.tools.play import Arrays, Signature, estimated, play, programs, with_made
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
@@ -40,6 +40,8 @@ class Expected:
     types: Sequence[Attribute]
     names: Sequence[str]
     draw: str = "uniform"
+    given: Sequence[str] = ()
+    """The names of ``inputs``."""
 
     @staticmethod
     def of(
@@ -73,6 +75,7 @@ class Expected:
             [spec.type.element_type for spec in specs],
             [spec.name for spec in specs],
             draw,
+            [spec.name for spec in program.inputs],
         )
 
     @staticmethod
@@ -136,8 +139,13 @@ class Expected:
         return largest
 
     def play(self, module: ModuleOp) -> Arrays | None:
-        """The outputs of ``module``, or None where its layer has no playback."""
-        return play(module, self.name, self.inputs, self.symbols)
+        """The outputs of ``module``, or None where its layer has no playback.
+
+        What it makes of parameters alone in a graph of its own is made first.
+        """
+        named = dict(zip(self.given, self.inputs, strict=False))
+        inputs = with_made(module, self.name, named, self.symbols)
+        return play(module, self.name, inputs or self.inputs, self.symbols)
 
     def check(self, module: ModuleOp, layer: str) -> float | None:
         """Play ``module`` back and compare, and once more with each form of a region.

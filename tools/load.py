@@ -13,6 +13,7 @@ from polyc.runtime.const_pool import Given, Params
 from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
+from polyc.tools.bound import Halves, bound_program, halves
 from polyc.tools.kept import digest
 from polyc.tools.kept import program as program_key
 from polyc.tools.kept import source as source_key
@@ -58,7 +59,13 @@ def load(
         options = {"kernels": kernels, "sizes": sizes, "records": records}
         entry = program_key(ir, arch, name, options=options)
         make = lambda: origin(module(), arch, name, kernels, sizes, records)  # noqa: E731
-        return Program(kept.origin(entry, make), found)
+        if found is None or kernels is not None:
+            return Program(kept.origin(entry, make), found)
+
+        def entry_of(part: str) -> str | None:
+            return program_key(ir, arch, name, options=options, part=part)
+
+        return bound_program(found, entry_of, lambda: bound_origins(module(), arch, name, records))
 
     if not isinstance(source, str | Path) or is_python_file(source):
         if isinstance(source, str | Path):
@@ -127,6 +134,31 @@ def _canonical(module: Operation) -> str:
     from polyc.tools.printing import module_text
 
     return digest(module_text(module))
+
+
+def bound_origins(
+    module: Operation,
+    arch: str | None,
+    name: str | None = None,
+    records: str | Path | None = None,
+) -> Halves:
+    """What ``origin`` makes, with what parameters alone decide apart.  Raises PolycError."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+
+    if (
+        not isinstance(module, ModuleOp)
+        or arch is None
+        or any(isinstance(op, GpuModuleOp) for op in module.ops)
+    ):
+        return origin(module, arch, name, records=records), None
+    measured = None
+    if records is not None:
+        from polyc.tuning.applied import Recorded
+
+        measured = Recorded.of_file(records)
+    return halves(module, check_arch(arch), name, measured)
 
 
 def origin(

@@ -37,10 +37,11 @@ class Tensor:
 
     @property
     def pooled(self) -> str | None:
-        """What the constant pool calls an input: its entry, or its own name; None for data."""
+        """What a parameter file calls an input: its entry, or its own name; None for others."""
         data = self.attributes.data
         entry = data.get("entry")
-        return None if "storage" not in data else getattr(entry, "data", self.name)
+        held = "storage" in data and "made" not in data
+        return getattr(entry, "data", self.name) if held else None
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,29 @@ def play(module: ModuleOp, name: str, inputs: Arrays, symbols: Mapping[str, int]
         if (outputs := play_op(op, inputs, symbols)) is not None:
             return outputs
     return None
+
+
+def with_made(
+    module: ModuleOp, name: str, inputs: Mapping[str, Any], symbols: Mapping[str, int]
+) -> Arrays | None:
+    """The inputs of the graph ``name``, of those by name that it had before parameters were split
+    off (``tiny-split-constants``); None where nothing of it is made by another graph."""
+    from polyc.dialects.common.signature import SignatureOp
+
+    graphs = {op.sym_name.data: op for op in module.ops if isinstance(op, SignatureOp)}
+    main = graphs.get(name)
+    if main is None or not any(spec.made for spec in main.inputs):
+        return None
+    known = dict(inputs)
+    for made in {spec.made.rpartition(".")[0] for spec in main.inputs if spec.made}:
+        graph = graphs[made]
+        found = play_op(graph, [known[spec.name] for spec in graph.inputs], symbols)
+        assert found is not None
+        outputs = dict(zip((spec.name for spec in graph.outputs), found, strict=True))
+        for spec in main.inputs:
+            if spec.made and spec.made.rpartition(".")[0] == made:
+                known[spec.name] = outputs[spec.made.rpartition(".")[2]]
+    return [known[spec.name] for spec in main.inputs]
 
 
 def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:

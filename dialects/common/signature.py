@@ -152,7 +152,7 @@ def _listed(names: Iterable[str]) -> str:
 ROLES = ("data", "param")
 MUTABILITIES = ("immutable", "mutable")
 STORAGES = ("const_pool",)
-_KEYS = ("role", "mutability", "storage", "entry", "align", "noalias")
+_KEYS = ("role", "mutability", "storage", "entry", "made", "align", "noalias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,8 @@ class TensorSpec:
 
     ``align`` is the promised alignment of the pointer in bytes; None promises nothing
     beyond the element's own size.  ``noalias`` says that no output overlaps it.  ``entry`` is the
-    name that a parameter file has for what the constant pool keeps (S12.2).
+    name that a parameter file has for what the constant pool keeps, and ``made`` the graph and the
+    output that make it of such entries (S12.2).
     """
 
     name: str
@@ -172,11 +173,12 @@ class TensorSpec:
     align: int | None = None
     noalias: bool = True
     entry: str | None = None
+    made: str | None = None
 
     @property
     def pooled(self) -> str | None:
-        """What the constant pool calls it: its entry, or else its own name; None for data."""
-        return None if self.storage is None else self.entry or self.name
+        """What a parameter file calls it: its entry, or else its own name; None for others."""
+        return None if self.storage is None or self.made else self.entry or self.name
 
     @staticmethod
     def of(name: str, type: Attribute, attrs: DictionaryAttr) -> TensorSpec:
@@ -193,6 +195,7 @@ class TensorSpec:
             cast("IntegerAttr", align).value.data if align is not None else None,
             _truth(noalias) if noalias is not None else True,
             text.get("entry"),
+            text.get("made"),
         )
 
 
@@ -215,14 +218,18 @@ def _attr_fault(attrs: Mapping[str, Attribute]) -> str | None:
             boolean = isinstance(value, IntegerAttr) and cast("IntegerAttr", value).type == i1
             if not boolean and not isinstance(value, UnitAttr):
                 return f"noalias is true or false, not {value}"
-        elif key == "entry":
-            if (fault := entry_fault(value)) is not None:
+        elif key in ("entry", "made"):
+            if key == "entry" and (fault := entry_fault(value)) is not None:
                 return fault
+            if key == "made" and not _is_of_graph(value):
+                return f'made is an output of a graph, such as "f_made.made0", not {value}'
             if "storage" not in attrs:
                 return (
-                    f"entry {value} is kept in the constant pool, and the tensor is not; add "
+                    f"{key} {value} is kept in the constant pool, and the tensor is not; add "
                     'storage = "const_pool"'
                 )
+            if "entry" in attrs and "made" in attrs:
+                return "a tensor is an entry of a parameter file, or made of some, not both"
         else:
             return f"{key} says nothing about a tensor; there are {', '.join(_KEYS)}"
     return None
@@ -233,6 +240,10 @@ def entry_fault(value: Attribute) -> str | None:
     if isinstance(value, StringAttr) and value.data:
         return None
     return f"an entry of a parameter file has a name, a text that is not empty, not {value}"
+
+
+def _is_of_graph(value: Attribute) -> bool:
+    return isinstance(value, StringAttr) and re.fullmatch(r"[^.]+\.\w+", value.data) is not None
 
 
 def _power_of_two(value: int) -> bool:
@@ -404,7 +415,7 @@ class SignatureOp(IRDLOperation, ABC):
         """An entry is one input's, and no output's."""
         name, seen = self.sym_name.data, dict[str, str]()
         for spec in self.outputs:
-            if spec.entry is not None:
+            if spec.entry is not None or spec.made is not None:
                 raise VerifyException(
                     f"{spec.name} of @{name}: an output is no entry of a parameter file"
                 )

@@ -237,15 +237,29 @@ class Compiled(base(), Runnable):
     @rarely()
     def _lowered(self, arch: str) -> Program:
         from polyc.runtime.program import Program
+        from polyc.tools.bound import bound_program
+        from polyc.tools.load import bound_origins
 
         if self._plan is not None and self._tiles:
             raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
-        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)), self._params)
+        apart = self._plan is None and not self._tiles and "kernels" not in self._options
+        if self._params is None or not apart:
+            origin = kept.origin(self.entry(arch), lambda: self._origin(arch))
+            return Program(origin, self._params)
+        records = self._options.get("records")
+        return bound_program(
+            self._params,
+            lambda part: self.entry(arch, part),
+            lambda: bound_origins(self._written.module, arch, records=records),
+        )
 
-    def entry(self, arch: str) -> str | None:
-        """The name of its code for an architecture on disk; None where nothing is kept."""
+    def entry(self, arch: str, part: str | None = None) -> str | None:
+        """The name of its code for an architecture on disk; None where nothing is kept.
+
+        ``part`` is one of the two programs that it is made as where it keeps parameters.
+        """
         ir = self._written.declared.ir
-        return program_key(ir, arch, plan=self._plan, options=self._options)
+        return program_key(ir, arch, plan=self._plan, options=self._options, part=part)
 
     def _origin(self, arch: str) -> Origin:
         """The program, lowered for an architecture."""
@@ -402,6 +416,8 @@ class Compiled(base(), Runnable):
             if left := len(choice.facts) - len(facts):
                 facts.append(f"{left} on when it is the fastest")
             lines.append(f"  variant {choice.name}: {', '.join(facts) or 'always'}")
+        if made := [name for name in program.described.made if name]:
+            lines.append(f"  made of parameters once, when they are bound: {', '.join(made)}")
         for name, info in program.kernels.items():
             lines.append(
                 f"  kernel {name}: {info.registers} registers, {info.spill_bytes} bytes spilled, "
