@@ -13,11 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from xdsl.ir import Operation
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.runtime.program import Program
+    from polyc.runtime.safetensors import read_params as read_params
+    from polyc.runtime.safetensors import write_params as write_params
     from polyc.tools.jit.autotune import autotune as autotune
     from polyc.tools.jit.compile import compile as compile
     from polyc.tools.jit.compile import jit as jit
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import cbrt as cbrt
     from polyc.trace.functions import ceil as ceil
     from polyc.trace.functions import concat as concat
+    from polyc.trace.functions import constant as constant
     from polyc.trace.functions import cos as cos
     from polyc.trace.functions import cosh as cosh
     from polyc.trace.functions import elu as elu
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import mish as mish
     from polyc.trace.functions import mod as mod
     from polyc.trace.functions import pad as pad
+    from polyc.trace.functions import parameter as parameter
     from polyc.trace.functions import permute as permute
     from polyc.trace.functions import pow as pow
     from polyc.trace.functions import reciprocal as reciprocal
@@ -117,6 +122,8 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "PolycError": "dialects.common.diagnostic",
+    "read_params": "runtime.safetensors",
+    "write_params": "runtime.safetensors",
     "jit": "tools.jit.compile",
     "compile": "tools.jit.compile",
     "par_compile": "tools.jit.compile",
@@ -143,6 +150,7 @@ _OFFERED = {
             "cbrt",
             "ceil",
             "concat",
+            "constant",
             "cos",
             "cosh",
             "elu",
@@ -176,6 +184,7 @@ _OFFERED = {
             "mish",
             "mod",
             "pad",
+            "parameter",
             "permute",
             "pow",
             "reciprocal",
@@ -232,12 +241,13 @@ def load(
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
+    params: Any = None,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name, kernels, sizes, records)
+    return loaded(source, arch, name, kernels, sizes, records, params)
 
 
 def __getattr__(name: str) -> object:

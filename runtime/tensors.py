@@ -81,6 +81,19 @@ def as_numpy(tensor: TensorView) -> npt.NDArray[Any]:
     return flat.reshape(tensor.shape)
 
 
+def dense(tensor: object, name: str) -> TensorView:
+    """The view of a tensor that keeps what it holds, such as weights: row-major.
+
+    An array of NumPy's in another order is copied, and a number of NumPy's is one of rank 0.
+    Raises PolycError as ``view`` does, and ``NotContiguous`` for tensors of other libraries.
+    """
+    if isinstance(tensor, np.generic) or type(tensor) in _PLAIN:
+        tensor = np.asarray(tensor, order="C")
+    found = view(tensor, name, None)
+    check_dense(found, name, given=tensor)
+    return found
+
+
 def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:
     masked: Any = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(array, masked.MaskedArray):

@@ -21,6 +21,7 @@ from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.signature import default_output_names
 from polyc.dialects.common.sizes import divided, product
 from polyc.dialects.frontend import GraphOp, TensorType, broadcast, tensor, tensor_of
+from polyc.trace.captured import Captured, kind_of
 from polyc.trace.folding import folded, is_neutral, to_f32
 from polyc.trace.source import here
 
@@ -51,6 +52,9 @@ class Builder:
         self._end = frontend.OutputOp([])
         self.graph.body.block.add_op(self._end)
         self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+        self._parameters: dict[str, SSAValue] = {}
+        self.captured = Captured()
+        """What was read that has numbers, and stands behind parameters."""
 
     @property
     def inputs(self) -> tuple[SSAValue, ...]:
@@ -84,6 +88,23 @@ class Builder:
             known = self.add(frontend.ConstantOp(number, tensor((), element)))
             self._constants[key] = known
         return known
+
+    def parameter(self, entry: str, kind: TensorType) -> SSAValue:
+        """An entry of a parameter file, which has one type wherever it is read (S12.2)."""
+        if (known := self._parameters.get(entry)) is None or known.type != kind:
+            known = self.add(frontend.ParameterOp(entry, kind))
+            self._parameters.setdefault(entry, known)
+        return known
+
+    def tensor(self, given: object, name: str | None = None) -> SSAValue:
+        """The parameter that stands for a tensor with numbers, which ``captured`` has."""
+        entry = self.captured.name(given, name, self.entries)
+        return self.parameter(entry, kind_of(given))
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return tuple(self._parameters)
 
     @staticmethod
     def number(value: SSAValue) -> float | None:

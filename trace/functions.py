@@ -17,6 +17,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor
 from polyc.trace.annotations import element_name
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -92,7 +93,7 @@ def gelu(x: Value, approximate: str = "none") -> Value:
 def _pair(fn: str, x: object, y: object) -> Value:
     if not isinstance(x, Value) and not isinstance(y, Value):
         refuse("BadArgument", f"{fn} is of values of the graph, not of {x!r} and {y!r}")
-    like = value_of(x) if isinstance(x, Value) else value_of(y)
+    like = value_of(x if isinstance(x, Value) else y)
     a, b = operand(x, like), operand(y, like)
     same_type(fn, a, b)
     return Value(like.builder, like.builder.elementwise(fn, a.ssa, b.ssa))
@@ -141,7 +142,7 @@ def where(condition: Value, x: Value | Number, y: Value | Number) -> Value:
         chosen = value_of(condition)
         like = Value(chosen.builder, chosen.builder.constant(0.0, f32))
     else:
-        like = value_of(x) if isinstance(x, Value) else value_of(y)
+        like = value_of(x if isinstance(x, Value) else y)
     when = value_of(condition)
     if when.dtype != "i1":
         refuse("TypeMismatch", f"a condition is i1, not {when!r}; compare it, as in x != 0")
@@ -154,6 +155,29 @@ def where(condition: Value, x: Value | Number, y: Value | Number) -> Value:
 def cast(x: Value, dtype: object) -> Value:
     """Another element type; rounds to a narrower one."""
     return value_of(x).cast(dtype)
+
+
+@public
+def constant(tensor: object, name: str | None = None) -> Value:
+    """A tensor with numbers, NumPy's or another library's: a parameter that the program keeps.
+
+    Its numbers are those that it has when the program is bound, and are no part of the kernels.
+    ``name`` is what its entry is called; a tensor that a function reads without this has a name of
+    its own, ``constant0`` and so on.
+    """
+    builder = current()
+    if not is_array(tensor):
+        refuse("BadArgument", f"a {type(tensor).__name__} is no tensor with numbers")
+    return Value(builder, builder.tensor(tensor, name))
+
+
+@public
+def parameter(name: str, shape: Sequence[int], dtype: object = "f32") -> Value:
+    """An entry of the parameter file, or of the mapping, that is given as ``params``."""
+    builder = current()
+    element = ELEMENTS[element_name(dtype)]
+    kind = tensor([dim_of(size) for size in shape], element)
+    return Value(builder, builder.parameter(name, kind))
 
 
 @public
@@ -272,7 +296,8 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
 @public
 def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """The mean of the squared differences to the mean, over axes."""
-    away = value_of(x) - x.mean(axis, True)
+    one = value_of(x)
+    away = one - one.mean(axis, True)
     return (away * away).mean(axis, keepdims)
 
 

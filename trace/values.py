@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
@@ -15,6 +16,7 @@ from polyc.dialects.common.numbers import not_held
 from polyc.dialects.frontend import TensorType, tensor_of
 from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -39,8 +41,11 @@ def current() -> Builder:
 
 
 def value_of(x: object) -> Value:
-    """A value.  Refuses what is none."""
+    """A value; a tensor with numbers is a parameter of the graph.  Refuses what is none."""
     if not isinstance(x, Value):
+        builder = CURRENT.get()
+        if builder is not None and is_array(x):
+            return Value(builder, builder.tensor(x))
         refuse("BadArgument", _not_a_value(x))
     if CURRENT.get() is not x.builder:
         refuse("NotTracing", f"{x!r} belongs to another trace, which is over; return it from there")
@@ -50,23 +55,25 @@ def value_of(x: object) -> Value:
 def _not_a_value(x: object) -> str:
     kind = type(x).__name__
     if hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
-        return f"a {kind} is no value of the graph; pass it to the function as an argument"
+        return f"a {kind} is no value of a graph that is traced; pass it to the function"
     if isinstance(x, Size):
         return f"the size {x} is no value of the graph, and a graph's numbers are constants"
     return f"{x!r} is a {kind}, not a value of the graph"
 
 
 def operand(x: object, like: Value) -> Value:
-    """A value, or a number as a constant of the type of ``like``."""
-    if isinstance(x, Value):
+    """A value, a tensor with numbers, or a number as a constant of the type of ``like``."""
+    if isinstance(x, Value) or (is_array(x) and cast("Any", x).shape):
         return value_of(x)
     if isinstance(x, Size) or not isinstance(x, int | float):
         number = getattr(x, "__float__", None)
         scalar = getattr(x, "shape", None) in (None, ())
         if number is None or not scalar or isinstance(x, Size | str):
             refuse("BadArgument", _not_a_value(x))
-        whole = getattr(x, "__index__", None)
-        x = cast("float", (number if whole is None else whole)())
+        try:
+            x = operator.index(cast("Any", x))
+        except TypeError:
+            x = cast("float", number())
     element = like.kind.element_type
     if element == i1:
         refuse("BadArgument", f"{x!r} beside a condition; compare conditions with & and |, or cast")

@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``elementwise``, ``leaves`` (constants, sizes, positions) and
-``movements``; all are offered here.
+norms), ``pooling``, ``elementwise``, ``leaves`` (constants, sizes, positions), ``movements`` and
+``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -52,6 +52,7 @@ from polyc.dialects.frontend.movements import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
 from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
 from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.reductions import (
@@ -95,6 +96,7 @@ __all__ = [
     "LogSoftmaxOp",
     "OutputOp",
     "PadOp",
+    "ParameterOp",
     "PermuteOp",
     "PoolOp",
     "ReduceOp",
@@ -105,6 +107,7 @@ __all__ = [
     "SoftmaxOp",
     "TensorType",
     "broadcast",
+    "parameters",
     "tensor",
     "tensor_of",
 ]
@@ -116,6 +119,10 @@ class GraphOp(SignatureOp):
 
     name = "frontend.graph"
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+
+    def verify_(self) -> None:
+        super().verify_()
+        verify_entries(self)
 
 
 @irdl_op_definition
@@ -156,6 +163,7 @@ Frontend = Dialect(
         ConstantOp,
         DimOp,
         IotaOp,
+        ParameterOp,
         ReshapeOp,
         PermuteOp,
         ExpandOp,

@@ -3,9 +3,10 @@
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
-the pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to
-the types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first,
-and ``RoundWeights`` rounds a softmax's weights as the values that they multiply.
+the pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable``
+before and ``RoundOnce`` after them see to the types in which values are stored;
+``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
+weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
 
@@ -50,6 +51,7 @@ from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.frontend.parameters import lift_parameters
 from polyc.rewriting.notes import Report, show
 
 __all__ = [
@@ -223,6 +225,7 @@ class FrontendToTiny(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
+        lift_parameters(op)
         rewrite(op, [NoteStorable()])
         rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
         if "rounding" in self.classes:

@@ -34,6 +34,7 @@ from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.pooling import pool
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
+from polyc.rewriting.frontend.parameters import lifted
 
 
 def run(
@@ -42,8 +43,9 @@ def run(
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
-    ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, at operands
-    of gemm, convolutions and attention, and at outputs.  Raises PolycError when an argument
+    ``ml_dtypes``); what ops name of a parameter file follows them, in the order of these ops.
+    Real numbers are f32 from the first load and rounded at casts, at operands of gemm,
+    convolutions and attention, and at outputs.  Raises PolycError when an argument
     does not fit.
     """
     values = evaluate(graph, inputs, symbols)
@@ -65,6 +67,7 @@ def evaluate(
     in f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in
     its own type are what its readers may see; those that round it to that type see no other.
     """
+    graph = lifted(graph)
     values: dict[SSAValue, Array] = {
         arg: value_of(array)
         for arg, array in zip(graph.body.block.args, bind(graph, inputs, symbols), strict=True)

@@ -72,12 +72,14 @@ def compile(
     device: str | None = None,
     execution_backend: str | None = None,
     out_idx: Sequence[int] | int | None = None,
+    params: Any = None,
 ) -> Compiled:
     """A program from a text, a path, a module or a function, called like a jitted function.
 
     A path may be of IR or of a Python file with tile programs; ``name`` picks one of several
     programs.  ``constants`` are a function's keyword arguments of compile time, and all its tensors
-    are annotated.  The rest is as for ``jit``.  Raises PolycError, and OSError for a file.
+    are annotated.  ``params`` are what the constant pool keeps, as ``polyc.load`` has it, and calls
+    take the other inputs.  The rest is as for ``jit``.  Raises PolycError, and OSError for a file.
     """
     settings: dict[str, Any] = {
         "plan": plan,
@@ -85,6 +87,7 @@ def compile(
         "device": device,
         "execution_backend": execution_backend,
         "out_idx": out_idx,
+        "params": params,
     }
     if arch is not None:
         check_arch(arch)

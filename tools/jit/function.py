@@ -68,6 +68,7 @@ class Jit(base()):
         device: str | None = None,
         execution_backend: str | None = None,
         out_idx: Sequence[int] | int | None = None,
+        params: Any = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -82,6 +83,7 @@ class Jit(base()):
             "device": device,
             "execution_backend": execution_backend,
             "out_idx": out_idx,
+            "params": params,
         }
         self.backend = chosen(execution_backend, device)
         self.retraced: str | None = None
@@ -400,7 +402,9 @@ class Jit(base()):
             return _arguments(self._sig, {**constants, **values})
 
         graph = traced(self.function, kinds, arguments, name=self.name, facts=self._facts)
-        return written(graph.module, returns=(graph.shape, graph.keys))
+        if graph.captured:
+            self.retraced = f"it captures tensors ({', '.join(graph.captured)})"
+        return written(graph.module, None, (graph.shape, graph.keys), graph.captured)
 
     def _written_tiles(
         self,

@@ -256,7 +256,7 @@ frontend.graph @f(%A: !frontend.tensor<[M, K], f16> {noalias = "yes"})
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: rank says nothing about a tensor; there are role, mutability, storage, align, noalias
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: rank says nothing about a tensor; there are role, mutability, storage, entry, made, align, noalias
 frontend.graph @f(%A: !frontend.tensor<[M, K], f16> {rank = 2})
     -> !frontend.tensor<[M, K], f16> {
   frontend.output %A : !frontend.tensor<[M, K], f16>
