@@ -395,15 +395,55 @@ def read_twice(values: Sequence[float], element: str) -> tuple[float, float, flo
     return float(_play(text, inputs, sizes)), float(found[0]), float(known.error)
 
 
+def _numbers(text: str, inputs: Sequence[tuple[Sequence[Any] | Any, str]], sizes: int) -> Any:
+    arrays = [np.asarray(x, np.float32 if t == "f32" else _dtype(t)) for x, t in inputs]
+    found = _play(text, arrays, {"N": sizes})
+    return found.astype(np.float32).item() if found.dtype.kind not in "iub" else int(found)
+
+
+def _dtype(element: str) -> Any:
+    return np.dtype("bool" if element == "i1" else element.replace("i", "int"))
+
+
+def integers(fn: str, element: str, *args: int) -> Any:
+    t = f"!frontend.tensor<[], {element}>"
+    names = [f"%x{'ab'[i]}" for i in range(len(args))]
+    text = f"""frontend.graph @f({", ".join(f"{n}: {t}" for n in names)}) -> {t} {{
+      %y = frontend.elementwise {fn} {", ".join(names)} : ({", ".join([t] * len(args))}) -> {t}
+      frontend.output %y : {t}
+    }}"""
+    return _numbers(text, [(x, element) for x in args], 0)
+
+
+def converted(x: Any, element: str, other: str) -> Any:
+    source, target = (f"!frontend.tensor<[], {t}>" for t in (element, other))
+    text = f"""frontend.graph @f(%x: {source}) -> {target} {{
+      %y = frontend.cast %x : {source} -> {target}
+      frontend.output %y : {target}
+    }}"""
+    return _numbers(text, [(x, element)], 0)
+
+
+def ranged(fn: str, element: str, values: Sequence[int]) -> Any:
+    source, target = (f"!frontend.tensor<[{n}], {element}>" for n in ("N", ""))
+    text = f"""frontend.graph @f(%x: {source}) -> {target} {{
+      %y = frontend.reduce {fn} %x axes [0] : {source} -> {target}
+      frontend.output %y : {target}
+    }}"""
+    return _numbers(text, [(values, element)], len(values))
+
+
 NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
     "chain": chain,
     "concat": concat,
+    "converted": converted,
     "conv2d": conv2d,
     "elementwise": elementwise,
     "gemm": gemm,
     "inf": math.inf,
+    "integers": integers,
     "layer_norm": layer_norm,
     "log_softmax": log_softmax,
     "log_sum_exp": log_sum_exp,
@@ -411,6 +451,7 @@ NAMES: dict[str, Any] = {
     "nan": math.nan,
     "pad": pad,
     "pool": pool,
+    "ranged": ranged,
     "read_twice": read_twice,
     "reduce": reduce,
     "rms_norm": rms_norm,
