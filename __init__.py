@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from polyc.trace.functions import abs as abs
     from polyc.trace.functions import acos as acos
     from polyc.trace.functions import acosh as acosh
+    from polyc.trace.functions import all as all
+    from polyc.trace.functions import any as any
     from polyc.trace.functions import asin as asin
     from polyc.trace.functions import asinh as asinh
     from polyc.trace.functions import atan as atan
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
     from polyc.trace.functions import gelu as gelu
     from polyc.trace.functions import hard_sigmoid as hard_sigmoid
     from polyc.trace.functions import hard_swish as hard_swish
+    from polyc.trace.functions import isfinite as isfinite
+    from polyc.trace.functions import isinf as isinf
+    from polyc.trace.functions import isnan as isnan
     from polyc.trace.functions import layer_norm as layer_norm
     from polyc.trace.functions import linear as linear
     from polyc.trace.functions import log as log
@@ -71,9 +76,11 @@ if TYPE_CHECKING:
     from polyc.trace.functions import minimum as minimum
     from polyc.trace.functions import mish as mish
     from polyc.trace.functions import mod as mod
+    from polyc.trace.functions import norm as norm
     from polyc.trace.functions import pad as pad
     from polyc.trace.functions import permute as permute
     from polyc.trace.functions import pow as pow
+    from polyc.trace.functions import prod as prod
     from polyc.trace.functions import reciprocal as reciprocal
     from polyc.trace.functions import relu as relu
     from polyc.trace.functions import relu6 as relu6
@@ -122,6 +129,8 @@ _OFFERED = {
             "abs",
             "acos",
             "acosh",
+            "all",
+            "any",
             "asin",
             "asinh",
             "atan",
@@ -147,6 +156,9 @@ _OFFERED = {
             "gelu",
             "hard_sigmoid",
             "hard_swish",
+            "isfinite",
+            "isinf",
+            "isnan",
             "layer_norm",
             "linear",
             "log",
@@ -164,9 +176,11 @@ _OFFERED = {
             "minimum",
             "mish",
             "mod",
+            "norm",
             "pad",
             "permute",
             "pow",
+            "prod",
             "reciprocal",
             "relu",
             "relu6",

@@ -127,10 +127,15 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
                 return number
 
             return constant
+        case frontend.ClassifyOp():
+            return cast_any(getattr(torch, op.function))
         case frontend.SelectOp():
             return cast_any(torch.where)
         case frontend.ReduceOp():
+            if op.function == "prod":
+                return _product(torch, op)
             names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+            names |= {"any": "any", "all": "all"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
@@ -218,6 +223,17 @@ def _conv(f: Any, op: frontend.Conv2dOp) -> Run:
             return f.conv2d(x, w, **how)
         # Contiguous NHWC is channels-last memory of NCHW.
         return f.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), **how).permute(0, 2, 3, 1)
+
+    return run
+
+
+def _product(torch: Any, op: frontend.ReduceOp) -> Run:
+    """PyTorch's product is over one axis."""
+
+    def run(x: Any) -> Any:
+        for axis in reversed(op.axes):
+            x = torch.prod(x, axis, keepdim=op.keepdims is not None)
+        return x
 
     return run
 

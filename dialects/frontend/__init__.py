@@ -25,9 +25,11 @@ from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify
 from polyc.dialects.frontend.attention import AttentionOp
 from polyc.dialects.frontend.elementwise import (
     BINARY_FUNCTIONS,
+    CLASSES,
     COMPARISONS,
     UNARY_FUNCTIONS,
     CastOp,
+    ClassifyOp,
     CompareOp,
     ConstantOp,
     ElementwiseOp,
@@ -44,6 +46,7 @@ from polyc.dialects.frontend.movements import (
 from polyc.dialects.frontend.products import LAYOUTS, Conv2dOp, GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
+    REDUCTIONS_OF_CONDITIONS,
     LayerNormOp,
     LogSoftmaxOp,
     ReduceOp,
@@ -54,12 +57,15 @@ from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_
 
 __all__ = [
     "BINARY_FUNCTIONS",
+    "CLASSES",
     "COMPARISONS",
     "LAYOUTS",
     "REDUCTIONS",
+    "REDUCTIONS_OF_CONDITIONS",
     "UNARY_FUNCTIONS",
     "AttentionOp",
     "CastOp",
+    "ClassifyOp",
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
@@ -125,6 +131,7 @@ Frontend = Dialect(
         RmsNormOp,
         ElementwiseOp,
         CompareOp,
+        ClassifyOp,
         SelectOp,
         CastOp,
         ConstantOp,

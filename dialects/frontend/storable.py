@@ -17,6 +17,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
     AttentionOp,
     CastOp,
+    ClassifyOp,
     CompareOp,
     Conv2dOp,
     ElementwiseOp,
@@ -38,7 +39,7 @@ PRODUCTS = (GemmOp, Conv2dOp, AttentionOp)
 REDUCTIONS = (*PRODUCTS, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
-ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
+ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)
 """Ops that may always follow what they read in one kernel."""
 
 

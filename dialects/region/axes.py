@@ -347,6 +347,11 @@ class ReduceOp(IRDLOperation):
         if self.acc is not None:
             check_element(self.acc)
         fn = self.fn.data
+        if fn == "prod" and not isinstance(self.accumulator, Float32Type):
+            raise VerifyException(
+                f"AccDtypeMissing: a prod accumulates in f32, not in {self.accumulator}; write "
+                "acc f32"
+            )
         if fn == "sum" and self.acc is None and not isinstance(operand.element_type, Float32Type):
             raise VerifyException(
                 f"AccDtypeMissing: a sum of {operand.element_type} does not say what it "

@@ -45,10 +45,10 @@ BINARY_FNS = BINARY_FUNCTIONS
 COMPARE_FNS = COMPARISONS
 """Relations of two values of the same type, to i1."""
 
-REDUCE_FNS = ("sum", "max", "min")
+REDUCE_FNS = ("sum", "prod", "max", "min")
 """Reductions; ``NEUTRAL`` holds what each gives over nothing."""
 
-NEUTRAL: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+NEUTRAL: dict[str, float] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 
 MATERIALIZE = ("gmem", "deferred")
 """Where an output goes: global memory, or straight to the kernel that reads it."""

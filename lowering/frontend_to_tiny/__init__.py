@@ -31,6 +31,7 @@ from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_al
 from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
+    LowerClassify,
     LowerCompare,
     LowerConstant,
     LowerElementwise,
@@ -54,6 +55,7 @@ __all__ = [
     "FrontendToTiny",
     "LowerAttention",
     "LowerCast",
+    "LowerClassify",
     "LowerCompare",
     "LowerConcat",
     "LowerConstant",
@@ -186,6 +188,7 @@ def patterns() -> list[RewritePattern]:
         LowerNorm(),
         LowerElementwise(),
         LowerCompare(),
+        LowerClassify(),
         LowerSelect(),
         LowerCast(),
         LowerConstant(),
