@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from polyc.trace.functions import abs as abs
     from polyc.trace.functions import acos as acos
     from polyc.trace.functions import acosh as acosh
+    from polyc.trace.functions import all as all
+    from polyc.trace.functions import any as any
     from polyc.trace.functions import arange as arange
     from polyc.trace.functions import asin as asin
     from polyc.trace.functions import asinh as asinh
@@ -59,6 +61,9 @@ if TYPE_CHECKING:
     from polyc.trace.functions import hard_sigmoid as hard_sigmoid
     from polyc.trace.functions import hard_swish as hard_swish
     from polyc.trace.functions import iota as iota
+    from polyc.trace.functions import isfinite as isfinite
+    from polyc.trace.functions import isinf as isinf
+    from polyc.trace.functions import isnan as isnan
     from polyc.trace.functions import layer_norm as layer_norm
     from polyc.trace.functions import linear as linear
     from polyc.trace.functions import log as log
@@ -76,10 +81,12 @@ if TYPE_CHECKING:
     from polyc.trace.functions import minimum as minimum
     from polyc.trace.functions import mish as mish
     from polyc.trace.functions import mod as mod
+    from polyc.trace.functions import norm as norm
     from polyc.trace.functions import pad as pad
     from polyc.trace.functions import parameter as parameter
     from polyc.trace.functions import permute as permute
     from polyc.trace.functions import pow as pow
+    from polyc.trace.functions import prod as prod
     from polyc.trace.functions import reciprocal as reciprocal
     from polyc.trace.functions import relu as relu
     from polyc.trace.functions import relu6 as relu6
@@ -140,6 +147,8 @@ _OFFERED = {
             "arange",
             "acos",
             "acosh",
+            "all",
+            "any",
             "asin",
             "asinh",
             "atan",
@@ -166,6 +175,9 @@ _OFFERED = {
             "iota",
             "hard_sigmoid",
             "hard_swish",
+            "isfinite",
+            "isinf",
+            "isnan",
             "layer_norm",
             "linear",
             "log",
@@ -183,10 +195,12 @@ _OFFERED = {
             "minimum",
             "mish",
             "mod",
+            "norm",
             "pad",
             "parameter",
             "permute",
             "pow",
+            "prod",
             "reciprocal",
             "relu",
             "relu6",

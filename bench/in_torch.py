@@ -127,10 +127,15 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
                 return number
 
             return constant
+        case frontend.ClassifyOp():
+            return cast_any(getattr(torch, op.function))
         case frontend.SelectOp():
             return cast_any(torch.where)
         case frontend.ReduceOp():
+            if op.function == "prod":
+                return _product(torch, op)
             names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+            names |= {"any": "any", "all": "all"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
         case frontend.PoolOp():
@@ -248,6 +253,17 @@ def _pool(f: Any, op: frontend.PoolOp) -> Run:
         if last:
             return function(x, size, **how)
         return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
+
+    return run
+
+
+def _product(torch: Any, op: frontend.ReduceOp) -> Run:
+    """PyTorch's product is over one axis."""
+
+    def run(x: Any) -> Any:
+        for axis in reversed(op.axes):
+            x = torch.prod(x, axis, keepdim=op.keepdims is not None)
+        return x
 
     return run
 

@@ -464,8 +464,11 @@ COMPARE: dict[str, BinaryFunction] = {
 }
 """Relations of two arrays of one type; with a NaN all are false but ``ne``."""
 
-IDENTITY: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+IDENTITY: dict[str, float] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 """What a reduction of real numbers over nothing gives."""
+
+JOINED: dict[str, np.ufunc] = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
+"""How a reduction that is no sum joins two numbers."""
 
 
 def unary(fn: str, x: Array) -> Array:
@@ -491,18 +494,35 @@ def compare(fn: str, x: Array, y: Array) -> Array:
     return as_array(COMPARE[fn](x, y))
 
 
-def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """Sum, max or min of an array over ``axes``; what is neutral where these are empty.
+def classify(fn: str, x: Array) -> Array:
+    """Whether numbers are finite, infinite or none, booleans."""
+    with np.errstate(all="ignore"):
+        if fn == "isnan":
+            return as_array(np.not_equal(x, x))
+        relation = np.equal if fn == "isinf" else np.less
+        return as_array(relation(np.abs(x), _f32(math.inf)))
 
-    Real numbers are summed in f32, integers in their own type, in which they wrap.
+
+def _of_conditions(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Whether any or all hold: the max or min of 1 where one does, else 0, above 0."""
+    number = np.where(x, _f32(1), _f32(0))
+    return as_array(np.greater(reduce("max" if fn == "any" else "min", number, axes), _f32(0)))
+
+
+def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Sum, product, max or min of an array over ``axes``; what is neutral of nothing.
+
+    Real numbers are summed in f32, integers in their own type, in which they wrap.  Also any and
+    all of booleans.
     """
     with np.errstate(all="ignore"):
+        if fn in ("any", "all"):
+            return _of_conditions(fn, x, axes)
         if x.dtype.kind in "iu":
-            ufunc = {"sum": np.add, "max": np.maximum, "min": np.minimum}[fn]
-            start = neutral(fn, element_of(x.dtype))
-            found = ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=x.dtype.type(start))
-            return as_array(found)
+            start = x.dtype.type(neutral(fn, element_of(x.dtype)))
+            ufunc = np.add if fn == "sum" else JOINED[fn]
+            return as_array(ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=start))
         if fn == "sum":
             return as_array(np.sum(x, axis=axes, dtype=np.float32))
-        joined = np.maximum if fn == "max" else np.minimum
+        joined = JOINED[fn]
         return as_array(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))

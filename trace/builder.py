@@ -134,6 +134,10 @@ class Builder:
         """A relation of two tensors, a condition."""
         return self.add(frontend.CompareOp(fn, a, b))
 
+    def classify(self, fn: str, x: SSAValue) -> SSAValue:
+        """Whether elements are finite, infinite or NaN, by ``isfinite``, ``isinf``, ``isnan``."""
+        return self.add(frontend.ClassifyOp(fn, x))
+
     def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         """``then`` where the condition holds, else ``otherwise``."""
         return self.add(frontend.SelectOp(condition, then, otherwise))
@@ -290,7 +294,7 @@ class Builder:
     def reduce(
         self, fn: str, x: SSAValue, axes: int | Sequence[int] | None, *, keepdims: bool = False
     ) -> SSAValue:
-        """Sum, max, min or mean over axes; of a scalar, that is itself."""
+        """Sum, product, max, min, mean, any or all over axes; of a scalar, that is itself."""
         found = self.axes(x, axes)
         if not found:
             return x

@@ -6,7 +6,6 @@ infinities and empty axes is in docs/semantics.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -204,6 +203,21 @@ def iota(shape: Sequence[SizeLike | str], axis: int, dtype: object = "i64") -> V
     return Value(build, build.add(frontend.IotaOp(kind, place)))
 
 
+def _question(fn: str, doc: str) -> Callable[[Value], Value]:
+    def function(x: Value) -> Value:
+        one = value_of(x)
+        return Value(one.builder, one.builder.classify(fn, one.ssa))
+
+    function.__name__ = function.__qualname__ = fn
+    function.__doc__ = doc
+    return public(function)
+
+
+isfinite = _question("isfinite", "Where x is a finite number, as a condition.")
+isinf = _question("isinf", "Where x is infinite, as a condition.")
+isnan = _question("isnan", "Where x is no number, as a condition.")
+
+
 # Products
 
 
@@ -294,6 +308,33 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
 
 
 @public
+def prod(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The product over axes, all without ``axis``; 1 over nothing."""
+    return value_of(x).prod(axis, keepdims)
+
+
+@public
+def any(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """Whether any condition holds over axes; not over nothing."""
+    return value_of(x).any(axis, keepdims)
+
+
+@public
+def all(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """Whether all conditions hold over axes; over nothing too."""
+    return value_of(x).all(axis, keepdims)
+
+
+@public
+def norm(x: Value, axis: Axes = None, keepdims: bool = False, *, ord: int = 2) -> Value:
+    """The root of the sum of squares over axes, or the sum of absolute values with ``ord=1``."""
+    if ord not in (1, 2):
+        refuse("BadArgument", f"ord is 1 or 2, not {ord!r}")
+    one = value_of(x)
+    return abs(one).sum(axis, keepdims) if ord == 1 else sqrt((one * one).sum(axis, keepdims))
+
+
+@public
 def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """The mean of the squared differences to the mean, over axes."""
     one = value_of(x)
@@ -317,11 +358,11 @@ def log_softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
 
 @public
 def logsumexp(x: Value, axis: Axes = -1, keepdims: bool = False) -> Value:
-    """``log(sum(exp(x)))`` over axes, below the maximum; -inf where every x is."""
+    """``log(sum(exp(x)))`` over axes, below the maximum; -inf if every x is, inf if one is."""
     one = value_of(x)
     top = one.max(axis, True)
-    # A row of -inf has no difference to its maximum.
-    below = where(top == -math.inf, full((), 0.0, one.dtype), top)
+    # An infinite maximum has no difference to itself.
+    below = where(isinf(top), full((), 0.0, one.dtype), top)
     found = log(exp(one - below).sum(axis, True)) + below
     return found if keepdims else found.squeeze(one.builder.axes(one.ssa, axis))
 

@@ -488,7 +488,29 @@ class Value:
         """The mean over axes."""
         return self._reduced("mean", axis, keepdims)
 
-    def _reduced(self, fn: Literal["sum", "max", "min", "mean"], axis: Axes, keep: bool) -> Value:
+    @public
+    def prod(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """The product over axes, all without ``axis``."""
+        return self._reduced("prod", axis, keepdims)
+
+    @public
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """Whether any condition holds over axes."""
+        return self._reduced("any", axis, keepdims)
+
+    @public
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """Whether all conditions hold over axes."""
+        return self._reduced("all", axis, keepdims)
+
+    def _reduced(
+        self,
+        fn: Literal["sum", "prod", "max", "min", "mean", "any", "all"],
+        axis: Axes,
+        keep: bool,
+    ) -> Value:
+        if fn in ("any", "all") and self.dtype != "i1":
+            refuse("TypeMismatch", f"{fn} is of conditions, i1, not of {self!r}; compare it")
         made = self.builder.reduce(fn, value_of(self).ssa, axis, keepdims=keep)
         return Value(self.builder, made)
 

@@ -80,11 +80,11 @@ def bounds(element: Attribute) -> tuple[int, int]:
 
 
 def neutral(fn: str, element: Attribute) -> Number:
-    """What a reduction gives over nothing: 0 of a sum, the least of a max, the most of a min."""
+    """What a reduction gives over nothing: 0 of a sum, 1 of a product, the ends of max and min."""
     if is_integer(element):
         least, most = bounds(element)
-        return {"sum": 0, "max": least, "min": most}[fn]
-    return {"sum": 0.0, "max": -math.inf, "min": math.inf}[fn]
+        return {"sum": 0, "prod": 1, "max": least, "min": most}[fn]
+    return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[fn]
 
 
 def number_attr(value: Number, element: Attribute) -> NumberAttr:

@@ -41,6 +41,7 @@ from polyc.dialects.frontend.types import (
     broadcast,
     need_broadcast,
     need_element,
+    need_float,
     parse_typed,
     parse_values,
     print_typed,
@@ -256,6 +257,75 @@ class CompareOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.function} ")
         printer.print_list(self.operands, printer.print_operand)
+        print_typed(printer, self, {})
+
+
+CLASSES = ("isfinite", "isinf", "isnan")
+"""What ``frontend.classify`` asks."""
+
+
+@irdl_op_definition
+class ClassifyOp(IRDLOperation):
+    """Whether a number is finite, infinite or none at all, as a condition of i1.
+
+    ``frontend.classify isnan %x : (type) -> type``.
+    """
+
+    name = "frontend.classify"
+    fn = prop_def(StringAttr)
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, fn: str, operand: SSAValue) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[tensor(tensor_of(operand).dims, i1)],
+            properties={"fn": StringAttr(fn)},
+        )
+
+    @property
+    def function(self) -> str:
+        return self.fn.data
+
+    @staticmethod
+    def fault(fn: str) -> str | None:
+        """What is wrong with a question's name, or None."""
+        if fn in CLASSES:
+            return None
+        return f"{fn} is not a question of frontend.classify; there are {', '.join(CLASSES)}"
+
+    def verify_(self) -> None:
+        verify_symbols(self)
+        if (fault := self.fault(self.function)) is not None:
+            raise VerifyException(fault)
+        need_float(self.function, self.operands)
+        need_element(f"the result of {self.function}", self.result, i1)
+        if not same_shape(tensor_of(self.operand).dims, tensor_of(self.result).dims, self):
+            raise VerifyException(
+                f"{self.function} keeps the shape; the operand is "
+                f"{shape_text(tensor_of(self.operand).dims)}, the result "
+                f"{shape_text(tensor_of(self.result).dims)}"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ClassifyOp:
+        start = parser.pos
+        fn = parser.parse_identifier("a question")
+        if (fault := cls.fault(fn)) is not None:
+            parser.raise_error(fault, start, parser.pos)
+        unresolved = [parser.parse_unresolved_operand()]
+        args, results, attributes = parse_typed(parser, unresolved)
+        return cls.create(
+            operands=args,
+            result_types=results,
+            properties={"fn": StringAttr(fn)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.function} ")
+        printer.print_operand(self.operand)
         print_typed(printer, self, {})
 
 

@@ -17,6 +17,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
     AttentionOp,
     CastOp,
+    ClassifyOp,
     CompareOp,
     ConvBase,
     ElementwiseOp,
@@ -39,7 +40,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
-ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
+ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)
 """Ops that may always follow what they read in one kernel."""
 
 

@@ -361,8 +361,13 @@ class ReduceOp(IRDLOperation):
                     "operand with region.cast"
                 )
         fn = self.fn.data
-        narrow = element != f32 and not is_integer(element)
-        if fn == "sum" and self.acc is None and narrow:
+        whole = is_integer(element)
+        if fn == "prod" and self.accumulator != f32 and not whole:
+            raise VerifyException(
+                f"AccDtypeMissing: a prod accumulates in f32, not in {self.accumulator}; write "
+                "acc f32"
+            )
+        if fn == "sum" and self.acc is None and element != f32 and not whole:
             raise VerifyException(
                 f"AccDtypeMissing: a sum of {element} does not say what it accumulates in; write "
                 "acc f32"

@@ -46,10 +46,10 @@ BINARY_FNS = BINARY
 COMPARE_FNS = COMPARE
 """Relations of two values of the same type, to i1."""
 
-REDUCE_FNS = ("sum", "max", "min")
+REDUCE_FNS = ("sum", "prod", "max", "min")
 """Reductions; ``NEUTRAL`` holds what each gives over nothing."""
 
-NEUTRAL: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+NEUTRAL: dict[str, float] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 """What a reduction of real numbers gives over nothing; ``neutral`` says it of every type."""
 
 MATERIALIZE = ("gmem", "deferred")

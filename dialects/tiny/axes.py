@@ -49,7 +49,7 @@ from polyc.dialects.tiny.types import (
     tensor_of,
 )
 
-REDUCTIONS = ("max", "min", "sum")
+REDUCTIONS = ("max", "min", "prod", "sum")
 """Functions of ``tiny.reduce``."""
 
 

@@ -34,6 +34,7 @@ from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
+    LowerClassify,
     LowerCompare,
     LowerConstant,
     LowerDim,
@@ -61,6 +62,7 @@ __all__ = [
     "FrontendToTiny",
     "LowerAttention",
     "LowerCast",
+    "LowerClassify",
     "LowerCompare",
     "LowerConcat",
     "LowerConstant",
@@ -197,6 +199,7 @@ def patterns() -> list[RewritePattern]:
         LowerNorm(),
         LowerElementwise(),
         LowerCompare(),
+        LowerClassify(),
         LowerSelect(),
         LowerCast(),
         LowerConstant(),

@@ -206,6 +206,28 @@ class LowerCompare(RewritePattern):
         replace(op, build.compare(op.function, lhs, rhs), rewriter)
 
 
+class LowerClassify(RewritePattern):
+    """``frontend.classify`` → a ``tiny.compare``: what is NaN is unlike itself.
+
+    Infinite is what has the size of infinity, finite what is below.  Legal when the operand is
+    lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ClassifyOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        if op.function == "isnan":
+            found = build.compare("ne", value, value)
+        else:
+            infinity = build.splat(math.inf, frontend.tensor_of(op.result).dims)
+            relation = "eq" if op.function == "isinf" else "lt"
+            found = build.compare(relation, build.unary("abs", value), infinity)
+        replace(op, found, rewriter)
+
+
 class LowerSelect(RewritePattern):
     """``frontend.select`` → ``tiny.select`` of the broadcast operands.
 

@@ -81,7 +81,7 @@ THIN = 6
 """Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
 once, and what is on its way is as much as there are."""
 
-COMBINE = {"sum": "add", "max": "max", "min": "min"}
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """The binary function of each reduction."""
 
 

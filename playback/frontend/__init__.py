@@ -136,6 +136,8 @@ class _Player:
                 return found
             case frontend.CompareOp():
                 return functions.compare(op.function, args[0], args[1])
+            case frontend.ClassifyOp():
+                return functions.classify(op.function, args[0])
             case frontend.SelectOp():
                 return np.where(args[0], args[1], args[2])
             case frontend.CastOp():

@@ -175,6 +175,7 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
 
 COMBINE: dict[str, tuple[Any, float]] = {
     "sum": (np.add, 0.0),
+    "prod": (np.multiply, 1.0),
     "max": (np.maximum, -np.inf),
     "min": (np.minimum, np.inf),
 }

@@ -45,7 +45,8 @@ def _play(text: str, inputs: Sequence[Array], symbols: Mapping[str, int] | None 
         FrontendToTiny().apply(make_context(), module)
         verify(module)
         below = tiny_playback.run(cast(tiny.GraphOp, next(iter(module.ops))), inputs, sizes)[0]
-        np.testing.assert_array_equal(np.signbit(above), np.signbit(below))
+        if above.dtype != np.bool_:
+            np.testing.assert_array_equal(np.signbit(above), np.signbit(below))
         np.testing.assert_array_equal(above, below)
         return below
     assert isinstance(graph, tiny.GraphOp)
@@ -148,6 +149,24 @@ def reduce(fn: str, values: Sequence[float]) -> float:
         again = float(_play(text, [array, np.ones_like(array)], {"N": len(values)}))
         assert again == result or (math.isnan(again) and math.isnan(result))
     return result
+
+
+def reduce_conditions(fn: str, values: Sequence[bool]) -> bool:
+    kinds = ("!frontend.tensor<[N], i1>", "!frontend.tensor<[], i1>")
+    text = f"""frontend.graph @f(%x: {kinds[0]}) -> {kinds[1]} {{
+      %y = frontend.reduce {fn} %x axes [0] : {kinds[0]} -> {kinds[1]}
+      frontend.output %y : {kinds[1]}
+    }}"""
+    return bool(_play(text, [np.asarray(values, np.bool_)], {"N": len(values)}))
+
+
+def classify(fn: str, x: float) -> bool:
+    condition = "!frontend.tensor<[], i1>"
+    text = f"""frontend.graph @f(%x: {SCALAR}) -> {condition} {{
+      %y = frontend.classify {fn} %x : {SCALAR} -> {condition}
+      frontend.output %y : {condition}
+    }}"""
+    return bool(_play(text, _scalars(x)))
 
 
 def softmax(values: Sequence[float]) -> list[float]:
@@ -437,6 +456,7 @@ NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
     "chain": chain,
+    "classify": classify,
     "concat": concat,
     "converted": converted,
     "conv2d": conv2d,
@@ -454,6 +474,7 @@ NAMES: dict[str, Any] = {
     "ranged": ranged,
     "read_twice": read_twice,
     "reduce": reduce,
+    "reduce_conditions": reduce_conditions,
     "rms_norm": rms_norm,
     "select": select,
     "slice": slice_of,

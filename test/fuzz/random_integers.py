@@ -116,7 +116,7 @@ class IntegerMaker(Maker):
         if kind.rank < 1 or not is_integer(kind.element_type):
             return None
         axes = sorted(self.dice.sample(range(kind.rank), self.dice.randint(1, kind.rank)))
-        fn = self.dice.choice(("sum", "max", "min"))
+        fn = self.dice.choice(("sum", "prod", "max", "min"))
         return self.add(frontend.ReduceOp(fn, x, axes, keepdims=self.dice.random() < 0.5))
 
     def _move(self) -> SSAValue | None:

@@ -212,9 +212,17 @@ class Maker:
         return self.add(frontend.SelectOp(condition, x, self.fn("neg", x)))
 
     def reduce(self, x: SSAValue) -> SSAValue:
-        name = self.dice.choice(frontend.REDUCTIONS)
-        keep = self.dice.random() < 0.5
-        return self.add(frontend.ReduceOp(name, x, self.axes(tensor_of(x).rank), keepdims=keep))
+        name = self.dice.choice((*frontend.REDUCTIONS, *frontend.REDUCTIONS_OF_CONDITIONS))
+        keep, axes = self.dice.random() < 0.5, self.axes(tensor_of(x).rank)
+        if name == "prod":
+            x = self.fn("tanh", x)
+        if name not in frontend.REDUCTIONS_OF_CONDITIONS:
+            return self.add(frontend.ReduceOp(name, x, axes, keepdims=keep))
+        given = self.input(tensor_of(x).dims)
+        asked = self.add(frontend.ClassifyOp(self.dice.choice(frontend.CLASSES), given))
+        if self.dice.random() < 0.7:
+            asked = self.add(frontend.CompareOp("gt", given, self.number(0.5)))
+        return self.f32(self.add(frontend.ReduceOp(name, asked, axes, keepdims=keep)))
 
     def pool(self, x: SSAValue) -> SSAValue:
         """Windows along up to three axes, with room enough for one whatever the sizes are."""

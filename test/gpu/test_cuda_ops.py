@@ -213,6 +213,7 @@ def sample(seed: int) -> Array:
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 65520.0], F32)
     grid = np.repeat(special, 8) if seed else np.tile(special, 8)
     x[: len(grid)] = grid
+    x[len(grid) : len(grid) + 3] = [3e38, -1e30, 2.0**100]  # angles that f32 holds few bits of
     return x
 
 

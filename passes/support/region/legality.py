@@ -254,7 +254,12 @@ def register(*rows: Row) -> None:
 # Reductions of reductions ----------------------------------------------------------------
 
 
-JOIN: dict[str, ChangeClass] = {"sum": "reassociating", "max": "exact", "min": "exact"}
+JOIN: dict[str, ChangeClass] = {
+    "sum": "reassociating",
+    "prod": "reassociating",
+    "max": "exact",
+    "min": "exact",
+}
 """R0: two reductions by the same function as one, and the class of that change."""
 
 

@@ -178,9 +178,9 @@ tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: prod is not a function of tiny.reduce; there are max, min, sum
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: mean is not a function of tiny.reduce; there are max, min, prod, sum
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
-  %0 = tiny.reduce prod %x axes [1] : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M], f32>
+  %0 = tiny.reduce mean %x axes [1] : !tiny.tensor<[M, K], f32> -> !tiny.tensor<[M], f32>
   tiny.output %x : !tiny.tensor<[M, K], f32>
 }
 

@@ -130,6 +130,47 @@ def test_functions_of_elements_are_numpys():
         np.testing.assert_allclose(found, numpys[name], rtol=2e-5, atol=3e-6, err_msg=name)
 
 
+def test_conditions_of_numbers_and_what_is_reduced_to_one():
+    x = X.copy()
+    x[0, 0], x[1, 1], x[2] = np.nan, np.inf, -np.inf
+
+    def ours(x: Any, y: Any) -> Any:
+        return (
+            polyc.isnan(x),
+            polyc.isinf(x),
+            polyc.isfinite(x),
+            polyc.any(polyc.isnan(x), 1),
+            polyc.all(polyc.isfinite(x), (0, 1), keepdims=True),
+            (y > -9.0).all(0),
+            polyc.prod(y, -1),
+            y.prod(),
+            polyc.norm(y, 1),
+            polyc.norm(y, 0, keepdims=True, ord=1),
+            polyc.logsumexp(x),
+        )
+
+    with np.errstate(all="ignore"):
+        expected = (
+            np.isnan(x),
+            np.isinf(x),
+            np.isfinite(x),
+            np.isnan(x).any(1),
+            np.isfinite(x).all(keepdims=True),
+            (Y > -9).all(0),
+            Y.prod(-1),
+            Y.prod(),
+            np.sqrt((Y * Y).sum(1)),
+            np.abs(Y).sum(0, keepdims=True),
+            np.log(np.exp(x).sum(-1)),
+        )
+    for got, wanted in zip(played(ours, x, Y), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
+    with pytest.raises(PolycError, match="any is of conditions, i1"):
+        text(lambda x: polyc.any(x), Tensor["M", "f32"])
+    with pytest.raises(PolycError, match="ord is 1 or 2, not 3"):
+        text(lambda x: polyc.norm(x, ord=3), Tensor["M", "f32"])
+
+
 def test_products_say_how_precise_they_are():
     a, b = Tensor["M", "K", "f32"], Tensor["K", 8, "f32"]
     found = text(lambda a, b: polyc.matmul(a, b, precision="tf32"), a, b)

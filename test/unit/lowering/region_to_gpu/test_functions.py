@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from xdsl.dialects.builtin import ModuleOp, f32
 
 from polyc.dialects import frontend
@@ -79,5 +80,66 @@ def test_every_function_is_one_thing_at_every_layer() -> None:
     assert_agree(result.outputs, expected, "threads")
     for target in (arch, "sm_90a"):
         built = nvrtc.compile_cuda(cuda_source(kernels), target)
+        assert not built.warnings()
+        assert all((info.spill_bytes, info.stack) == (0, 0) for info in built.kernels.values())
+
+
+def reduced(*axes: int) -> ModuleOp:
+    """A product, and whether any, or all, elements are of a kind, over axes."""
+    s = Sketch("f", f32)
+    x = s.input("x", "M", "N")
+    product = s.reduce("prod", x, *axes)
+    some = s.reduce("any", s.add(frontend.ClassifyOp("isnan", x)), *axes)
+    every = s.reduce("all", s.add(frontend.ClassifyOp("isfinite", x)), *axes)
+    beyond = s.reduce("any", s.add(frontend.ClassifyOp("isinf", x)), *axes)
+    return s.done(product=product, some=some, every=every, beyond=beyond)
+
+
+def normed() -> ModuleOp:
+    """Rows over their product, which one kernel keeps."""
+    s = Sketch("f", f32)
+    x = s.input("x", "M", "N")
+    return s.done(y=s.fn("div", x, s.reduce("prod", x, 1, keep=True)))
+
+
+CASES = {
+    "rows": (reduced(1), "scalar", {"M": 37, "N": 45}),
+    "columns": (reduced(0), "scalar", {"M": 37, "N": 45}),
+    "all": (reduced(0, 1), "scalar_parts64", {"M": 5, "N": 6560}),
+    "rows kept by warps": (normed(), "warp_256", {"M": 9, "N": 40}),
+    "rows kept by blocks": (normed(), "block_2048", {"M": 3, "N": 1288}),
+    "rows of any size": (normed(), "any", {"M": 3, "N": 45}),
+}
+"""Programs, the schedule of one kernel each, and sizes that it takes."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_any_and_all_at_every_layer(name: str) -> None:
+    """With NaN, infinities and zeros in some; in threads, with tails."""
+    source, variant, sizes = CASES[name]
+    module, arch = source.clone(), "sm_80"
+    rng, shape = np.random.default_rng(1), (sizes["M"], sizes["N"])
+    array = (rng.choice([-1, 1], shape) * rng.uniform(0.999, 1.001, shape)).astype(np.float32)
+    if name != "all":
+        array[0, 5], array[1, 6], array[-1, 8] = np.nan, np.inf, 0.0
+    expected = meant(module, [array], sizes)
+    for layer in TO_REGION:
+        run_pass(make_context(), build(layer, arch), module)
+        found = play(module, "f", [array], sizes)
+        assert found is not None
+        assert_agree(found, expected, layer)
+    run_pass(make_context(), build("plan-select", arch), module)
+    leave_only(module, variant)
+    for layer in ("region-expand-together", "region-to-gpu"):
+        run_pass(make_context(), build(layer, arch), module)
+    kernel = f"f_{variant}"
+    found = tiles.run(only(module, gpu.ModuleOp), [array], sizes, kernel)
+    assert_agree(found, expected, "tiles")
+    finish(module)
+    result = simulate(only(module, gpu.ModuleOp), [array], sizes, kernel)
+    result.check()
+    assert_agree(result.outputs, expected, "threads")
+    if name == "rows kept by blocks":
+        built = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), arch)
         assert not built.warnings()
         assert all((info.spill_bytes, info.stack) == (0, 0) for info in built.kernels.values())

@@ -92,7 +92,7 @@ def test_every_function(element: Attribute) -> None:
         assert not info.spill_bytes
 
 
-@pytest.mark.parametrize("fn", ["sum", "max", "min"])
+@pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("element", [i32, i64, *INTEGERS[4:7:2]], ids=str)
 def test_a_long_reduction(fn: str, element: Attribute) -> None:
     """Of many points, which threads part where they can bring together what they have."""
