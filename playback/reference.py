@@ -34,7 +34,7 @@ def known(inputs: Sequence[Array]) -> list[Array]:
 def make_inputs(
     graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
 ) -> list[Array]:
-    """Random values for every input and parameter, of the kind ``draw`` (``playback/draws.py``), as stored.
+    """Random values for every input and parameter, of the kind ``draw`` (``playback/draws.py``).
 
     What is ``special`` is so in one input, by the seed, so that its NaN do not meet everywhere.
     The same seed gives the same arrays; each input has a stream of its own.  Works for a

@@ -42,6 +42,9 @@ class Held:
 _POOL: WeakValueDictionary[object, Held] = WeakValueDictionary()
 """What programs hold now, by GPU and by what it is of."""
 
+_FILES: WeakValueDictionary[object, SafeTensors] = WeakValueDictionary()
+"""The parameter files that programs read."""
+
 _LOCK = threading.RLock()
 
 
@@ -148,7 +151,7 @@ class Params(Mapping[str, Entry]):
         found: dict[str, Entry] = {}
         paths = list(cast("Sequence[str | Path]", given))
         for path in paths:
-            for name, entry in _of_file(SafeTensors(path)).items():
+            for name, entry in _of_file(_opened(path)).items():
                 if (first := found.setdefault(name, entry)) is not entry and first.file is not None:
                     raise PolycError(
                         "BadParameterFile",
@@ -177,6 +180,13 @@ class Params(Mapping[str, Entry]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _opened(path: str | Path) -> SafeTensors:
+    """The file of a path, opened once for all that read it, while it stays the same."""
+    file = SafeTensors(path)
+    with _LOCK:
+        return _FILES.setdefault(file.identity, file)
 
 
 def _of_file(file: SafeTensors) -> dict[str, Entry]:
@@ -294,7 +304,9 @@ def bind(signature: HostSignature, params: Given, beside: HostSignature | None =
     wrong = list(dict.fromkeys([*wrong, *missing]))
     extra = sorted(set(found) - wanted)
     if extra and (missing or not found.open_ended):
-        listed = ", ".join(extra[:MOST]) + (f" and {len(extra) - MOST} more" * (len(extra) > MOST))
+        listed = ", ".join(map(_shown, extra[:MOST])) + (
+            f" and {len(extra) - MOST} more" * (len(extra) > MOST)
+        )
         wrong.append(f"nothing asks for {listed}")
     if wrong:
         raise PolycError(
@@ -331,6 +343,15 @@ def merged(given: Sequence[T], held: Mapping[int, T]) -> list[T]:
 
 MOST = 8
 """Entries that nothing asks for, which a diagnostic names."""
+
+LONG = 80
+"""Letters of such a name that it shows."""
+
+
+def _shown(name: str) -> str:
+    """The name of an entry in a diagnostic: a file may have any."""
+    name = name if name.isprintable() else repr(name)
+    return name if len(name) <= LONG else f"{name[:LONG]}…"
 
 
 def _unlike(dims: Shape, shape: Sequence[int], sizes: dict[str, int]) -> str | None:

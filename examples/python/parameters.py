@@ -44,7 +44,7 @@ def main() -> None:
             print(error)
 
     @polyc.jit(device=DEVICE)
-    def same(x: polyc.Tensor["M", 64, "f16"]) -> polyc.Value:  # noqa: F821
+    def same(x: polyc.Tensor["M", 64, "f16"]) -> polyc.Value:
         return x @ weight + bias
 
     print(layer)

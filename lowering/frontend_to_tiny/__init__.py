@@ -3,7 +3,8 @@
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
-pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
+pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable`` before
+and ``RoundOnce`` after them see to the
 types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first, and
 ``RoundWeights`` rounds a softmax's weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.

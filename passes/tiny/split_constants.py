@@ -49,7 +49,8 @@ class SplitConstants(RewritePattern):
     nothing is kept that repeats itself.  Exact: a value is kept in f32, or in a narrower type that
     holds every number that it may be, or in the type in which it may be stored anywhere (``own``).
 
-    Legal for a graph that has data; worth it where the value is not larger than ``GROWTH`` times the parameters that
+    Legal for a graph that has data; worth it where the value is not larger than ``GROWTH`` times
+    the parameters that
     it is made of, or is ``LITTLE``, and is more than a cast of a ``SMALL`` tensor.
     """
 

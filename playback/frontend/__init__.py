@@ -40,7 +40,8 @@ def run(
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
-    ``ml_dtypes``); what ops name of a parameter file follows them, in the order of these ops.  Values are f32 from the first load and rounded at casts, at operands
+    ``ml_dtypes``); what ops name of a parameter file follows them, in the order of these ops.
+    Values are f32 from the first load and rounded at casts, at operands
     of gemm, conv2d and attention, and at outputs.  Raises PolycError when an argument
     does not fit.
     """

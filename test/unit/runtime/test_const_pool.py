@@ -113,6 +113,19 @@ def test_a_file_may_have_more_and_a_mapping_may_not(tmp_path: Path) -> None:
         bind(signature(w=(4,)), {"w": W, "more": B})
     with pytest.raises(PolycError, match=r"(?s)v is missing.*nothing asks for more, w"):
         bind(signature(v=(4,)), path)
+    rude = {"w": W} | {f"\x1b[31m{i}": B for i in range(10)} | {"z" * 500: B}
+    with pytest.raises(PolycError, match=r"asks for '.x1b\[31m0', .* and 3 more$") as caught:
+        bind(signature(w=(4,)), rude)
+    assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_file_is_opened_once(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    write_params(path, {"w": W})
+    files = [Params.of(path)["w"].file for _ in range(3)]
+    assert len({id(file) for file in files}) == 1
+    write_params(path, {"w": W})
+    assert Params.of(path)["w"].file is not files[0]
 
 
 def test_several_files_share_no_name(tmp_path: Path) -> None:
