@@ -236,11 +236,14 @@ def test_programs_share_what_is_on_a_gpu(
 ) -> None:
     path = tmp_path / "m.safetensors"
     write_params(path, PARAMS)
-    jobs = [layer(path), layer(str(path)), layer(PARAMS), layer(dict(PARAMS))]
+    together = Params.of(PARAMS)
+    jobs = [layer(path), layer(str(path)), layer(together), layer(together), layer(PARAMS)]
     for job in jobs:
         job.run([torch.zeros(3, 4)])
     places = [one.values[2] for one in cuda.launches if one.kernel == "whole"]
-    assert places[0] == places[1] != places[2] == places[3]
+    assert places[0] == places[1] and places[2] == places[3]
+    # A tensor may have changed since another program was given it.
+    assert len(set(places)) == 3
     write_params(path, {"layer.weight": W, "B": B + 1})  # another file under the name
     again = layer(path)
     again.run([torch.zeros(3, 4)])
@@ -250,7 +253,7 @@ def test_programs_share_what_is_on_a_gpu(
     del job, again
     jobs.clear()
     gc.collect()
-    assert len(const_pool._POOL) == kept - 6
+    assert len(const_pool._POOL) == kept - 8
 
 
 def test_tensors_on_the_gpu_are_used_in_place(layer: Any, cuda: FakeCuda, torch: FakeTorch) -> None:
