@@ -34,11 +34,11 @@ def known(inputs: Sequence[Array]) -> list[Array]:
 def make_inputs(
     graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
 ) -> list[Array]:
-    """Random values for every input and parameter, of the kind ``draw`` (``playback/draws.py``).
+    """Random values for every input and parameter, as stored, of the kind ``draw``.
 
-    What is ``special`` is so in one input, by the seed, so that its NaN do not meet everywhere.
-    The same seed gives the same arrays; each input has a stream of its own.  Works for a
-    graph of any layer that has a signature.
+    ``playback/draws.py`` has the kinds.  What is ``special`` is so in one input, by the seed, so
+    that its NaN do not meet everywhere.  The same seed gives the same arrays; each input has a
+    stream of its own.  Works for a graph of any layer that has a signature.
     """
     check_symbols(graph, symbols)
     if isinstance(graph, frontend.GraphOp):

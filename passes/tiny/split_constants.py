@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, bf16, f16, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, bf16, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -36,6 +36,8 @@ GROWTH = 2
 
 LITTLE = 1 << 16
 """Bytes that a constant may have in any case."""
+
+BYTES: dict[Attribute, int] = {f16: 2, bf16: 2, f32: 4, i1: 1}
 
 
 class SplitConstants(RewritePattern):
@@ -74,7 +76,7 @@ class SplitConstants(RewritePattern):
         if self.report is not None:
             for (value, kind), output in zip(made, outputs, strict=True):
                 sources = ", ".join(found.names(value))
-                size = prod(d.constant() or 0 for d in tiny.tensor_of(value).dims) * _bytes(kind)
+                size = prod(d.constant() or 0 for d in tiny.tensor_of(value).dims) * BYTES[kind]
                 text = (
                     f"{output}, {kind} {shape_text(tiny.tensor_of(value).dims)}, {size} bytes, is "
                     f"made of {sources} once, when they are bound"
@@ -137,8 +139,8 @@ class _Split:
         if not isinstance(op, COMPUTING) or _widens(op):
             return False
         elements = _elements(value)
-        size = elements * _bytes(self.kind(value))
-        whole = sum(_elements(s) * _bytes(_element(s)) for s in self.sources[value])
+        size = elements * BYTES[self.kind(value)]
+        whole = sum(_elements(s) * BYTES[_element(s)] for s in self.sources[value])
         if size > max(GROWTH * whole, LITTLE):
             return False
         return elements >= SMALL or not _is_cast(value)
@@ -252,12 +254,6 @@ _KEPT = {"role": StringAttr("param"), "storage": StringAttr("const_pool")}
 
 def _element(value: SSAValue) -> Attribute:
     return tiny.tensor_of(value).element_type
-
-
-def _bytes(element: Attribute) -> int:
-    """The bytes of an element; a condition is a byte."""
-    assert isinstance(element, AnyFloat | IntegerType)
-    return max(1, element.bitwidth // 8)
 
 
 def _elements(value: SSAValue) -> int:
