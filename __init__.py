@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
+    from polyc.runtime.const_pool import Params as Params
     from polyc.runtime.program import Program
     from polyc.runtime.safetensors import read_params as read_params
     from polyc.runtime.safetensors import write_params as write_params
@@ -129,6 +130,7 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "PolycError": "dialects.common.diagnostic",
+    "Params": "runtime.const_pool",
     "read_params": "runtime.safetensors",
     "write_params": "runtime.safetensors",
     "jit": "tools.jit.compile",

@@ -3,7 +3,8 @@
 ``Params`` are named tensors: entries of parameter files, or tensors that a caller gives.
 ``bind`` finds in them what a program's signature asks of its constant pool, or says all that is
 wrong, and ``Constants`` are what it found.  Programs that are given the same file, or the same
-tensor, share what lies on a GPU; it goes when the last of them does.
+``Params``, share what lies on a GPU; it goes when the last of them does.  A tensor by itself is no
+sign of that: what it holds may have changed since another program was given it.
 """
 
 from __future__ import annotations
@@ -42,18 +43,25 @@ class Held:
 _POOL: WeakValueDictionary[object, Held] = WeakValueDictionary()
 """What programs hold now, by GPU and by what it is of."""
 
+_FILES: WeakValueDictionary[object, SafeTensors] = WeakValueDictionary()
+"""The parameter files that programs read."""
+
 _LOCK = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A named tensor: an entry of ``file``, or ``given`` by the caller."""
+    """A named tensor: an entry of ``file``, or ``given`` by the caller.
+
+    ``of`` is the same object for what was given together.
+    """
 
     name: str
     element: str
     shape: tuple[int, ...]
     file: SafeTensors | None = None
     given: object = None
+    of: object = None
 
     def _view(self) -> TensorView:
         given: Any = self.given
@@ -89,7 +97,14 @@ class Entry:
     @property
     def identity(self) -> object:
         """The same for entries that are the same tensor, for as long as somebody keeps it."""
-        return id(self.given) if self.file is None else (self.file.identity, self.name)
+        if self.file is not None:
+            return self.file.identity, self.name
+        return id(self.of), id(self.given)
+
+    @property
+    def owner(self) -> object:
+        """What has to be kept for ``identity`` to mean it."""
+        return self.file or (self.of, self.given)
 
     def _put(self, index: int) -> Held:
         if self.file is None and (view := self._view()).gpu is not None:
@@ -103,14 +118,21 @@ class Entry:
                 streams.check_places([(self.name, view)], index)
                 # Used in place from now on, after what its owner has begun.
                 driver.synchronize()
-            return Held(view, self.given, borrowed=True)
-        array = self.array()
-        buffer = driver.Buffer(array.nbytes, index)
-        buffer.upload(array.ctypes.data)
+            return Held(view, self.owner, borrowed=True)
+        if self.file is None:
+            there = self._view()
+            if there.pinned:
+                with driver.current(index):
+                    driver.synchronize()  # a copy into it may be on its way
+            place, size = there.pointer, there.bytes
+        else:
+            array = self.file.array(self.name)
+            place, size = array.ctypes.data, array.nbytes
+        buffer = driver.Buffer(size, index)
+        buffer.upload(place)
         strides = row_major(self.shape)
         view = TensorView(buffer.pointer, self.shape, strides, self.element, index, buffer)
-        # The tensor is kept, so that no other one gets its identity.
-        return Held(view, self.given)
+        return Held(view, self.owner)
 
 
 class Params(Mapping[str, Entry]):
@@ -136,9 +158,9 @@ class Params(Mapping[str, Entry]):
             return Params(_of_file(given.file), str(given.file.path), True)
         if isinstance(given, Mapping):
             named = cast("Mapping[Any, Any]", given)
-            return Params(
-                {str(k): _of_tensor(str(k), v) for k, v in named.items()}, "params", False
-            )
+            of = object()
+            made = {str(k): _of_tensor(str(k), v, of) for k, v in named.items()}
+            return Params(made, "params", False)
         if not isinstance(given, list | tuple):
             raise PolycError(
                 "BadArgument",
@@ -148,7 +170,7 @@ class Params(Mapping[str, Entry]):
         found: dict[str, Entry] = {}
         paths = list(cast("Sequence[str | Path]", given))
         for path in paths:
-            for name, entry in _of_file(SafeTensors(path)).items():
+            for name, entry in _of_file(_opened(path)).items():
                 if (first := found.setdefault(name, entry)) is not entry and first.file is not None:
                     raise PolycError(
                         "BadParameterFile",
@@ -179,13 +201,20 @@ class Params(Mapping[str, Entry]):
         return len(self._entries)
 
 
+def _opened(path: str | Path) -> SafeTensors:
+    """The file of a path, opened once for all that read it, while it stays the same."""
+    file = SafeTensors(path)
+    with _LOCK:
+        return _FILES.setdefault(file.identity, file)
+
+
 def _of_file(file: SafeTensors) -> dict[str, Entry]:
     return {n: Entry(n, one.element, one.shape, file) for n, one in file.entries.items()}
 
 
-def _of_tensor(name: str, given: object) -> Entry:
+def _of_tensor(name: str, given: object, of: object) -> Entry:
     view = Entry(name, "", (), given=given)._view()  # pyright: ignore[reportPrivateUsage]
-    return Entry(name, view.element, view.shape, given=given)
+    return Entry(name, view.element, view.shape, given=given, of=of)
 
 
 class Constants:
@@ -250,7 +279,7 @@ class Constants:
     @property
     def owners(self) -> list[object]:
         """What the entries are of, which has to be kept for ``identities`` to mean it."""
-        return [one.file or one.given for one in self.entries.values()]
+        return [one.owner for one in self.entries.values()]
 
     def forget(self) -> None:
         """Let go of what lies on GPUs."""
@@ -294,7 +323,9 @@ def bind(signature: HostSignature, params: Given, beside: HostSignature | None =
     wrong = list(dict.fromkeys([*wrong, *missing]))
     extra = sorted(set(found) - wanted)
     if extra and (missing or not found.open_ended):
-        listed = ", ".join(extra[:MOST]) + (f" and {len(extra) - MOST} more" * (len(extra) > MOST))
+        listed = ", ".join(map(_shown, extra[:MOST])) + (
+            f" and {len(extra) - MOST} more" * (len(extra) > MOST)
+        )
         wrong.append(f"nothing asks for {listed}")
     if wrong:
         raise PolycError(
@@ -331,6 +362,15 @@ def merged(given: Sequence[T], held: Mapping[int, T]) -> list[T]:
 
 MOST = 8
 """Entries that nothing asks for, which a diagnostic names."""
+
+LONG = 80
+"""Letters of such a name that it shows."""
+
+
+def _shown(name: str) -> str:
+    """The name of an entry in a diagnostic: a file may have any."""
+    name = name if name.isprintable() else repr(name)
+    return name if len(name) <= LONG else f"{name[:LONG]}…"
 
 
 def _unlike(dims: Shape, shape: Sequence[int], sizes: dict[str, int]) -> str | None:

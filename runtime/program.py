@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import const_pool, driver, nvrtc, streams, tensors, torch_tensors
@@ -96,7 +97,7 @@ class Program:
         ]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
-        self._made: dict[object, driver.Buffer] = {}
+        self._made: WeakValueDictionary[object, driver.Buffer] = WeakValueDictionary()
         self._repeated: dict[Kind, Repeated] = {}
         self._arenas = Arenas()
         # Of what is added to these; looking something up is one step.
@@ -192,8 +193,8 @@ class Program:
         code again.
         """
         with self._lock:
-            held = self._plans, self._modules, self._arenas, self._made
-            self._plans, self._modules, self._arenas, self._made = {}, {}, Arenas(), {}
+            held = self._plans, self._modules, self._arenas
+            self._plans, self._modules, self._arenas = {}, {}, Arenas()
             if self.constants is not None:
                 self.constants.forget()
             for repeated in self._repeated.values():
@@ -487,8 +488,8 @@ class Program:
         return plan
 
     def _hold(self, plan: Plan, index: int, views: Sequence[TensorView], at: int) -> None:
-        """Give a plan the constants, and what is made of them: the same for all plans that make the
-        same."""
+        """Give a plan the constants, and what is made of them, for as long as plans have it: the
+        same for all plans that make the same."""
         owners: list[object] = [views[number] for number in self._held]
         if plan.once:
             key = (index, *plan.made_of)

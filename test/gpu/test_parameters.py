@@ -67,11 +67,12 @@ def test_calls_take_data_alone(arch: str, tmp_path: Path) -> None:
             there = torch.from_numpy(x).cuda()
             for _ in range(3):
                 (y,) = program.run([there])
-            out = torch.empty_like(y)
+            there_too: Any = y
+            out = torch.empty_like(there_too)
             captured = torch.cuda.CUDAGraph()
             with torch.cuda.graph(captured):
                 program.run([there], out=[out])
             captured.replay()
             torch.cuda.synchronize()
-            assert_agree([y.cpu().numpy()], wanted)
+            assert_agree([there_too.cpu().numpy()], wanted)
             assert_agree([out.cpu().numpy()], wanted)

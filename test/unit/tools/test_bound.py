@@ -14,11 +14,15 @@ import pytest
 
 import polyc
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.finish import finished
+from polyc.playback.gpu import simulate
 from polyc.runtime import const_pool
 from polyc.runtime.program import Program
 from polyc.test.support.fake_cuda import FakeCuda
 from polyc.test.support.gpu_producers import FakeTorch
 from polyc.test.support.in_place import in_place
+from polyc.tools.bound import halves
+from polyc.tools.load import parsed
 
 # A folded scale, which is made once, and a bias, which is read as it is.
 TEXT = """
@@ -38,6 +42,7 @@ PARAMS = {"var": np.full(8, 4, np.float32), "bias": np.ones(8, np.float32)}
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeCuda]:
+    monkeypatch.delenv("POLYC_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     yield from in_place(FakeCuda(), monkeypatch)
 
@@ -118,3 +123,13 @@ def test_tiles_keep_parameters_as_they_are(cuda: FakeCuda, torch: FakeTorch) -> 
     job = polyc.load(module, params=PARAMS)
     job.run([torch.zeros(3, 8)])
     assert job.names == ("x", "C") and len(cuda.launches) == 1
+
+
+def test_the_threads_of_both_compute_the_graph() -> None:
+    main, before = halves(parsed(TEXT.replace("rsqrt", "neg").encode(), "text"), "sm_80")
+    assert before is not None and before.described.pooled == ("var",)
+    (made,) = simulate(finished(before.module()), [PARAMS["var"]], {}).outputs
+    assert (made == -PARAMS["var"]).all() and made.dtype == np.float32
+    x = np.arange(40, dtype=np.float32).reshape(5, 8)
+    (y,) = simulate(finished(main.module()), [x, PARAMS["bias"], made], {"M": 5}).outputs
+    assert (y == 1 - 4 * x).all()
