@@ -122,6 +122,9 @@ if TYPE_CHECKING:
     from polyc.trace.windows import conv1d as conv1d
     from polyc.trace.windows import conv2d as conv2d
     from polyc.trace.windows import conv3d as conv3d
+    from polyc.trace.windows import conv_transpose1d as conv_transpose1d
+    from polyc.trace.windows import conv_transpose2d as conv_transpose2d
+    from polyc.trace.windows import conv_transpose3d as conv_transpose3d
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
     from polyc.trace.windows import sum_pool as sum_pool
@@ -238,6 +241,9 @@ _OFFERED = {
             "adaptive_max_pool",
             "avg_pool",
             "conv1d",
+            "conv_transpose1d",
+            "conv_transpose2d",
+            "conv_transpose3d",
             "conv2d",
             "conv3d",
             "lp_pool",

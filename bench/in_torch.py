@@ -107,7 +107,7 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
     match op:
         case frontend.GemmOp():
             return _gemm(torch, op)
-        case frontend.ConvOp():
+        case frontend.ConvOp() | frontend.ConvTransposeOp():
             return _conv(f, op)
         case frontend.AttentionOp():
             return attend(torch, op, sizes)
@@ -214,12 +214,14 @@ def _gemm(torch: Any, op: frontend.GemmOp) -> Run:
     return run
 
 
-def _conv(f: Any, op: frontend.ConvOp) -> Run:
+def _conv(f: Any, op: frontend.ConvOp | frontend.ConvTransposeOp) -> Run:
     low = op.padding[::2]
     assert low == op.padding[1::2]
     groups = op.groups.constant()
     how = {"stride": op.stride, "padding": low, "dilation": op.dilation, "groups": groups}
-    function = getattr(f, f"conv{op.COUNT}d")
+    if isinstance(op, frontend.ConvTransposeOp):
+        how["output_padding"] = op.output_padding
+    function = getattr(f, op.word())
 
     def run(x: Any, w: Any) -> Any:
         if op.channels_first:

@@ -77,7 +77,14 @@ def window(
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> Array:
-    """The whole windows along ``axes``, their elements along new axes at the end."""
+    """The whole windows along ``axes``, their elements along new axes at the end.
+
+    Those of a negative dilation run backwards.
+    """
+    if any(spread < 0 for spread in dilation):
+        found = window(array, axes, size, stride, [abs(spread) for spread in dilation])
+        back = [slice(None, None, -1 if spread < 0 else 1) for spread in dilation]
+        return found[(..., *back)]
     shape, steps = list(array.shape), list(array.strides)
     for axis, count, step, spread in zip(axes, size, stride, dilation, strict=True):
         windows = (shape[axis] - spread * (count - 1) - 1) // step + 1

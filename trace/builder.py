@@ -215,6 +215,43 @@ class Builder:
             )
         )
 
+    def conv_transpose(
+        self,
+        x: SSAValue,
+        w: SSAValue,
+        count: int,
+        *,
+        layout: str | None = None,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        output_padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: Dim | int = 1,
+        precision: str | None = None,
+    ) -> SSAValue:
+        """A transposed convolution over ``count`` axes; padding is what is cut off at each end."""
+        kinds = {
+            1: frontend.ConvTranspose1dOp,
+            2: frontend.ConvTranspose2dOp,
+            3: frontend.ConvTranspose3dOp,
+        }
+        kind = kinds[count]
+        if layout is not None and (fault := kind.fault(layout)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            kind(
+                x,
+                w,
+                layout=layout,
+                stride=stride,
+                padding=padding,
+                output_padding=output_padding,
+                dilation=dilation,
+                groups=groups,
+                precision=precision,
+            )
+        )
+
     def conv2d(
         self,
         x: SSAValue,

@@ -287,6 +287,97 @@ def conv3d(
     return _conv(3, *parts)
 
 
+def _transposed(
+    count: int,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    output_padding: Numbers,
+    dilation: Numbers,
+    groups: SizeLike,
+    layout: str | None,
+    precision: str | None,
+) -> Value:
+    image, filters, what = value_of(x), value_of(weight), f"a conv_transpose{count}d"
+    same_type(what[2:], image, filters)
+    named = frontend.LAYOUTS_OF[count][0] if layout is None else layout
+    made = image.builder.conv_transpose(
+        image.ssa,
+        filters.ssa,
+        count,
+        layout=named,
+        stride=numbers_of(what, stride, count, "stride"),
+        padding=rooms_of(what, padding, count),
+        output_padding=numbers_of(what, output_padding, count, "output_padding"),
+        dilation=numbers_of(what, dilation, count, "dilation"),
+        groups=dim_of(groups),
+        precision=precision,
+    )
+    return _biased(what, Value(image.builder, made), bias, named, count)
+
+
+@public
+def conv_transpose1d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncw",
+    precision: str | None = None,
+) -> Value:
+    """A transposed convolution along one axis: [N, C, W] and [C, F / groups, S], or in ``nwc``."""
+    how = stride, padding, output_padding, dilation, groups, layout, precision
+    return _transposed(1, x, weight, bias, *how)
+
+
+@public
+def conv_transpose2d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "nchw",
+    precision: str | None = None,
+) -> Value:
+    """A transposed convolution over two axes: [N, C, H, W] and [C, F / groups, R, S], or ``nhwc``.
+
+    ``padding`` is what is cut off, as of a convolution; ``output_padding`` makes the result longer.
+    """
+    how = stride, padding, output_padding, dilation, groups, layout, precision
+    return _transposed(2, x, weight, bias, *how)
+
+
+@public
+def conv_transpose3d(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: SizeLike = 1,
+    layout: str = "ncdhw",
+    precision: str | None = None,
+) -> Value:
+    """A transposed convolution over three axes: [N, C, D, H, W] and [C, F / groups, T, R, S]."""
+    how = stride, padding, output_padding, dilation, groups, layout, precision
+    return _transposed(3, x, weight, bias, *how)
+
+
 # As many windows as there shall be -----------------------------------------------------------
 
 

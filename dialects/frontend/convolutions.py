@@ -387,3 +387,124 @@ class Conv3dOp(ConvOp):
 
     name = "frontend.conv3d"
     COUNT: ClassVar[int] = 3
+
+
+class ConvTransposeOp(ConvBase, ABC):
+    """A transposed convolution: what a convolution's gradient is to its image.
+
+    An image [N, C, H, W] and a weight [C, F / groups, R, S], in the order of the layout.  Element
+    ``o`` of the result is the sum over the channels, and over those taps r for which ``o + low -
+    dilation * r`` is a multiple of the stride, of the image there, 0 outside of it, times the
+    weight.  The result has ``stride * (H - 1) - low - high + dilation * (R - 1) + output_padding +
+    1`` rows.
+    """
+
+    output_padding_list = prop_def(DenseArrayBase, prop_name="output_padding")
+    LISTS: ClassVar[tuple[str, ...]] = ("stride", "padding", "output_padding", "dilation")
+
+    def __init__(
+        self,
+        image: SSAValue,
+        weight: SSAValue,
+        *,
+        layout: str | None = None,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        output_padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        groups: Dim | int = 1,
+        precision: str | None = None,
+        result_type: TensorType | None = None,
+    ) -> None:
+        """The layout has channels first unless given; strides and dilations are 1, padding 0."""
+        lists = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+        }
+        named = LAYOUTS_OF[self.COUNT][0] if layout is None else layout
+        self._made(image, weight, named, lists, groups, precision, result_type)
+
+    @property
+    def output_padding(self) -> tuple[int, ...]:
+        """Rows and columns more at the end of the result."""
+        return numbers(self.output_padding_list)
+
+    @classmethod
+    def shape(
+        cls,
+        layout: str,
+        image: Shape,
+        weight: Shape,
+        lists: Mapping[str, Sequence[int]],
+        groups: Dim,
+    ) -> Shape:
+        n, _, *sides = canonical(layout, image)
+        _, filters, *window = canonical(layout, weight)
+        rows = zip(_along(sides, window, lists), lists["output_padding"], strict=True)
+        counts = [
+            (size - 1) * step - low - high + (taps - 1) * spread + more + 1
+            for (size, taps, step, (low, high), spread), more in rows
+        ]
+        if any((count.constant() or 0) < 0 for count in counts):
+            raise ValueError("a size comes out negative")
+        return laid(layout, n, filters * groups, counts)
+
+    def verify_sizes(self, channels: Dim, sides: Shape, weight: Shape) -> None:
+        word = self.word()
+        inner, _, *window = weight
+        if not same_size(inner, channels, self):
+            x, w = (tensor_of(v).dims for v in (self.image, self.weight))
+            raise VerifyException(
+                f"{word} reads {inner} channels, and the image has {channels}: image "
+                f"{shape_text(x)}, weight {shape_text(w)}; the weight's first axis is the channels"
+            )
+        self.need_groups("channels", channels)
+        rows = zip(
+            SIDES[self.COUNT], _along(sides, window, self.lists), self.output_padding, strict=True
+        )
+        for side, (size, taps, step, (low, high), spread), more in rows:
+            if taps.constant() is None:
+                raise VerifyException(
+                    f"{word} has a window of {taps} along {side}, and which taps an element has "
+                    "follows from a number; give one"
+                )
+            count = (size - 1) * step + (taps - 1) * spread + more + 1
+            if ((count - low - high).constant() or 0) < 0:
+                raise VerifyException(
+                    f"{word} cuts {low} and {high} places along {side} of {count}; take less "
+                    "padding"
+                )
+
+
+@irdl_op_definition
+class ConvTranspose1dOp(ConvTransposeOp):
+    """A transposed convolution along one axis; see ``ConvTransposeOp``.
+
+    ``frontend.conv_transpose1d ncw %x, %w stride [2] padding [1, 1] output_padding [1] dilation [1]
+    groups 1 {acc = f32} : (types) -> type``.
+    """
+
+    name = "frontend.conv_transpose1d"
+    COUNT: ClassVar[int] = 1
+
+
+@irdl_op_definition
+class ConvTranspose2dOp(ConvTransposeOp):
+    """A transposed convolution over two axes; see ``ConvTransposeOp``.
+
+    ``frontend.conv_transpose2d nchw %x, %w stride [2, 2] padding [1, 1, 1, 1] output_padding [0, 0]
+    dilation [1, 1] groups 1 {acc = f32} : (types) -> type``.
+    """
+
+    name = "frontend.conv_transpose2d"
+    COUNT: ClassVar[int] = 2
+
+
+@irdl_op_definition
+class ConvTranspose3dOp(ConvTransposeOp):
+    """A transposed convolution over three axes; see ``ConvTransposeOp``."""
+
+    name = "frontend.conv_transpose3d"
+    COUNT: ClassVar[int] = 3

@@ -20,6 +20,7 @@ from polyc.dialects.frontend import (
     ClassifyOp,
     CompareOp,
     ConvBase,
+    ConvTransposeOp,
     ElementwiseOp,
     GemmOp,
     GraphOp,
@@ -114,8 +115,9 @@ def _joined(operand: SSAValue, one: _Made, op: Operation, read: list[_Made]) -> 
 
 
 def _in_groups(op: Operation) -> bool:
-    """Whether the op is a convolution whose results are moved: in groups, or plane by plane."""
-    return isinstance(op, ConvBase) and (op.groups.constant() != 1 or op.COUNT == 3)
+    """Whether the results of a convolution are moved: in groups, of planes, or transposed."""
+    moved = isinstance(op, ConvBase) and (op.groups.constant() != 1 or op.COUNT == 3)
+    return moved or isinstance(op, ConvTransposeOp)
 
 
 def _is_narrow(value: SSAValue) -> bool:

@@ -48,7 +48,8 @@ class WindowOp(MovementOp):
 
     ``tiny.window %x axes [1] size [3] stride [2] dilation [1] : [C, H] -> [C, Ho, 3]``:
     element ``(c, o, r)`` is operand element ``(c, stride * o + dilation * r)``, for as many
-    windows as fit whole.  The new axes are in the order of ``axes``.
+    windows as fit whole.  The new axes are in the order of ``axes``.  With a negative dilation a
+    window's elements run backwards, from its end: ``stride * o + |dilation| * (size - 1 - r)``.
     """
 
     name = "tiny.window"
@@ -71,7 +72,7 @@ class WindowOp(MovementOp):
         windows = [Dim.of(s) for s in size]
         dims = list(tensor_of(operand).dims)
         for axis, window, step, spread in zip(axes, windows, stride, dilation, strict=True):
-            dims[axis] = window_count(dims[axis], window, step, spread)
+            dims[axis] = window_count(dims[axis], window, step, abs(spread))
         super().__init__(
             operands=[operand],
             result_types=[self.typed(operand, [*dims, *windows])],
@@ -100,7 +101,7 @@ class WindowOp(MovementOp):
 
     @property
     def dilation(self) -> tuple[int, ...]:
-        """The distance between elements of a window."""
+        """The distance between elements of a window, negative where they run backwards."""
         return numbers(self.dilation_list)
 
     def verify_move(self, operand: Shape, result: Shape) -> None:
@@ -122,13 +123,17 @@ class WindowOp(MovementOp):
                     f"window has {count} {what} for {len(axes)} axes; give one for each"
                 )
         verify_known(self, self.size, "the size of a window")
-        for what, values in (("stride", self.stride), ("dilation", self.dilation)):
-            for value in values:
-                if value < 1:
-                    kind = "NegativeStrideUnsupported: " if value < 0 else ""
-                    raise VerifyException(
-                        f"{kind}window has {what} {value}; a view goes forward, give 1 or more"
-                    )
+        for value in self.stride:
+            if value < 1:
+                kind = "NegativeStrideUnsupported: " if value < 0 else ""
+                raise VerifyException(
+                    f"{kind}window has stride {value}; a view goes forward, give 1 or more"
+                )
+        if 0 in self.dilation:
+            raise VerifyException(
+                "window has dilation 0, whose elements are all one; give 1 or more, or -1 or less "
+                "for a window that runs backwards"
+            )
         dims = list(operand)
         rows = zip(axes, self.size, self.stride, self.dilation, strict=True)
         for axis, window, step, spread in rows:
@@ -137,7 +142,7 @@ class WindowOp(MovementOp):
                     f"window takes {window} elements along axis {axis}, which may be none; "
                     "assume the size to be 1 or more"
                 )
-            dims[axis] = window_count(dims[axis], window, step, spread)
+            dims[axis] = window_count(dims[axis], window, step, abs(spread))
         expected = (*dims, *self.size)
         if not same_shape(expected, result, self):
             raise VerifyException(

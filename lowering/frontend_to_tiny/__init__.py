@@ -49,6 +49,7 @@ from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
+from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
@@ -67,6 +68,7 @@ __all__ = [
     "LowerConcat",
     "LowerConstant",
     "LowerConv",
+    "LowerConvTranspose",
     "LowerDim",
     "LowerElementwise",
     "LowerGemm",
@@ -192,6 +194,7 @@ def patterns() -> list[RewritePattern]:
         LowerGraph(),
         LowerGemm(),
         LowerConv(),
+        LowerConvTranspose(),
         LowerAttention(),
         LowerPool(),
         LowerReduce(),

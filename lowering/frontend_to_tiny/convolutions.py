@@ -43,7 +43,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution over rows and columns."""
+    """A convolution along some axes."""
 
     at: Operation
     """Where it stands: sizes are compared under the assumptions there."""
@@ -93,8 +93,16 @@ class LowerConv(RewritePattern):
             op.precision,
             frontend.tensor_of(op.result).dims,
         )
-        over = {1: _in_one_row, 2: convolved, 3: _plane_by_plane}[op.COUNT]
-        replace(op, over(conv, build, *operands), rewriter)
+        replace(op, over_axes(conv, build, *operands), rewriter)
+
+
+def over_axes(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+    """The convolution of an image [N, …, C] with filters [F, …, C / groups], over up to three axes.
+
+    ``conv`` has a stride, a dilation, and two numbers of padding for each of them.
+    """
+    over = {1: _in_one_row, 2: _over_pixels, 3: _plane_by_plane}[len(conv.stride)]
+    return over(conv, build, x, w)
 
 
 def _in_one_row(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
@@ -113,7 +121,7 @@ def _in_one_row(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> 
         dilation=(1, *conv.dilation),
         shape=(*conv.shape[:at], one, *conv.shape[at:]),
     )
-    return build.reshape(convolved(flat, build, tall(x), tall(w)), conv.shape)
+    return build.reshape(_over_pixels(flat, build, tall(x), tall(w)), conv.shape)
 
 
 def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
@@ -127,7 +135,8 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
     planes = conv.shape[2 if conv.first else 1]
     (step, *stride), (spread, *dilation) = conv.stride, conv.dilation
     before, after, *padding = conv.padding
-    if taps.constant() == 1 and not before and not after:
+    alone = taps.constant() == 1 and not before and not after
+    if alone:
         if step > 1:
             zeros, whole = [Dim.const(0)] * 5, (n, depth, high, wide, c)
             x = build.add(tiny.SliceOp(x, zeros, whole, [1, step, 1, 1, 1]))
@@ -138,10 +147,12 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
         x = build.add(tiny.WindowOp(x, (1,), (taps,), (step,), (spread,)))
         parts = (n, planes, high, wide, conv.groups, inner, taps)
         x = build.permute(build.reshape(x, parts), (0, 1, 2, 3, 4, 6, 5))
-    w = build.permute(w, (0, 2, 3, 1, 4))
+    w = build.permute(build.rounded(w, conv.element), (0, 2, 3, 1, 4))
     x = build.reshape(x, (n * planes, high, wide, conv.groups * taps * inner))
     w = build.reshape(w, (f, *window, taps * inner))
-    x = build.rounded(x, conv.element)
+    # What is computed is rounded once it lies so: before it is moved, it would be stored twice.
+    narrow = build.narrowed(x, conv.element) if alone else build.cast(x, conv.element)
+    x = build.cast(narrow, f32)
     pixels = conv.shape[3:] if conv.first else conv.shape[2:4]
     flat = replaced(
         conv,
@@ -151,11 +162,11 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
         dilation=dilation,
         shape=(n * planes, *pixels, f),
     )
-    made = build.reshape(convolved(flat, build, x, w), (n, planes, *pixels, f))
+    made = build.reshape(_over_pixels(flat, build, x, w), (n, planes, *pixels, f))
     return build.permute(made, (0, 4, 1, 2, 3)) if conv.first else made
 
 
-def convolved(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
     """The convolution of an image [N, H, W, C] with filters [F, R, S, C].
 
     The products' space is that of the result with [R, S, C] after it; groups split F and C, by a

@@ -217,7 +217,10 @@ class IndexPad(IndexRule):
 
 
 class IndexWindow(IndexRule):
-    """A window reads ``stride * o + dilation * r``; axes without windows keep their ids."""
+    """A window reads ``stride * o + dilation * r``; axes without windows keep their ids.
+
+    One that runs backwards reads from its end, ``|dilation| * (size - 1)`` further on.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.WindowOp, rewriter: PatternRewriter) -> None:
@@ -241,6 +244,13 @@ class IndexWindow(IndexRule):
             if i in op.axes:
                 k = op.axes.index(i)
                 inner = AffineDimExpr(placed[rank + k][0]) * op.dilation[k]
+                if op.dilation[k] < 0:
+                    end = ((op.size[k] - 1) * -op.dilation[k]).as_affine(symbol_names(op))
+                    if end is None:
+                        reason = f"the window of axis {i} has {op.size[k]} elements, backwards"
+                        not_affine(self, op, reason, rewriter)
+                        return
+                    inner = inner + end
                 results.append(places[0] * op.stride[k] + inner)
             else:
                 results += places

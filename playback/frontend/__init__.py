@@ -32,6 +32,7 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.pooling import pool
+from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
 from polyc.rewriting.frontend.parameters import lifted
@@ -125,6 +126,10 @@ class _Player:
                 image, weight = self._operands(op, (op.image, op.weight), *args)
                 with products_of(coarser(op.precision)):
                     return convolution(op, image, weight, self.symbols)
+            case frontend.ConvTransposeOp():
+                image, weight = self._operands(op, (op.image, op.weight), *args)
+                with products_of(coarser(op.precision)):
+                    return transposed_convolution(op, image, weight, self.symbols)
             case frontend.ElementwiseOp():
                 fn = op.function
                 if len(args) == 1:

@@ -32,7 +32,7 @@ def pool(op: frontend.PoolOp, x: Array, symbols: Mapping[str, int], exact: bool)
     kind = "sum" if fn in ("l1", "l2", "mean") else fn
     outside = functions.IDENTITY[kind]
     taps = [
-        _one_tap(x, axes, [p[:, r] for p, r in zip(places, tap, strict=True)], outside)[None]
+        elements_at(x, axes, [p[:, r] for p, r in zip(places, tap, strict=True)], outside)[None]
         for tap in product(*(range(n) for n in size))
     ]
     every = np.concatenate(taps)
@@ -44,9 +44,12 @@ def pool(op: frontend.PoolOp, x: Array, symbols: Mapping[str, int], exact: bool)
     return made / _counts(op, x.shape, places, size) if fn == "mean" else made
 
 
-def _one_tap(x: Array, axes: Sequence[int], places: Sequence[Array], outside: float) -> Array:
-    """The elements at ``places`` of each axis; ``outside`` where one of them is none."""
-    for axis, place in zip(axes, places, strict=True):
+def elements_at(x: Array, axes: Sequence[int], places: Sequence[Array], outside: float) -> Array:
+    """The elements at ``places`` of each axis, increasing; ``outside`` where one of them is none.
+
+    Places of more than one axis have these in the place of the axis.
+    """
+    for axis, place in reversed(list(zip(axes, places, strict=True))):
         # An element of its own at either end stands for all that is outside.
         room = [(1, 1) if i == axis else (0, 0) for i in range(x.ndim)]
         x = np.pad(x, room, constant_values=np.float32(outside))

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 
 from polyc.dialects import frontend, tiny
@@ -272,6 +273,37 @@ def conv2d(
     return cast(list[list[float]], found[0].tolist())
 
 
+def conv_transpose1d(
+    image: Sequence[float],
+    weight: Sequence[float],
+    *,
+    stride: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    output_padding: int = 0,
+    dilation: int = 1,
+) -> list[float]:
+    """One channel and one filter."""
+    arrays = [np.asarray(v, np.float32).reshape(1, 1, -1) for v in (image, weight)]
+    kinds = [frontend.tensor(a.shape, f32) for a in arrays]
+    op = frontend.ConvTranspose1dOp(
+        *(frontend.ConstantOp(0.0, kind).result for kind in kinds),
+        stride=[stride],
+        padding=padding,
+        output_padding=[output_padding],
+        dilation=[dilation],
+    )
+    return cast(list[float], _alone(op, arrays)[0, 0].tolist())
+
+
+def _alone(op: IRDLOperation, arrays: Sequence[Array]) -> Array:
+    """The result of an op on inputs, in the place of its operands."""
+    kinds, result = [o.type for o in op.operands], op.results[0]
+    graph = frontend.GraphOp("f", kinds, [result.type])
+    op.operands = list(graph.body.block.args)
+    graph.body.block.add_ops([op, frontend.OutputOp([result])])
+    return _play(str(graph), arrays)
+
+
 def pool(
     fn: str,
     x: Sequence[float],
@@ -295,10 +327,7 @@ def pool(
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
     )
-    graph = frontend.GraphOp("f", [op.operand.type], [op.result.type])
-    op.operands[0] = graph.body.block.args[0]
-    graph.body.block.add_ops([op, frontend.OutputOp([op.result])])
-    return cast(list[float], _play(str(graph), [array]).tolist())
+    return cast(list[float], _alone(op, [array]).tolist())
 
 
 def _attention(
@@ -460,6 +489,7 @@ NAMES: dict[str, Any] = {
     "concat": concat,
     "converted": converted,
     "conv2d": conv2d,
+    "conv_transpose1d": conv_transpose1d,
     "elementwise": elementwise,
     "gemm": gemm,
     "inf": math.inf,

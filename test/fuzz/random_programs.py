@@ -128,7 +128,7 @@ class Maker:
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
         kinds += ["pool"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
-        kinds += ["product", "conv2d", "conv", "attention"]
+        kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
         made = getattr(self, self.dice.choice(kinds))(x)
         if made is None or not self.fits(tensor_of(made).dims):
@@ -404,6 +404,37 @@ class Maker:
             layout=layout,
             stride=[self.dice.randint(1, 2) for _ in taps],
             padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+        return self.f32(self.add(op))
+
+    def transposed(self, x: SSAValue) -> SSAValue:
+        """A transposed convolution, which cuts no more than it has."""
+        kinds = (frontend.ConvTranspose1dOp, frontend.ConvTranspose2dOp, frontend.ConvTranspose3dOp)
+        kind = self.dice.choice((*kinds[:2], *kinds))
+        layout = self.dice.choice(frontend.LAYOUTS_OF[kind.COUNT])
+        element = self.dice.choice((f16, f32))
+        groups = self.dice.choice((1, 1, 2))
+        taps = [self.dice.randint(1, 4), self.dice.randint(1, 3), 2][: kind.COUNT]
+        stride = [self.dice.choice((1, 2, 2, 3)) for _ in taps]
+        dilation = [self.dice.choice((1, 1, 2)) for _ in taps]
+        padding: list[int] = []
+        for count, spread in zip(taps, dilation, strict=True):
+            low = self.dice.randint(0, (count - 1) * spread)
+            padding += [low, self.dice.randint(0, (count - 1) * spread - low)]
+        sizes = [Dim.sym(name) + 1 for name in "MNK"[: kind.COUNT]]
+
+        def laid(a: int | str, rest: Sequence[Dim | int], b: int) -> list[Dim | int | str]:
+            return [a, *rest, b] if layout.endswith("c") else [a, b, *rest]
+
+        op = kind(
+            self.input(laid(self.dice.choice((1, "K")), sizes, 2 * groups), element),
+            self.input(laid(2 * groups, taps, 3), element),
+            layout=layout,
+            stride=stride,
+            padding=padding,
+            output_padding=[self.dice.choice((0, 0, 1)) for _ in taps],
             dilation=dilation,
             groups=groups,
         )

@@ -94,3 +94,67 @@ frontend.graph @f(%x: !frontend.tensor<[N, C, D, H, W], f16>, %w: !frontend.tens
   %r = frontend.conv3d ncdhw %x, %w stride [1, 1, 1] padding [0, 0, 0, 0, 0, 0] dilation [1, 1, 1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, D, H, W], f16>, !frontend.tensor<[F, C, 3, 3, 3], f16>) -> !frontend.tensor<[N, F, D, H, W], f16>
   frontend.output %x : !frontend.tensor<[N, C, D, H, W], f16>
 }
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: nchw is not a layout of conv_transpose1d; there are ncw, nwc
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, C, W], f16> {
+  %q = frontend.conv_transpose1d nchw %x, %w stride [2] padding [0, 0] output_padding [0] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, F, 2 * W + 1], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d has 2 numbers of output_padding; give 1, for W
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, C, W], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [0, 1] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, F, 2 * W + 1], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: output_padding -1 of a conv_transpose1d is too small; give 0 or more
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, C, W], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [-1] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, F, 2 * W + 1], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d reads K channels, and the image has C: image [N, C, W], weight [K, F, 3]; the weight's first axis is the channels
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[K, F, 3], f16>) -> !frontend.tensor<[N, C, W], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [0] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[K, F, 3], f16>) -> !frontend.tensor<[N, F, 2 * W + 1], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d divides 5 channels into 2 groups, which does not come out even as far as the assumptions say; change the groups, or assume it
+frontend.graph @f(%x: !frontend.tensor<[N, 5, W], f16>, %w: !frontend.tensor<[5, F, 3], f16>) -> !frontend.tensor<[N, 5, W], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [0] dilation [1] groups 2 {acc = f32} : (!frontend.tensor<[N, 5, W], f16>, !frontend.tensor<[5, F, 3], f16>) -> !frontend.tensor<[N, 2 * F, 2 * W + 1], f16>
+  frontend.output %x : !frontend.tensor<[N, 5, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d has a window of R along W, and which taps an element has follows from a number; give one
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[C, F, R], f16>, %r: !frontend.tensor<[R], f16>) -> !frontend.tensor<[N, C, W], f16> assuming (R >= 1) {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [0] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[C, F, R], f16>) -> !frontend.tensor<[N, F, 2 * W + R - 2], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d cuts 4 and 0 places along W of 3; take less padding
+frontend.graph @f(%x: !frontend.tensor<[N, C, 1], f16>, %w: !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, C, 1], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [4, 0] output_padding [0] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, 1], f16>, !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, F, 0], f16>
+  frontend.output %x : !frontend.tensor<[N, C, 1], f16>
+}
+
+// -----
+
+// CHECK: invalid_convolutions.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: conv_transpose1d of [N, C, W] and [C, F, 3] is [N, F, 2 * W + 1]; the result says [N, F, W]
+frontend.graph @f(%x: !frontend.tensor<[N, C, W], f16>, %w: !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, C, W], f16> {
+  %q = frontend.conv_transpose1d ncw %x, %w stride [2] padding [0, 0] output_padding [0] dilation [1] groups 1 {acc = f32} : (!frontend.tensor<[N, C, W], f16>, !frontend.tensor<[C, F, 3], f16>) -> !frontend.tensor<[N, F, W], f16>
+  frontend.output %x : !frontend.tensor<[N, C, W], f16>
+}

@@ -113,7 +113,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
 
 // -----
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: window has dilation 0; a view goes forward, give 1 or more
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: window has dilation 0, whose elements are all one; give 1 or more, or -1 or less for a window that runs backwards
 tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
   %r = tiny.window %x axes [1] size [3] stride [1] dilation [0] : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N - 2, 3], f32>
   tiny.output %x : !tiny.tensor<[M, N], f32>

@@ -27,6 +27,15 @@ tiny.graph @windows(%x: !tiny.tensor<[N, H, W], f32>) -> !tiny.tensor<[N, (H - 5
   tiny.output %0 : !tiny.tensor<[N, (H - 5) floordiv 2 + 1, W, 3, 1], f32>
 }
 
+// With a negative dilation a window runs backwards.
+
+// CHECK: tiny.graph @backwards(%x: !tiny.tensor<[R, W], f32>) -> (C: !tiny.tensor<[1, W, R], f32>) assuming (R >= 1) {
+// CHECK-NEXT: %0 = tiny.window %x axes [0] size [R] stride [1] dilation [-1] : !tiny.tensor<[R, W], f32> -> !tiny.tensor<[1, W, R], f32>
+tiny.graph @backwards(%x: !tiny.tensor<[R, W], f32>) -> !tiny.tensor<[1, W, R], f32> assuming (R >= 1) {
+  %0 = tiny.window %x axes [0] size [R] stride [1] dilation [-1] : !tiny.tensor<[R, W], f32> -> !tiny.tensor<[1, W, R], f32>
+  tiny.output %0 : !tiny.tensor<[1, W, R], f32>
+}
+
 // A condition is over the axes and the signature's symbols.
 
 // CHECK: tiny.graph @masks(%x: !tiny.tensor<[M, N], f32>) -> (C: !tiny.tensor<[M, N], f32>) {

@@ -86,6 +86,37 @@ def test_adaptive_windows_of_any_size_that_divide_it() -> None:
     assert "reduce max %0 axes [3, 5]" in found
 
 
+def test_convolutions_along_one_axis_and_three() -> None:
+    image, weight = Tensor["N", 8, "W", "f16"], Tensor["F", 8, 3, "f16"]
+    found = text(
+        lambda x, w, b: polyc.conv1d(x, w, b, padding=1), image, weight, Tensor["F", "f16"]
+    )
+    assert "conv1d ncw %a, %b stride [1] padding [1, 1] dilation [1] groups 1" in found
+    assert "-> !frontend.tensor<[F, 1], f16>" in found
+    image, weight = Tensor["N", "D", "H", "W", 8, "f16"], Tensor["F", 3, 1, 2, 8, "f16"]
+    found = text(
+        lambda x, w: polyc.conv3d(x, w, padding=(1, 1, 0, 0, 0, 0), layout="ndhwc"), image, weight
+    )
+    assert "conv3d ndhwc %a, %b stride [1, 1, 1] padding [1, 1, 0, 0, 0, 0]" in found
+
+
+def test_transposed_convolutions() -> None:
+    image, weight = Tensor["N", 8, "H", "W", "f16"], Tensor[8, "F", 3, 3, "f16"]
+    found = text(
+        lambda x, w, b: polyc.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1),
+        image,
+        weight,
+        Tensor["F", "f16"],
+    )
+    assert "stride [2, 2] padding [1, 1, 1, 1] output_padding [1, 1]" in found
+    assert "[N, F, 2 * H, 2 * W]" in found and "[F, 1, 1]" in found
+    line = lambda x, w: polyc.conv_transpose1d(x, w, stride=2)  # noqa: E731
+    assert "[N, F, 2 * W]" in text(line, Tensor["N", 8, "W", "f16"], Tensor[8, "F", 2, "f16"])
+    whole = lambda x, w: polyc.conv_transpose3d(x, w, layout="ndhwc")  # noqa: E731
+    volume, weight = Tensor["N", "D", "H", "W", 8, "f16"], Tensor[8, 1, 1, 1, "F", "f16"]
+    assert "conv_transpose3d ndhwc" in text(whole, volume, weight)
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -95,6 +126,8 @@ def test_adaptive_windows_of_any_size_that_divide_it() -> None:
         (lambda x: polyc.max_pool(x, 2, padding=(1, 2, 3)), "is one number, 2, or 4, before and"),
         (lambda x: polyc.max_pool(x, 2, stride=(1, 2, 3)), "stride of max_pool is one number or 2"),
         (lambda x: polyc.max_pool(x, x.shape[2]), "says its stride, a number"),
+        (lambda x: polyc.conv1d(x, x), "conv1d takes an image of rank 3"),
+        (lambda x: polyc.conv_transpose2d(x, x, layout="ncw"), "ncw is not a layout of conv_tran"),
         (lambda x: polyc.lp_pool(x, 3, 2), "p of lp_pool is 1 or 2, not 3"),
         (lambda x: polyc.adaptive_avg_pool(x, 7), "does not come in 7 equal windows"),
         (lambda x: polyc.adaptive_avg_pool(x[:, :, :100, :128], 63), "has 63 unlike windows"),

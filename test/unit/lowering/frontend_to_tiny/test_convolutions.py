@@ -11,10 +11,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import Attribute
 
-from polyc.dialects import frontend
+from polyc.dialects import frontend, tiny
 from polyc.dialects.plan import ScheduleOp
+from polyc.lowering.frontend_to_tiny import LowerGraph
+from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.playback.frontend import run
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.rewriting.driver import rewrite
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
@@ -26,7 +29,7 @@ KINDS = {1: frontend.Conv1dOp, 3: frontend.Conv3dOp}
 
 
 def of(
-    kind: type[frontend.ConvBase],
+    kind: type[frontend.ConvOp],
     x: tuple[int | str, ...],
     w: tuple[int | str, ...],
     element: Attribute = f16,
@@ -71,6 +74,16 @@ def test_each_element_is_a_sum_over_taps_and_channels(count: int) -> None:
             if all(0 <= i < size for i, size in zip(at, sides, strict=True)):
                 wanted[(n, f, *place)] += x[(n, f // 3 * 2 + c, *at)] * w[(f, c, *tap)]
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_taps_along_the_depth_are_channels_of_each_plane() -> None:
+    x, w = ("N", 5, 6, 7, 8), (16, 3, 2, 2, 8)
+    module = of(frontend.Conv3dOp, x, w, layout="ndhwc", padding=[1, 1, 0, 0, 0, 0])
+    rewrite(module, [LowerGraph()])
+    assert rewrite(module, [LowerConv()])
+    windows = [op for op in module.walk() if isinstance(op, tiny.WindowOp)]
+    assert [op.axes for op in windows] == [(1,), (1, 2)]
+    assert str(tiny.tensor_of(windows[1].operand).shape) == "#polyc.shape<[5 * N, 6, 7, 24]>"
 
 
 WHOLE = [

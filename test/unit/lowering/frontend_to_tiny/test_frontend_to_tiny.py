@@ -25,6 +25,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerConcat,
     LowerConstant,
     LowerConv,
+    LowerConvTranspose,
     LowerDim,
     LowerElementwise,
     LowerGemm,
@@ -147,6 +148,16 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
         %c = frontend.conv2d nchw %i, %i stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups 1
             {{acc = f32}} : ({IMAGE}, {IMAGE}) -> {ONE}
         {SAME}""",
+    ),
+    "frontend.conv_transpose2d": (
+        LowerConvTranspose(),
+        f"""%i = frontend.reshape %x : {T} -> {IMAGE}
+        %s = frontend.slice %x [0:1, 0:1] : {T} -> {typed("1, 1")}
+        %w = frontend.reshape %s : {typed("1, 1")} -> {typed("1, 1, 1, 1")}
+        %c = frontend.conv_transpose2d nchw %i, %w stride [1, 1] padding [0, 0, 0, 0]
+            output_padding [0, 0] dilation [1, 1] groups 1
+            {{acc = f32}} : ({IMAGE}, {typed("1, 1, 1, 1")}) -> {IMAGE}
+        %r = frontend.reshape %c : {IMAGE} -> {T}""",
     ),
     "frontend.attention": (
         LowerAttention(),
