@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from polyc.trace.windows import conv_transpose3d as conv_transpose3d
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
+    from polyc.trace.windows import resize as resize
     from polyc.trace.windows import sum_pool as sum_pool
 
 __version__ = "0.1.0"
@@ -248,6 +249,7 @@ _OFFERED = {
             "conv3d",
             "lp_pool",
             "max_pool",
+            "resize",
             "sum_pool",
         ),
         "trace.windows",

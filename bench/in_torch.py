@@ -140,6 +140,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             return partial(cast_any(getattr(torch, names[op.function])), **how)
         case frontend.PoolOp():
             return _pool(f, op)
+        case frontend.ResizeOp():
+            return _resize(f, op, sizes)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
             soft = f.log_softmax if isinstance(op, frontend.LogSoftmaxOp) else f.softmax
             (axis,) = op.axes
@@ -273,6 +275,24 @@ def _product(torch: Any, op: frontend.ReduceOp) -> Run:
 def _cube_root(torch: Any) -> Run:
     def run(x: Any) -> Any:
         return torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
+
+    return run
+
+
+def _resize(f: Any, op: frontend.ResizeOp, sizes: Mapping[str, int]) -> Run:
+    known = {
+        ("asymmetric", "floor"): "nearest",
+        ("half_pixel", "round_prefer_ceil"): "nearest-exact",
+    }
+    mode = known[op.coordinates, op.rounding]
+    shape = _shape(tensor_of(op.result).dims, sizes)
+    size = [shape[axis] for axis in op.axes]
+    last = op.axes[-1] == len(shape) - 1
+
+    def run(x: Any) -> Any:
+        if last:
+            return f.interpolate(x, size=size, mode=mode)
+        return f.interpolate(x.movedim(-1, 1), size=size, mode=mode).movedim(1, -1)
 
     return run
 

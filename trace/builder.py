@@ -367,6 +367,25 @@ class Builder:
             )
         )
 
+    def resize(
+        self,
+        x: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        mode: str = "nearest",
+        coordinates: str = "half_pixel",
+        rounding: str = "round_prefer_floor",
+    ) -> SSAValue:
+        """The nearest elements of a grid of other sizes, along axes."""
+        for what, name in (("mode", mode), ("coordinates", coordinates), ("rounding", rounding)):
+            if (fault := frontend.ResizeOp.fault(what, name)) is not None:
+                raise PolycError("BadArgument", fault, self.at())
+        where = [self.axis(x, axis) for axis in axes]
+        return self.add(
+            frontend.ResizeOp(x, where, size, mode=mode, coordinates=coordinates, rounding=rounding)
+        )
+
     def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
         """Softmax along axes together, or its logarithm."""
         made = frontend.LogSoftmaxOp if log else frontend.SoftmaxOp

@@ -463,3 +463,34 @@ def _in_windows(build: Builder, fn: str, x: SSAValue, axis: int, size: int, coun
         parts.append(build.reduce(fn, part, axis + 1, keepdims=True))
     dims[axis : axis + 2] = [Dim.const(count)]
     return build.reshape(build.concat(parts, axis + 1), dims)
+
+
+# Other sizes -----------------------------------------------------------------------------------
+
+
+@public
+def resize(
+    x: Value,
+    size: Sizes | None = None,
+    *,
+    scale: Numbers | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    rounding: str = "round_prefer_floor",
+    layout: str | None = None,
+) -> Value:
+    """The nearest elements at the places of a grid of ``size``, or of ``scale`` times as many.
+
+    ``coordinates`` and ``rounding`` are ONNX's; PyTorch's ``nearest`` is ``asymmetric`` and
+    ``floor``.
+    """
+    one = value_of(x)
+    if (size is None) == (scale is None):
+        refuse("BadArgument", "resize takes a size or a scale, one of them")
+    axes, wanted = _along("resize", one, size if size is not None else scale or 1, layout)
+    if size is None:
+        wanted = [one.kind.dims[axis] * by for axis, by in zip(axes, wanted, strict=True)]
+    made = one.builder.resize(
+        one.ssa, axes, wanted, mode=mode, coordinates=coordinates, rounding=rounding
+    )
+    return Value(one.builder, made)

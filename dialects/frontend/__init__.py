@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``elementwise``, ``leaves`` (constants, sizes, positions), ``movements`` and
-``parameters``; all are offered here.
+norms), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
+``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -70,6 +70,7 @@ from polyc.dialects.frontend.reductions import (
     RmsNormOp,
     SoftmaxOp,
 )
+from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -77,11 +78,13 @@ __all__ = [
     "BINARY_FUNCTIONS",
     "CLASSES",
     "COMPARISONS",
+    "COORDINATES",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
     "REDUCTIONS",
     "REDUCTIONS_OF_CONDITIONS",
+    "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
     "AttentionOp",
@@ -115,6 +118,7 @@ __all__ = [
     "PoolOp",
     "ReduceOp",
     "ReshapeOp",
+    "ResizeOp",
     "RmsNormOp",
     "SelectOp",
     "SliceOp",
@@ -168,6 +172,7 @@ Frontend = Dialect(
         ConvTranspose3dOp,
         AttentionOp,
         PoolOp,
+        ResizeOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

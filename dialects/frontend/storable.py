@@ -29,6 +29,7 @@ from polyc.dialects.frontend import (
     OutputOp,
     PoolOp,
     ReduceOp,
+    ResizeOp,
     RmsNormOp,
     SelectOp,
     SoftmaxOp,
@@ -80,7 +81,7 @@ def storable(graph: GraphOp) -> dict[SSAValue, Attribute]:
         read = {o: made.get(o) or _Made(o) for o in op.operands}
         if keeps(op):
             one = read[op.operands[0]]
-            made[op.results[0]] = replace(one, moved=one.moved or isinstance(op, MovementOp))
+            made[op.results[0]] = replace(one, moved=one.moved or not isinstance(op, CastOp))
             continue
         for operand, one in read.items():
             places[one.source] = places.get(one.source, 0) + 1
@@ -129,7 +130,7 @@ def keeps(op: Operation) -> bool:
     if isinstance(op, CastOp):
         kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
         return kinds[1] == f32 and isinstance(kinds[0], AnyFloat)
-    return isinstance(op, MovementOp)
+    return isinstance(op, MovementOp | ResizeOp)
 
 
 def rounds(op: Operation, operand: int, own: Attribute) -> bool:

@@ -91,7 +91,7 @@ from polyc.dialects.tiny.types import (
     tensor,
     tensor_of,
 )
-from polyc.dialects.tiny.views import MaskOp, WindowOp
+from polyc.dialects.tiny.views import MaskOp, SampleOp, WindowOp
 
 __all__ = [
     "BINARY",
@@ -115,6 +115,7 @@ __all__ = [
     "PermuteOp",
     "ReduceOp",
     "ReshapeOp",
+    "SampleOp",
     "SelectOp",
     "SliceOp",
     "TensorType",
@@ -513,6 +514,7 @@ Tiny = Dialect(
         PadOp,
         SliceOp,
         WindowOp,
+        SampleOp,
         MaskOp,
         ReduceOp,
         OutputOp,

@@ -1,4 +1,4 @@
-"""The movements that ``tiny`` alone has: window and mask (S3.1).
+"""The movements that ``tiny`` alone has: window, sample and mask (S3.1).
 
 ``window`` makes a convolution ``movement + mul + reduce(sum)`` with a symbolic image: a
 view by reshape and slice would linearise with symbolic strides, which is not affine
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase
+from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineSet
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_constant, shape_text
 from polyc.dialects.common.elements import Number
 from polyc.dialects.common.movements import (
     MovementOp,
@@ -166,6 +166,101 @@ class WindowOp(MovementOp):
         printer.print_string(
             f" axes {numbers_text(self.axes)} size {shape_text(self.size)} "
             f"stride {numbers_text(self.stride)} dilation {numbers_text(self.dilation)}"
+        )
+
+
+@irdl_op_definition
+class SampleOp(MovementOp):
+    """The elements of an axis at ``(step * i + offset) floordiv divisor``, as many as asked for.
+
+    ``tiny.sample %x axis 1 step 2 offset 1 divisor 3 : [M, K] -> [M, L]``: element ``(m, i)`` is
+    operand element ``(m, (2 * i + 1) floordiv 3)``.  What is read lies inside of the operand, as
+    far as the assumptions say.  The nearest elements of a resize are read so.
+    """
+
+    name = "tiny.sample"
+    operand = operand_def(TensorType)
+    axis_attr = prop_def(IntegerAttr, prop_name="axis")
+    step_attr = prop_def(IntegerAttr, prop_name="step")
+    offset_attr = prop_def(IntegerAttr, prop_name="offset")
+    divisor_attr = prop_def(IntegerAttr, prop_name="divisor")
+    result = result_def(TensorType)
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+    KEYS: ClassVar[tuple[str, ...]] = ("axis", "step", "offset", "divisor")
+
+    def __init__(
+        self, operand: SSAValue, axis: int, size: Dim | int, step: int, offset: int, divisor: int
+    ) -> None:
+        """``size`` is that of the axis in the result."""
+        dims = list(tensor_of(operand).dims)
+        dims[axis] = Dim.of(size)
+        numbers = zip(self.KEYS, (axis, step, offset, divisor), strict=True)
+        super().__init__(
+            operands=[operand],
+            result_types=[self.typed(operand, dims)],
+            properties={key: IntegerAttr(value, i64) for key, value in numbers},
+        )
+
+    @property
+    def axis(self) -> int:
+        """The axis whose elements are read."""
+        return self.axis_attr.value.data
+
+    @property
+    def step(self) -> int:
+        """By how much the dividend grows from an element of the result to the next one."""
+        return self.step_attr.value.data
+
+    @property
+    def offset(self) -> int:
+        """The dividend at element 0."""
+        return self.offset_attr.value.data
+
+    @property
+    def divisor(self) -> int:
+        """What the dividend is divided by."""
+        return self.divisor_attr.value.data
+
+    def verify_move(self, operand: Shape, result: Shape) -> None:
+        axis = self.axis
+        if not 0 <= axis < len(operand):
+            raise VerifyException(
+                f"axis {axis} of a sample is not an axis of {shape_text(operand)}, which are 0 to "
+                f"{len(operand) - 1}"
+            )
+        for what, value, least in (("step", self.step, 0), ("divisor", self.divisor, 1)):
+            if value < least:
+                raise VerifyException(
+                    f"sample has {what} {value}, which is too small; give {least} or more"
+                )
+        expected = (*operand[:axis], *result[axis : axis + 1], *operand[axis + 1 :])
+        if not same_shape(expected, result, self):
+            raise VerifyException(
+                f"a sample along axis {axis} of {shape_text(operand)} keeps the other sizes; the "
+                f"result says {shape_text(result)}"
+            )
+        count = result[axis]
+        last = operand[axis] * self.divisor - (count - 1) * self.step - self.offset - 1
+        if count.constant() != 0 and (
+            self.offset < 0 or not never_negative(last, self, [count - 1])
+        ):
+            raise VerifyException(
+                f"UnguardedAccess: sample reads ({self.step} * i + {self.offset}) floordiv "
+                f"{self.divisor} of axis {axis} for i from 0 up to {count}, which is not inside of "
+                f"its size {operand[axis]}, as far as the assumptions say; read less, or assume it"
+            )
+
+    @classmethod
+    def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        for key in cls.KEYS:
+            parser.parse_keyword(key)
+            found[key] = IntegerAttr(parse_constant(parser, f"the {key} of a sample"), i64)
+        return found
+
+    def print_rest(self, printer: Printer) -> None:
+        printer.print_string(
+            f" axis {self.axis} step {self.step} offset {self.offset} divisor {self.divisor}"
         )
 
 

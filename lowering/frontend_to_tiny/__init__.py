@@ -48,6 +48,7 @@ from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
+from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -79,6 +80,7 @@ __all__ = [
     "LowerOutput",
     "LowerPool",
     "LowerReduce",
+    "LowerResize",
     "LowerSelect",
     "LowerSoftmax",
     "NoteStorable",
@@ -198,6 +200,7 @@ def patterns() -> list[RewritePattern]:
         LowerAttention(),
         LowerPool(),
         LowerReduce(),
+        LowerResize(),
         LowerSoftmax(),
         LowerNorm(),
         LowerElementwise(),

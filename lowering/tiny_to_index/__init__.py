@@ -30,7 +30,13 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
-from polyc.lowering.tiny_to_index.movements import IndexMask, IndexPad, IndexSlice, IndexWindow
+from polyc.lowering.tiny_to_index.movements import (
+    IndexMask,
+    IndexPad,
+    IndexSample,
+    IndexSlice,
+    IndexWindow,
+)
 from polyc.lowering.tiny_to_index.reshape import IndexReshape
 from polyc.lowering.tiny_to_index.rule import (
     IndexRule,
@@ -262,6 +268,7 @@ def index_rules() -> list[RewritePattern]:
         IndexSlice,
         IndexPad,
         IndexWindow,
+        IndexSample,
         IndexMask,
         IndexReshape,
         IndexNonScop,

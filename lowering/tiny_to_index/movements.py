@@ -1,6 +1,6 @@
-"""Index rules of the movements that change coordinates: slice, pad, window and mask (S4.7).
+"""Index rules of the movements that change coordinates: slice, pad, window, sample and mask (S4.7).
 
-A slice and a window are maps alone.  A pad and a mask cut the domain into pieces: one
+A slice, a window and a sample are maps alone.  A pad and a mask cut the domain into pieces: one
 where the operand is read, and others that hold the movement's own fill (S6.4).  What isl cannot
 say, a bound or a stride that multiplies symbols, makes the value ``non_scop``: a boundary, with
 the reason in its entry.
@@ -254,6 +254,34 @@ class IndexWindow(IndexRule):
                 results.append(places[0] * op.stride[k] + inner)
             else:
                 results += places
+        write(rewriter, op, placed, [_canonical(op, len(placed.axes), results)])
+
+
+class IndexSample(IndexRule):
+    """A sample reads ``(step * i + offset) floordiv divisor``; the other axes keep their ids."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tiny.SampleOp, rewriter: PatternRewriter) -> None:
+        if done(op):
+            return
+        sizes = tiny.tensor_of(op.result).dims
+        moved = [i == op.axis for i in range(len(sizes))]
+        if (reason := _beyond_isl(op, moved, "the sample reads")) is not None:
+            not_affine(self, op, reason, rewriter)
+            return
+        before = entry_of(op.operand, op).by_dimension
+        placed = Placed.of(
+            [
+                _new(self, op, axes, size) if i == op.axis else resized(axes, size)
+                for i, (axes, size) in enumerate(zip(before, sizes, strict=True))
+            ]
+        )
+        results: list[AffineExpr] = []
+        for i in range(len(sizes)):
+            places: list[AffineExpr] = [AffineDimExpr(d) for d in placed[i]]
+            if i == op.axis:
+                places = [(places[0] * op.step + op.offset) // op.divisor]
+            results += places
         write(rewriter, op, placed, [_canonical(op, len(placed.axes), results)])
 
 

@@ -295,6 +295,17 @@ def conv_transpose1d(
     return cast(list[float], _alone(op, arrays)[0, 0].tolist())
 
 
+def resize(
+    x: Sequence[float],
+    size: int,
+    coordinates: str = "half_pixel",
+    rounding: str = "round_prefer_floor",
+) -> list[float]:
+    value = frontend.ConstantOp(0.0, frontend.tensor([len(x)], f32)).result
+    op = frontend.ResizeOp(value, [0], [size], coordinates=coordinates, rounding=rounding)
+    return cast(list[float], _alone(op, [np.asarray(x, np.float32)]).tolist())
+
+
 def _alone(op: IRDLOperation, arrays: Sequence[Array]) -> Array:
     """The result of an op on inputs, in the place of its operands."""
     kinds, result = [o.type for o in op.operands], op.results[0]
@@ -505,6 +516,7 @@ NAMES: dict[str, Any] = {
     "read_twice": read_twice,
     "reduce": reduce,
     "reduce_conditions": reduce_conditions,
+    "resize": resize,
     "rms_norm": rms_norm,
     "select": select,
     "slice": slice_of,

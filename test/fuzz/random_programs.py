@@ -126,7 +126,7 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool"] * (rank > 0)
+        kinds += ["pool", "resize"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -248,6 +248,27 @@ class Maker:
         )
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
+
+    def resize(self, x: SSAValue) -> SSAValue | None:
+        """Axes with more elements, or fewer of a part of them; of numbers also any."""
+        dims, rank = tensor_of(x).dims, tensor_of(x).rank
+        axes = sorted(self.dice.sample(range(rank), self.dice.randint(1, min(rank, 2))))
+        sizes: list[Dim] = []
+        for axis in axes:
+            if (known := dims[axis].constant()) is not None:
+                sizes.append(Dim.const(self.dice.randint(min(known, 1), 3 * known)))
+            else:
+                sizes.append(dims[axis] * self.dice.choice((2, 2, 3)))
+        coordinates = ["half_pixel", "pytorch_half_pixel", "asymmetric"]
+        rounding = self.dice.choice(("round_prefer_floor", "round_prefer_ceil"))
+        choice = self.dice.choice(coordinates)
+        if choice == "asymmetric":
+            rounding = "floor"
+        if all(dims[axis].constant() is not None for axis in axes):
+            choice = self.dice.choice(frontend.COORDINATES)
+            rounding = self.dice.choice(frontend.ROUNDINGS)
+        op = frontend.ResizeOp(x, axes, sizes, coordinates=choice, rounding=rounding)
+        return self.add(op)
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))

@@ -198,3 +198,51 @@ tiny.graph @f(%x: !tiny.tensor<[M], f32>) -> !tiny.tensor<[M], f32> {
   %r = tiny.dim M : !tiny.tensor<[M], f32>
   tiny.output %x : !tiny.tensor<[M], f32>
 }
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: axis 2 of a sample is not an axis of [M, N], which are 0 to 1
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 2 step 1 offset 0 divisor 2 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sample has divisor 0, which is too small; give 1 or more
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 1 step 1 offset 0 divisor 0 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sample has step -1, which is too small; give 0 or more
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 1 step -1 offset 0 divisor 1 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: a sample along axis 1 of [M, N] keeps the other sizes; the result says [N, N]
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 1 step 1 offset 0 divisor 1 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[N, N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[UnguardedAccess]: sample reads (1 * i + 1) floordiv 2 of axis 1 for i from 0 up to 2 * N, which is not inside of its size N, as far as the assumptions say; read less, or assume it
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 1 step 1 offset 1 divisor 2 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, 2 * N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[UnguardedAccess]: sample reads (1 * i + -1) floordiv 2 of axis 1 for i from 0 up to N, which is not inside of its size N, as far as the assumptions say; read less, or assume it
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
+  %r = tiny.sample %x axis 1 step 1 offset -1 divisor 2 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
+  tiny.output %x : !tiny.tensor<[M, N], f32>
+}

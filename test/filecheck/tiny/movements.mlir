@@ -36,6 +36,13 @@ tiny.graph @backwards(%x: !tiny.tensor<[R, W], f32>) -> !tiny.tensor<[1, W, R], 
   tiny.output %0 : !tiny.tensor<[1, W, R], f32>
 }
 
+// CHECK: tiny.graph @sampled(%x: !tiny.tensor<[M, K + 1], f16>) -> (C: !tiny.tensor<[M, 2 * K], f16>) {
+// CHECK-NEXT: %0 = tiny.sample %x axis 1 step 1 offset 1 divisor 2 {note = "kept"} : !tiny.tensor<[M, K + 1], f16> -> !tiny.tensor<[M, 2 * K], f16>
+tiny.graph @sampled(%x: !tiny.tensor<[M, K + 1], f16>) -> !tiny.tensor<[M, 2 * K], f16> {
+  %0 = tiny.sample %x axis 1 step 1 offset 1 divisor 2 {note = "kept"} : !tiny.tensor<[M, K + 1], f16> -> !tiny.tensor<[M, 2 * K], f16>
+  tiny.output %0 : !tiny.tensor<[M, 2 * K], f16>
+}
+
 // A condition is over the axes and the signature's symbols.
 
 // CHECK: tiny.graph @masks(%x: !tiny.tensor<[M, N], f32>) -> (C: !tiny.tensor<[M, N], f32>) {

@@ -117,6 +117,16 @@ def test_transposed_convolutions() -> None:
     assert "conv_transpose3d ndhwc" in text(whole, volume, weight)
 
 
+def test_resizes() -> None:
+    np.testing.assert_array_equal(
+        played(lambda x: polyc.resize(x, scale=2), X), X.repeat(2, 2).repeat(2, 3)
+    )
+    image = Tensor["N", "H", "W", 8, "f16"]
+    found = text(lambda x: polyc.resize(x, scale=(2, 3), layout="nhwc"), image)
+    assert "resize nearest %a axes [1, 2] half_pixel round_prefer_floor" in found
+    assert "[N, 2 * H, 3 * W, 8]" in found
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -128,6 +138,9 @@ def test_transposed_convolutions() -> None:
         (lambda x: polyc.max_pool(x, x.shape[2]), "says its stride, a number"),
         (lambda x: polyc.conv1d(x, x), "conv1d takes an image of rank 3"),
         (lambda x: polyc.conv_transpose2d(x, x, layout="ncw"), "ncw is not a layout of conv_tran"),
+        (lambda x: polyc.resize(x, 4, scale=2), "takes a size or a scale, one of them"),
+        (lambda x: polyc.resize(x, scale=2, mode="cubic"), "cubic is no mode of frontend.resize"),
+        (lambda x: polyc.resize(x, 7), "goes on by what no number is"),
         (lambda x: polyc.lp_pool(x, 3, 2), "p of lp_pool is 1 or 2, not 3"),
         (lambda x: polyc.adaptive_avg_pool(x, 7), "does not come in 7 equal windows"),
         (lambda x: polyc.adaptive_avg_pool(x[:, :, :100, :128], 63), "has 63 unlike windows"),

@@ -36,6 +36,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerOutput,
     LowerPool,
     LowerReduce,
+    LowerResize,
     LowerSelect,
     LowerSoftmax,
     patterns,
@@ -181,6 +182,10 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.select": (
         LowerSelect(),
         f"{LESS}\n%r = frontend.select %i, %x, %x : ({CONDITION}, {T}, {T}) -> {T}",
+    ),
+    "frontend.resize": (
+        LowerResize(),
+        f"%r = frontend.resize nearest %x axes [0] asymmetric floor : {T} -> {T}",
     ),
     "frontend.pool": (
         LowerPool(),

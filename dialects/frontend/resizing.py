@@ -1,0 +1,246 @@
+"""Resizing of ``frontend``: the nearest elements at other coordinates (S2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.common.dim import Dim, Shape, shape_text
+from polyc.dialects.common.movements import numbers_attr, numbers_text, parse_numbers
+from polyc.dialects.common.sizes import inferred, never_negative, quotient
+from polyc.dialects.frontend.reductions import AlongAxes
+from polyc.dialects.frontend.types import (
+    TensorType,
+    need_axes,
+    parse_typed,
+    print_typed,
+    tensor,
+    tensor_of,
+)
+
+MODES = ("nearest",)
+"""Ways in which ``frontend.resize`` takes elements."""
+
+COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel")
+"""ONNX's ``coordinate_transformation_mode``: where a place of the result is in the operand."""
+
+ROUNDINGS = ("ceil", "floor", "round_prefer_ceil", "round_prefer_floor")
+"""ONNX's ``nearest_mode``: which element is nearest to it."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Element ``i`` of an axis reads ``(step * i + offset) floordiv divisor``, at an end where that
+    is outside: of the first ``low`` and the last ``high``."""
+
+    step: int
+    offset: int
+    divisor: int
+    low: int
+    high: int
+
+
+@irdl_op_definition
+class ResizeOp(AlongAxes):
+    """The elements that are nearest to the places of a grid of other sizes (S2.2).
+
+    ``frontend.resize nearest %x axes [2, 3] half_pixel round_prefer_floor : [N, C, H, W] ->
+    [N, C, 2 * H, 2 * W]``.  With n elements of an axis and m of the result, place i of the result
+    is, in the operand, ``i * n / m`` (``asymmetric``), ``(i + 0.5) * n / m - 0.5``
+    (``half_pixel``; with ``pytorch_half_pixel`` 0 where m is 1), or ``i * (n - 1) / (m - 1)``
+    (``align_corners``, 0 where m is 1).  That is rounded, halves down with ``round_prefer_floor``
+    and up with ``round_prefer_ceil``, and brought to the nearest end where it is outside.  The
+    quotients are exact.
+    """
+
+    name = "frontend.resize"
+    fn = prop_def(StringAttr)
+    operand = operand_def(TensorType)
+    coordinates_attr = prop_def(StringAttr, prop_name="coordinates")
+    rounding_attr = prop_def(StringAttr, prop_name="rounding")
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        mode: str = "nearest",
+        coordinates: str = "half_pixel",
+        rounding: str = "round_prefer_floor",
+    ) -> None:
+        """``size`` are those of the axes in the result."""
+        kind = tensor_of(operand)
+
+        def shape() -> Shape:
+            dims = list(kind.dims)
+            for axis, wanted in zip(axes, size, strict=True):
+                dims[axis] = Dim.of(wanted)
+            return tuple(dims)
+
+        super().__init__(
+            operands=[operand],
+            result_types=[tensor(inferred(shape), kind.element_type)],
+            properties={
+                "fn": StringAttr(mode),
+                "axes": numbers_attr(axes),
+                "coordinates": StringAttr(coordinates),
+                "rounding": StringAttr(rounding),
+            },
+        )
+
+    @property
+    def mode(self) -> str:
+        """How elements are taken."""
+        return self.fn.data
+
+    @property
+    def coordinates(self) -> str:
+        """One of ``COORDINATES``."""
+        return self.coordinates_attr.data
+
+    @property
+    def rounding(self) -> str:
+        """One of ``ROUNDINGS``."""
+        return self.rounding_attr.data
+
+    @staticmethod
+    def fault(what: str, name: str) -> str | None:
+        """What is wrong with the name of a mode, of coordinates or of a rounding, or None."""
+        known = {"mode": MODES, "coordinates": COORDINATES, "rounding": ROUNDINGS}[what]
+        if name in known:
+            return None
+        return f"{name} is no {what} of frontend.resize; there are {', '.join(known)}"
+
+    def result_shape(self) -> Shape:
+        dims, found = list(tensor_of(self.operand).dims), tensor_of(self.result).dims
+        if len(found) == len(dims):
+            for axis in self.axes:
+                dims[axis] = found[axis]
+        return tuple(dims)
+
+    def places(self, axis: int) -> Places:
+        """What is read along one of ``axes``.  Raises VerifyException where sizes do not say it."""
+        size, count = (tensor_of(v).dims[axis] for v in (self.operand, self.result))
+        ratio = self._ratio(axis, size, count)
+        if ratio is None:
+            return Places(0, 0, 1, 0, 0)
+        # The operand's place of element i is (step * i + offset) / divisor.
+        over, under = ratio
+        step, offset, divisor = over, 0, under
+        if "half_pixel" in self.coordinates:
+            step, offset, divisor = 2 * over, over - under, 2 * under
+        match self.rounding:
+            case "ceil":
+                offset += divisor - 1
+            case "round_prefer_floor":
+                step, offset, divisor = 2 * step, 2 * offset + divisor - 1, 2 * divisor
+            case "round_prefer_ceil":
+                step, offset, divisor = 2 * step, 2 * offset + divisor, 2 * divisor
+            case _:
+                pass
+        low, high = -(min(offset, 0) // step), 0
+        if (known := size.constant()) is not None and (many := count.constant()) is not None:
+            inside = [(step * i + offset) // divisor for i in range(many)]
+            low, high = sum(i < 0 for i in inside), sum(i >= known for i in inside)
+        elif self.coordinates != "align_corners":
+            # divisor * size = step * count: the first place that is outside is that many from the
+            # end.
+            high = max(offset // step, 0)
+        if (low or high) and not never_negative(size - 1, self):
+            raise VerifyException(
+                f"resize reads the ends of axis {axis} again, whose size {size} may be 0; assume "
+                "it to be 1 or more, or take another rounding"
+            )
+        return Places(step, offset, divisor, low, high)
+
+    def _ratio(self, axis: int, size: Dim, count: Dim) -> tuple[int, int] | None:
+        """By how much a place of the operand goes on for one of the result, as two numbers; None
+        where all are 0.  Raises VerifyException."""
+        known, many = size.constant(), count.constant()
+        if known == 0 and many != 0:
+            raise VerifyException(
+                f"resize of axis {axis} makes {count} elements of 0; there is none to take"
+            )
+        if many == 1 and self.coordinates in ("align_corners", "pytorch_half_pixel"):
+            return None
+        if size == count or many == 0:
+            return 1, 1
+        if self.coordinates == "align_corners":
+            if known is None or many is None:
+                raise VerifyException(
+                    f"resize of axis {axis} from {size} to {count} with align_corners goes on by "
+                    "what no number is; give numbers for both, or take other coordinates"
+                )
+            return (known - 1, many - 1) if known > 1 else None
+        if known is not None and many is not None:
+            return known, many
+        larger, smaller = (quotient(a, b) for a, b in ((count, size), (size, count)))
+        by = larger.constant() if larger is not None else None
+        part = smaller.constant() if smaller is not None else None
+        if by is None and part is None:
+            raise VerifyException(
+                f"resize of axis {axis} from {size} to {count} goes on by what no number is; make "
+                "one a number of times the other, or give numbers for both"
+            )
+        one = part is not None and not never_negative(count - 2, self)
+        if one and self.coordinates == "pytorch_half_pixel":
+            raise VerifyException(
+                f"resize of axis {axis} to {count} with pytorch_half_pixel is another one where "
+                "that is 1; assume it to be more, or take half_pixel"
+            )
+        return (1, by) if by is not None else (part or 1, 1)
+
+    def verify_(self) -> None:
+        for what, name in (
+            ("mode", self.mode),
+            ("coordinates", self.coordinates),
+            ("rounding", self.rounding),
+        ):
+            if (fault := self.fault(what, name)) is not None:
+                raise VerifyException(fault)
+        dims, found = (tensor_of(v).dims for v in (self.operand, self.result))
+        need_axes("resize", self.axes, dims)
+        if len(found) != len(dims):
+            raise VerifyException(
+                f"resize keeps the number of axes; the operand is {shape_text(dims)}, the result "
+                f"{shape_text(found)}"
+            )
+        super().verify_()
+        for axis in self.axes:
+            self.places(axis)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ResizeOp:
+        def word(what: str) -> StringAttr:
+            start = parser.pos
+            name = parser.parse_identifier(f"the {what} of a resize")
+            if (fault := cls.fault(what, name)) is not None:
+                parser.raise_error(fault, start, parser.pos)
+            return StringAttr(name)
+
+        properties: dict[str, Attribute] = {"fn": word("mode")}
+        unresolved = [parser.parse_unresolved_operand()]
+        parser.parse_keyword("axes")
+        axes: DenseArrayBase = numbers_attr(parse_numbers(parser, "an axis of a resize"))
+        properties["axes"] = axes
+        for what in ("coordinates", "rounding"):
+            properties[what] = word(what)
+        args, results, attributes = parse_typed(parser, unresolved)
+        return cls.create(
+            operands=args, result_types=results, properties=properties, attributes=attributes
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.mode} ")
+        printer.print_operand(self.operand)
+        printer.print_string(f" axes {numbers_text(self.axes)} {self.coordinates} {self.rounding}")
+        print_typed(printer, self, {})
