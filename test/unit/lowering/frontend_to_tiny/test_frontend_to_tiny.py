@@ -21,6 +21,7 @@ from polyc.lowering.frontend_to_tiny import (
     FrontendToTiny,
     LowerAttention,
     LowerCast,
+    LowerClassify,
     LowerCompare,
     LowerConcat,
     LowerConstant,
@@ -197,6 +198,11 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.permute": (LowerMovement(), f"%r = frontend.permute %x perm [1, 0] : {T} -> {T}"),
     "frontend.expand": (LowerMovement(), f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"),
     "frontend.slice": (LowerMovement(), f"%r = frontend.slice %x [0:M, 0:M] : {T} -> {T}"),
+    "frontend.classify": (
+        LowerClassify(),
+        f"""%c = frontend.classify isnan %x : {T} -> {CONDITION}
+        %r = frontend.select %c, %x, %x : ({CONDITION}, {T}, {T}) -> {T}""",
+    ),
     "frontend.pad": (
         LowerMovement(),
         f"%r = frontend.pad %x low [0, 0] high [0, 0] value 0.0 : {T} -> {T}",
