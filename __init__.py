@@ -13,11 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from xdsl.ir import Operation
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
+    from polyc.runtime.const_pool import Params as Params
     from polyc.runtime.program import Program
+    from polyc.runtime.safetensors import read_params as read_params
+    from polyc.runtime.safetensors import write_params as write_params
     from polyc.tools.jit.autotune import autotune as autotune
     from polyc.tools.jit.compile import compile as compile
     from polyc.tools.jit.compile import jit as jit
@@ -27,17 +31,47 @@ if TYPE_CHECKING:
     from polyc.tools.jit.torch_op import torch_op as torch_op
     from polyc.trace.builder import Builder as Builder
     from polyc.trace.functions import abs as abs
+    from polyc.trace.functions import acos as acos
+    from polyc.trace.functions import acosh as acosh
+    from polyc.trace.functions import all as all
+    from polyc.trace.functions import any as any
+    from polyc.trace.functions import arange as arange
+    from polyc.trace.functions import asin as asin
+    from polyc.trace.functions import asinh as asinh
+    from polyc.trace.functions import atan as atan
+    from polyc.trace.functions import atan2 as atan2
+    from polyc.trace.functions import atanh as atanh
     from polyc.trace.functions import attention as attention
     from polyc.trace.functions import cast as cast
+    from polyc.trace.functions import cbrt as cbrt
+    from polyc.trace.functions import ceil as ceil
     from polyc.trace.functions import concat as concat
+    from polyc.trace.functions import constant as constant
+    from polyc.trace.functions import cos as cos
+    from polyc.trace.functions import cosh as cosh
+    from polyc.trace.functions import elu as elu
     from polyc.trace.functions import erf as erf
     from polyc.trace.functions import exp as exp
+    from polyc.trace.functions import exp2 as exp2
     from polyc.trace.functions import expand as expand
+    from polyc.trace.functions import expm1 as expm1
+    from polyc.trace.functions import floor as floor
+    from polyc.trace.functions import fmod as fmod
     from polyc.trace.functions import full as full
     from polyc.trace.functions import gelu as gelu
+    from polyc.trace.functions import hard_sigmoid as hard_sigmoid
+    from polyc.trace.functions import hard_swish as hard_swish
+    from polyc.trace.functions import iota as iota
+    from polyc.trace.functions import isfinite as isfinite
+    from polyc.trace.functions import isinf as isinf
+    from polyc.trace.functions import isnan as isnan
     from polyc.trace.functions import layer_norm as layer_norm
     from polyc.trace.functions import linear as linear
     from polyc.trace.functions import log as log
+    from polyc.trace.functions import log1p as log1p
+    from polyc.trace.functions import log2 as log2
+    from polyc.trace.functions import log10 as log10
+    from polyc.trace.functions import log_sigmoid as log_sigmoid
     from polyc.trace.functions import log_softmax as log_softmax
     from polyc.trace.functions import logsumexp as logsumexp
     from polyc.trace.functions import matmul as matmul
@@ -46,23 +80,38 @@ if TYPE_CHECKING:
     from polyc.trace.functions import mean as mean
     from polyc.trace.functions import min as min
     from polyc.trace.functions import minimum as minimum
+    from polyc.trace.functions import mish as mish
+    from polyc.trace.functions import mod as mod
+    from polyc.trace.functions import norm as norm
     from polyc.trace.functions import pad as pad
+    from polyc.trace.functions import parameter as parameter
     from polyc.trace.functions import permute as permute
     from polyc.trace.functions import pow as pow
+    from polyc.trace.functions import prod as prod
     from polyc.trace.functions import reciprocal as reciprocal
     from polyc.trace.functions import relu as relu
+    from polyc.trace.functions import relu6 as relu6
     from polyc.trace.functions import reshape as reshape
     from polyc.trace.functions import rms_norm as rms_norm
+    from polyc.trace.functions import round as round
     from polyc.trace.functions import rsqrt as rsqrt
+    from polyc.trace.functions import selu as selu
     from polyc.trace.functions import sigmoid as sigmoid
+    from polyc.trace.functions import sign as sign
     from polyc.trace.functions import silu as silu
+    from polyc.trace.functions import sin as sin
+    from polyc.trace.functions import sinh as sinh
     from polyc.trace.functions import softmax as softmax
+    from polyc.trace.functions import softplus as softplus
+    from polyc.trace.functions import softsign as softsign
     from polyc.trace.functions import split as split
     from polyc.trace.functions import sqrt as sqrt
     from polyc.trace.functions import stack as stack
     from polyc.trace.functions import sum as sum
+    from polyc.trace.functions import tan as tan
     from polyc.trace.functions import tanh as tanh
     from polyc.trace.functions import transpose as transpose
+    from polyc.trace.functions import trunc as trunc
     from polyc.trace.functions import var as var
     from polyc.trace.functions import where as where
     from polyc.trace.values import Tensor as Tensor
@@ -85,6 +134,9 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "PolycError": "dialects.common.diagnostic",
+    "Params": "runtime.const_pool",
+    "read_params": "runtime.safetensors",
+    "write_params": "runtime.safetensors",
     "jit": "tools.jit.compile",
     "compile": "tools.jit.compile",
     "par_compile": "tools.jit.compile",
@@ -98,17 +150,47 @@ _OFFERED = {
     **dict.fromkeys(
         (
             "abs",
+            "arange",
+            "acos",
+            "acosh",
+            "all",
+            "any",
+            "asin",
+            "asinh",
+            "atan",
+            "atan2",
+            "atanh",
             "attention",
             "cast",
+            "cbrt",
+            "ceil",
             "concat",
+            "constant",
+            "cos",
+            "cosh",
+            "elu",
             "erf",
             "exp",
+            "exp2",
             "expand",
+            "expm1",
+            "floor",
+            "fmod",
             "full",
             "gelu",
+            "iota",
+            "hard_sigmoid",
+            "hard_swish",
+            "isfinite",
+            "isinf",
+            "isnan",
             "layer_norm",
             "linear",
             "log",
+            "log10",
+            "log1p",
+            "log2",
+            "log_sigmoid",
             "log_softmax",
             "logsumexp",
             "matmul",
@@ -117,23 +199,38 @@ _OFFERED = {
             "mean",
             "min",
             "minimum",
+            "mish",
+            "mod",
+            "norm",
             "pad",
+            "parameter",
             "permute",
             "pow",
+            "prod",
             "reciprocal",
             "relu",
+            "relu6",
             "reshape",
             "rms_norm",
+            "round",
             "rsqrt",
+            "selu",
             "sigmoid",
+            "sign",
             "silu",
+            "sin",
+            "sinh",
             "softmax",
+            "softplus",
+            "softsign",
             "split",
             "sqrt",
             "stack",
             "sum",
+            "tan",
             "tanh",
             "transpose",
+            "trunc",
             "var",
             "where",
         ),
@@ -168,12 +265,13 @@ def load(
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
+    params: Any = None,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name, kernels, sizes, records)
+    return loaded(source, arch, name, kernels, sizes, records, params)
 
 
 def __getattr__(name: str) -> object:

@@ -20,10 +20,23 @@ from polyc.dialects.frontend import GraphOp, tensor_of
 
 UNARY = (
     *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp2", "expm1"),
+    *("floor", "log10", "log1p", "log2", "round", "sign", "sin", "sinh", "tan", "trunc"),
 )
+FUNCTIONAL = {
+    **{fn: fn for fn in ("elu", "gelu", "mish", "relu6", "selu", "silu", "softplus", "softsign")},
+    "hard_sigmoid": "hardsigmoid",
+    "hard_swish": "hardswish",
+    "log_sigmoid": "logsigmoid",
+}
+"""What ``torch.nn.functional`` calls a function."""
+
 BINARY = {
     "add": "add",
+    "atan2": "atan2",
     "div": "div",
+    "fmod": "fmod",
+    "mod": "remainder",
     "max": "maximum",
     "min": "minimum",
     "mul": "mul",
@@ -114,10 +127,15 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
                 return number
 
             return constant
+        case frontend.ClassifyOp():
+            return cast_any(getattr(torch, op.function))
         case frontend.SelectOp():
             return cast_any(torch.where)
         case frontend.ReduceOp():
+            if op.function == "prod":
+                return _product(torch, op)
             names = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+            names |= {"any": "any", "all": "all"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
         case frontend.PoolOp():
@@ -243,6 +261,24 @@ def _pool(f: Any, op: frontend.PoolOp) -> Run:
     return run
 
 
+def _product(torch: Any, op: frontend.ReduceOp) -> Run:
+    """PyTorch's product is over one axis."""
+
+    def run(x: Any) -> Any:
+        for axis in reversed(op.axes):
+            x = torch.prod(x, axis, keepdim=op.keepdims is not None)
+        return x
+
+    return run
+
+
+def _cube_root(torch: Any) -> Run:
+    def run(x: Any) -> Any:
+        return torch.sign(x) * torch.pow(torch.abs(x), 1 / 3)
+
+    return run
+
+
 def _resize(f: Any, op: frontend.ResizeOp, sizes: Mapping[str, int]) -> Run:
     known = {
         ("asymmetric", "floor"): "nearest",
@@ -263,8 +299,10 @@ def _resize(f: Any, op: frontend.ResizeOp, sizes: Mapping[str, int]) -> Run:
 
 def _elementwise(torch: Any, name: str) -> Run:
     f = torch.nn.functional
-    if name in ("gelu", "silu"):
-        return cast_any(getattr(f, name))
+    if name in FUNCTIONAL:
+        return cast_any(getattr(f, FUNCTIONAL[name]))
+    if name == "cbrt":
+        return _cube_root(torch)
     if name == "gelu_tanh":
         return partial(cast_any(f.gelu), approximate="tanh")
     if name in UNARY:

@@ -31,6 +31,7 @@ class _Graph:
     def __init__(self, count: int, seed: int) -> None:
         self.dice = random.Random(seed)
         self.left = count
+        self.decks: dict[Sequence[str], list[str]] = {}
         self.graph = frontend.GraphOp("f", [tensor(s, f32) for s in INPUTS], [])
         self.plane, self.row, self.column, self.cube = self.graph.body.block.args
 
@@ -40,12 +41,19 @@ class _Graph:
         self.left -= 1
         return op.results[0]
 
+    def function(self, names: Sequence[str]) -> str:
+        """One of ``names``, each once before one comes again."""
+        deck = self.decks.setdefault(names, [])
+        if not deck:
+            deck += self.dice.sample(names, len(names))
+        return deck.pop()
+
     def unary(self, x: SSAValue) -> SSAValue:
-        return self.add(frontend.ElementwiseOp(self.dice.choice(frontend.UNARY_FUNCTIONS), [x]))
+        return self.add(frontend.ElementwiseOp(self.function(frontend.UNARY_FUNCTIONS), [x]))
 
     def binary(self, x: SSAValue, y: SSAValue) -> SSAValue:
         pair = [x, y] if self.dice.random() < 0.5 else [y, x]
-        return self.add(frontend.ElementwiseOp(self.dice.choice(frontend.BINARY_FUNCTIONS), pair))
+        return self.add(frontend.ElementwiseOp(self.function(frontend.BINARY_FUNCTIONS), pair))
 
     # Steps that keep the shape; each says how many ops it is.
 

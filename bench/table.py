@@ -49,6 +49,8 @@ def rows(report: dict[str, Any]) -> list[str]:
         return agreement_rows(report)
     if any("of_model" in row for row in report["rows"]):
         return composition_rows(report)
+    if all("playback" in row for row in report["rows"]):
+        return function_rows(report)
     if all("modelled_us" in row for row in report["rows"]):
         return modelled_rows(report)
     if all("mutants" in row for row in report["rows"]):
@@ -69,6 +71,15 @@ def agreement_rows(report: dict[str, Any]) -> list[str]:
         cells = [found.get((family, way)) for way in ways]
         figures = ("" if cell is None else f"{cell:.2f}" for cell in cells)
         lines.append(f"| {family} | {' | '.join(figures)} |")
+    return lines
+
+
+def function_rows(report: dict[str, Any]) -> list[str]:
+    """The largest error of each function at playback, and what is known of it in kernels."""
+    lines = ["| | playback | kernels, at most | by |", "|---|---:|---:|---|"]
+    for row in report["rows"]:
+        cells = [row["function"], f"{row['playback']:.2f}", f"{row['kernel']:g}", row["by"]]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -22,7 +22,7 @@ from polyc.cost.time import Time, launch_time
 from polyc.cost.values import SLOW, Values, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, compulsory
 from polyc.dialects.common.grids import product
-from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, SharedTileOp
+from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, FmodOp, SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile import (
@@ -386,16 +386,37 @@ _INDEX_OPS: Mapping[type[Operation], Callable[[int, int], int]] = {
 """The functions of two indices."""
 
 _FUNCTIONS: Mapping[type[Operation], str] = {
+    math.AcosOp: "acos",
+    math.AcoshOp: "acosh",
+    math.AsinOp: "asin",
+    math.AsinhOp: "asinh",
+    math.AtanOp: "atan",
+    math.Atan2Op: "atan2",
+    math.AtanhOp: "atanh",
+    math.CbrtOp: "cbrt",
+    math.CosOp: "cos",
+    math.CoshOp: "cosh",
     math.ExpOp: "exp",
-    math.Exp2Op: "exp",
+    math.Exp2Op: "exp2",
+    math.ExpM1Op: "expm1",
     math.LogOp: "log",
-    math.Log2Op: "log",
+    math.Log10Op: "log10",
+    math.Log1pOp: "log1p",
+    math.Log2Op: "log2",
+    math.SinOp: "sin",
+    math.SinhOp: "sinh",
+    math.TanOp: "tan",
+    math.FloorOp: "floor",
+    math.CeilOp: "ceil",
+    math.RoundEvenOp: "round",
+    math.TruncOp: "trunc",
     math.RsqrtOp: "rsqrt",
     math.SqrtOp: "sqrt",
     math.TanhOp: "tanh",
     math.ErfOp: "erf",
     math.PowFOp: "pow",
     arith.DivfOp: "div",
+    FmodOp: "fmod",
 }
 """What takes several instructions, by its name in a region."""
 

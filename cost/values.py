@@ -22,6 +22,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    IndexOp,
     InsideOp,
     KernelOp,
     ReadOp,
@@ -36,7 +37,28 @@ from polyc.dialects.region.types import ValType, val_type
 
 SLOW: Mapping[str, float] = {
     "exp": 8,
+    "exp2": 8,
     "log": 10,
+    "log2": 10,
+    "log10": 12,
+    "log1p": 24,
+    "expm1": 24,
+    "cbrt": 20,
+    "sin": 24,
+    "cos": 24,
+    "tan": 30,
+    "asin": 26,
+    "acos": 28,
+    "atan": 24,
+    "sinh": 28,
+    "cosh": 18,
+    "asinh": 44,
+    "acosh": 44,
+    "atanh": 40,
+    "atan2": 50,
+    "fmod": 40,
+    "sign": 4,
+    **dict.fromkeys(("floor", "ceil", "round", "trunc"), 8),
     "rsqrt": 8,
     "sqrt": 10,
     "reciprocal": 8,
@@ -67,6 +89,8 @@ def operations(op: Operation) -> float:
             return 1
         case InsideOp():
             return len(op.set.data.constraints)
+        case IndexOp():
+            return 1
         case _:
             return 0
 
@@ -150,7 +174,7 @@ class Values:
         match op:
             case ReadOp():
                 return frozenset(read_labels(op))
-            case InsideOp():
+            case IndexOp() | InsideOp():
                 return frozenset(op.result.type.labels)
             case ReduceOp():
                 return self._own[self.real(op.operand)] - set(op.labels)

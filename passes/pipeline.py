@@ -79,6 +79,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 ASIDE = (
     "tiny-canonicalize-movements",
+    "tiny-split-constants",
     "region-drop-guards",
     "region-distribute",
     "region-im2col",

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
 
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.playback.estimate import FACTOR, Estimate
 from polyc.playback.functions import MANTISSA_BITS, Array, round_to, ulp
 
@@ -27,17 +28,21 @@ class Mismatch:
     """
 
     index: tuple[int, ...]
-    actual: float
-    expected: float
+    actual: Number
+    expected: Number
     tolerance: float
     count: int
     total: int
 
     def __str__(self) -> str:
         return (
-            f"element {list(self.index)} is {self.actual:.9g}, expected {self.expected:.9g} "
+            f"element {list(self.index)} is {_text(self.actual)}, expected {_text(self.expected)} "
             f"within {self.tolerance:.3g}; {self.count} of {self.total} elements differ"
         )
+
+
+def _text(value: Number) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
 class ShapeMismatch(ValueError):
@@ -60,6 +65,9 @@ def tolerance_check(
     first = int(differing[0])
     index = tuple(int(i) for i in np.unravel_index(first, actual.shape))
     wanted = _estimate(expected)
+    if is_integer(element_type):
+        given, asked = int(actual[index]), int(wanted.value[index])
+        return Mismatch(index, given, asked, 0.0, int(differing.size), int(actual.size))
     value = float(wanted.value[index])
     room = 0.0
     if np.isfinite(value):
@@ -80,8 +88,9 @@ def errors_needed(actual: Array, expected: Estimate | Array, element_type: Attri
         raise ShapeMismatch(f"shape {list(actual.shape)}, expected {list(wanted.shape)}")
     with np.errstate(all="ignore"):
         a, e, errors = actual.astype(np.float64), wanted.value.astype(np.float64), wanted.error
-        if element_type == i1:
-            away = np.where(a == e, 0.0, np.inf)
+        if element_type == i1 or is_integer(element_type):
+            away = np.where(actual == wanted.value, 0.0, np.inf)
+            errors = np.where(errors > 0, np.inf, 0.0)
         else:
             low, high = _cell(round_to(actual, element_type), element_type)
             away = np.maximum(np.maximum(low - e, e - high), 0.0)

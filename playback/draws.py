@@ -12,7 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute
 
-from polyc.playback.functions import MIN_EXPONENT, Array, round_to
+from polyc.dialects.common.elements import bounds, is_integer
+from polyc.playback.functions import MIN_EXPONENT, Array, dtype_of, round_to
 
 Draw = Callable[[np.random.Generator, tuple[int, ...], int], Array]
 """Values of a shape, in f32; the last argument is the least exponent of a normal number."""
@@ -75,11 +76,29 @@ DRAWS: dict[str, Draw] = {
 """The kinds of inputs; a check runs on each of them."""
 
 
+def _integers(
+    random: np.random.Generator, kind: str, shape: tuple[int, ...], element: Attribute
+) -> Array:
+    dtype, (least, most) = dtype_of(element), bounds(element)
+    few = {"uniform": 8, "large": most, "mixed": 100, "tiny": 1}.get(kind, 16)
+    found = random.integers(max(least, -few), min(most, few), shape, dtype, endpoint=True)
+    if kind == "special":
+        ends = np.asarray([least, most, 0, 1], dtype)
+        found = np.where(random.uniform(0, 1, shape) < 0.25, random.choice(ends, shape), found)
+    if kind == "rows" and shape:
+        found = np.broadcast_to(found[..., :1], shape).copy() if found.size else found
+    return np.asarray(found, dtype)
+
+
 def draw(kind: str, seed: Sequence[int], shape: tuple[int, ...], element: Attribute) -> Array:
     """Values of ``kind`` rounded to ``element``; conditions (i1) hold where they are negative.
 
+    Integers are small ones, and with ``special`` some of the least and the most of their type.
+
     The same seed gives the same array.  Raises KeyError for a kind that is not in ``DRAWS``.
     """
+    if is_integer(element):
+        return _integers(np.random.default_rng(seed), kind, shape, element)
     least = MIN_EXPONENT.get(element, 0)
     values = np.asarray(DRAWS[kind](np.random.default_rng(seed), shape, least))
     return np.asarray(values < 0) if element == i1 else round_to(values, element)

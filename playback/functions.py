@@ -1,8 +1,9 @@
 """What the functions of every dialect do to NumPy arrays; one table for all layers (S0.6).
 
 NumPy gives a scalar of its own where it computes on arrays of rank 0; every result here is an
-array.  Arrays are f32 inside a graph.  Rounding to f16 or bf16 is to nearest even and gives
-infinity beyond the largest finite value.  docs/semantics.md says the same in words.
+array.  Real numbers are f32 inside a graph, integers of their own type.  Rounding to f16 or bf16
+is to nearest even and gives infinity beyond the largest finite value.  docs/semantics.md says the
+same in words.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import (
+    INTEGERS,
+    Number,
+    computed,
+    is_integer,
+    is_unsigned,
+    neutral,
+    width,
+)
+from polyc.dialects.frontend.elementwise import SELU_ALPHA, SELU_SCALE
 from polyc.playback import estimate
-from polyc.playback.estimate import Estimate
+from polyc.playback.estimate import Estimate, to_integers
 
 Array: TypeAlias = NDArray[Any]
 UnaryFunction = Callable[[Array], Array]
@@ -32,6 +43,7 @@ DTYPES: dict[Attribute, np.dtype[Any]] = {
     bf16: np.dtype(cast(DTypeLike, ml_dtypes.bfloat16)),
     f32: np.dtype(np.float32),
     i1: np.dtype(np.bool_),
+    **{t: np.dtype(f"{'u' * is_unsigned(t)}int{width(t)}") for t in INTEGERS},
 }
 """The NumPy dtype of each element type."""
 
@@ -40,6 +52,11 @@ MANTISSA_BITS: dict[Attribute, int] = {f16: 10, bf16: 7, f32: 23}
 
 MIN_EXPONENT: dict[Attribute, int] = {f16: -14, bf16: -126, f32: -126}
 """The exponent of the smallest normal number."""
+
+
+def element_of(dtype: np.dtype[Any]) -> Attribute:
+    """The element type that arrays of a dtype hold."""
+    return next(t for t, d in DTYPES.items() if d == dtype)
 
 
 def dtype_of(element_type: Attribute) -> np.dtype[Any]:
@@ -52,9 +69,12 @@ def dtype_of(element_type: Attribute) -> np.dtype[Any]:
 
 
 def round_to(array: Array, element_type: Attribute) -> Array:
-    """``array`` rounded to ``element_type``, to nearest even, in that type's dtype."""
+    """``array`` in ``element_type``'s dtype: rounded to nearest even, or cut to integers."""
+    dtype = dtype_of(element_type)
     with np.errstate(all="ignore"):
-        return as_array(array).astype(dtype_of(element_type), copy=False)
+        if dtype.kind in "iu" and not isinstance(array, Estimate):
+            return to_integers(as_array(array), dtype)
+        return as_array(array).astype(dtype, copy=False)
 
 
 def posing(known: Estimate) -> Array:
@@ -117,8 +137,12 @@ def zeros_like(array: Array, shape: Sequence[int]) -> Array:
 
 
 def widen(array: Array) -> Array:
-    """``array`` in f32, as values are inside a graph; exact for every stored type."""
-    return as_array(array).astype(np.float32, copy=False)
+    """``array`` as values are inside a graph: integers as they are, all else in f32.
+
+    Exact for every stored type.
+    """
+    array = as_array(array)
+    return array if array.dtype.kind in "iu" else array.astype(np.float32, copy=False)
 
 
 def as_tf32(x: Array) -> Array:
@@ -139,6 +163,23 @@ def ulp(array: Array, element_type: Attribute) -> Array:
 
 
 # Functions -----------------------------------------------------------------------------
+
+
+def number(value: Number, element: Attribute) -> Array:
+    """A number as an array of rank 0: in f32 for real ones, in their own type for integers."""
+    return np.asarray(value, dtype_of(computed(element)))
+
+
+def size(value: int, element: Attribute) -> Array:
+    """A size, rounded to f32, or wrapped to an integer type."""
+    if is_integer(element):
+        return np.asarray(value, np.int64).astype(dtype_of(element))
+    return np.asarray(value, np.float32)
+
+
+def iota(count: int, element: Attribute) -> Array:
+    """The positions from 0 on, wrapped to an integer type."""
+    return np.arange(count, dtype=np.int64).astype(dtype_of(element))
 
 
 def _f32(value: float) -> np.float32:
@@ -181,34 +222,237 @@ def silu(x: Array) -> Array:
     return x * sigmoid(x)
 
 
+def sign(x: Array) -> Array:
+    """1, -1, or what is neither above nor below 0: a zero with its sign, and NaN."""
+    return np.where(x > 0, _f32(1), np.where(x < 0, _f32(-1), x))
+
+
+def relu6(x: Array) -> Array:
+    """``min(max(x, 0), 6)``; NaN stays."""
+    return np.minimum(relu(x), _f32(6))
+
+
+def hard_sigmoid(x: Array) -> Array:
+    """``relu6(x + 3) / 6``."""
+    return relu6(x + _f32(3)) / _f32(6)
+
+
+def hard_swish(x: Array) -> Array:
+    """``x * hard_sigmoid(x)``."""
+    return x * hard_sigmoid(x)
+
+
+def _softplus_tail(x: Array) -> Array:
+    return log1p(np.exp(-np.abs(x)))
+
+
+def softplus(x: Array) -> Array:
+    """``log(1 + exp(x))``, as ``max(x, 0) + log1p(exp(-|x|))``."""
+    return relu(x) + _softplus_tail(x)
+
+
+def log_sigmoid(x: Array) -> Array:
+    """``log(sigmoid(x))``, as ``min(x, 0) - log1p(exp(-|x|))``."""
+    return np.minimum(x, _f32(0)) - _softplus_tail(x)
+
+
+def mish(x: Array) -> Array:
+    """``x * tanh(softplus(x))``."""
+    return x * np.tanh(softplus(x))
+
+
+def softsign(x: Array) -> Array:
+    """``x / (1 + |x|)``."""
+    return x / (np.abs(x) + _f32(1))
+
+
+def elu(x: Array) -> Array:
+    """``x`` above 0, else ``exp(x) - 1``."""
+    return np.where(x > _f32(0), x, expm1(x))
+
+
+def selu(x: Array) -> Array:
+    """``scale * x`` above 0, else ``scale * alpha * (exp(x) - 1)``."""
+    below = expm1(x) * _f32(SELU_ALPHA)
+    return np.where(x > _f32(0), x, below) * _f32(SELU_SCALE)
+
+
+def mod(x: Array, y: Array) -> Array:
+    """The rest of a division that rounds down: ``fmod``, one ``y`` on where the signs differ."""
+    rest = np.fmod(x, y)
+    return np.where(rest * sign(y) < _f32(0), rest + y, rest)
+
+
+def atan2(y: Array, x: Array) -> Array:
+    """The angle of the point (x, y), in f64 and rounded to f32."""
+    if isinstance(y, Estimate) or isinstance(x, Estimate):
+        return posing(estimate.atan2(y, x, atan2))
+    found = np.arctan2(as_array(y).astype(np.float64), as_array(x).astype(np.float64))
+    return np.asarray(found, np.float32)
+
+
+def _wide(name: str, function: UnaryFunction) -> UnaryFunction:
+    """``function``, computed in f64 and rounded to f32: the same on every machine."""
+
+    def run(x: Array) -> Array:
+        if isinstance(x, Estimate):
+            return posing(estimate.curve(name, x, run))
+        return np.asarray(function(as_array(x).astype(np.float64)), np.float32)
+
+    run.__name__ = name
+    return run
+
+
+acos = _wide("acos", np.arccos)
+acosh = _wide("acosh", np.arccosh)
+asin = _wide("asin", np.arcsin)
+asinh = _wide("asinh", np.arcsinh)
+atan = _wide("atan", np.arctan)
+atanh = _wide("atanh", np.arctanh)
+cbrt = _wide("cbrt", np.cbrt)
+cos = _wide("cos", np.cos)
+cosh = _wide("cosh", np.cosh)
+exp2 = _wide("exp2", np.exp2)
+expm1 = _wide("expm1", np.expm1)
+log10 = _wide("log10", np.log10)
+log1p = _wide("log1p", np.log1p)
+log2 = _wide("log2", np.log2)
+sin = _wide("sin", np.sin)
+sinh = _wide("sinh", np.sinh)
+tan = _wide("tan", np.tan)
+
+
 UNARY: dict[str, UnaryFunction] = {
     "abs": np.abs,
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atanh": atanh,
+    "cbrt": cbrt,
+    "ceil": np.ceil,
+    "cos": cos,
+    "cosh": cosh,
+    "elu": elu,
     "erf": erf,
     "exp": np.exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "floor": np.floor,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
+    "hard_sigmoid": hard_sigmoid,
+    "hard_swish": hard_swish,
     "log": np.log,
+    "log10": log10,
+    "log1p": log1p,
+    "log2": log2,
+    "log_sigmoid": log_sigmoid,
+    "mish": mish,
     "neg": np.negative,
     "reciprocal": lambda x: _f32(1) / x,
     "relu": relu,
+    "relu6": relu6,
+    "round": np.rint,
     "rsqrt": lambda x: _f32(1) / np.sqrt(x),
+    "selu": selu,
     "sigmoid": sigmoid,
+    "sign": sign,
     "silu": silu,
+    "sin": sin,
+    "sinh": sinh,
+    "softplus": softplus,
+    "softsign": softsign,
     "sqrt": np.sqrt,
+    "tan": tan,
     "tanh": np.tanh,
+    "trunc": np.trunc,
 }
 """Functions of one f32 array."""
 
 BINARY: dict[str, BinaryFunction] = {
     "add": np.add,
+    "atan2": atan2,
     "div": np.divide,
+    "fmod": np.fmod,
     "max": np.maximum,
     "min": np.minimum,
+    "mod": mod,
     "mul": np.multiply,
     "pow": np.power,
     "sub": np.subtract,
 }
 """Functions of two f32 arrays; max and min give NaN where either is NaN."""
+
+
+def _quotient(x: Array, y: Array) -> Array:
+    """``x / y`` cut towards 0, and 0 over 0."""
+    floor = np.floor_divide(x, y)
+    cut = (np.multiply(floor, y) != x) & ((x < 0) != (y < 0))
+    return np.where(y == 0, x.dtype.type(0), np.add(floor, cut.astype(x.dtype)))
+
+
+def _remainder(x: Array, y: Array) -> Array:
+    """What ``_quotient`` leaves, with the sign of ``x``, and 0 over 0."""
+    return np.where(y == 0, x.dtype.type(0), np.fmod(x, y))
+
+
+def _modulo(x: Array, y: Array) -> Array:
+    """What a quotient rounded down leaves, with the sign of ``y``, and 0 over 0."""
+    return np.where(y == 0, x.dtype.type(0), np.mod(x, y))
+
+
+def _shifted(left: bool) -> BinaryFunction:
+    """A shift by ``y`` bits, as an unsigned number: from the type's width on all bits are gone."""
+
+    def function(x: Array, y: Array) -> Array:
+        bits = 8 * x.dtype.itemsize
+        gone = (y < 0) | (y >= y.dtype.type(bits))
+        by = np.where(gone, y.dtype.type(bits - 1), y)
+        if left:
+            return np.where(gone, x.dtype.type(0), np.left_shift(x, by))
+        found = np.right_shift(x, by)
+        return found if x.dtype.kind == "i" else np.where(gone, x.dtype.type(0), found)
+
+    return function
+
+
+INTEGER_UNARY: dict[str, UnaryFunction] = {
+    "abs": np.abs,
+    "neg": np.negative,
+    "not": np.invert,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "sign": np.sign,
+}
+"""Functions of one array of integers, which wrap in their type."""
+
+INTEGER_BINARY: dict[str, BinaryFunction] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "div": _quotient,
+    "fmod": _remainder,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mod": _modulo,
+    "mul": np.multiply,
+    "or": np.bitwise_or,
+    "shl": _shifted(left=True),
+    "shr": _shifted(left=False),
+    "sub": np.subtract,
+    "xor": np.bitwise_xor,
+}
+"""Functions of two arrays of one integer type, which wrap in it."""
+
+CONDITION_UNARY: dict[str, UnaryFunction] = {"not": np.logical_not}
+"""Functions of one array of conditions."""
+
+CONDITION_BINARY: dict[str, BinaryFunction] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.not_equal,
+}
+"""Functions of two arrays of conditions."""
 
 COMPARE: dict[str, BinaryFunction] = {
     "eq": np.equal,
@@ -218,21 +462,30 @@ COMPARE: dict[str, BinaryFunction] = {
     "lt": np.less,
     "ne": np.not_equal,
 }
-"""Relations of two f32 arrays; with a NaN all are false but ``ne``."""
+"""Relations of two arrays of one type; with a NaN all are false but ``ne``."""
 
-IDENTITY: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
-"""What a reduction over nothing gives."""
+IDENTITY: dict[str, float] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+"""What a reduction of real numbers over nothing gives."""
+
+JOINED: dict[str, np.ufunc] = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}
+"""How a reduction that is no sum joins two numbers."""
 
 
 def unary(fn: str, x: Array) -> Array:
-    """``UNARY[fn]`` in f32, without NumPy's warnings."""
+    """A function of one array in its own type, without NumPy's warnings."""
     with np.errstate(all="ignore"):
-        return widen(UNARY[fn](x))
+        if x.dtype.kind in "iu":
+            return as_array(INTEGER_UNARY[fn](x))
+        return as_array(CONDITION_UNARY[fn](x)) if x.dtype == np.bool_ else widen(UNARY[fn](x))
 
 
 def binary(fn: str, x: Array, y: Array) -> Array:
-    """``BINARY[fn]`` in f32, without NumPy's warnings."""
+    """A function of two arrays in their type, without NumPy's warnings."""
     with np.errstate(all="ignore"):
+        if x.dtype.kind in "iu":
+            return as_array(INTEGER_BINARY[fn](x, y))
+        if x.dtype == np.bool_:
+            return as_array(CONDITION_BINARY[fn](x, y))
         return widen(BINARY[fn](x, y))
 
 
@@ -241,10 +494,35 @@ def compare(fn: str, x: Array, y: Array) -> Array:
     return as_array(COMPARE[fn](x, y))
 
 
-def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """Sum, max or min of an f32 array over ``axes``; ``IDENTITY[fn]`` where these are empty."""
+def classify(fn: str, x: Array) -> Array:
+    """Whether numbers are finite, infinite or none, booleans."""
     with np.errstate(all="ignore"):
+        if fn == "isnan":
+            return as_array(np.not_equal(x, x))
+        relation = np.equal if fn == "isinf" else np.less
+        return as_array(relation(np.abs(x), _f32(math.inf)))
+
+
+def _of_conditions(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Whether any or all hold: the max or min of 1 where one does, else 0, above 0."""
+    number = np.where(x, _f32(1), _f32(0))
+    return as_array(np.greater(reduce("max" if fn == "any" else "min", number, axes), _f32(0)))
+
+
+def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Sum, product, max or min of an array over ``axes``; what is neutral of nothing.
+
+    Real numbers are summed in f32, integers in their own type, in which they wrap.  Also any and
+    all of booleans.
+    """
+    with np.errstate(all="ignore"):
+        if fn in ("any", "all"):
+            return _of_conditions(fn, x, axes)
+        if x.dtype.kind in "iu":
+            start = x.dtype.type(neutral(fn, element_of(x.dtype)))
+            ufunc = np.add if fn == "sum" else JOINED[fn]
+            return as_array(ufunc.reduce(x, axis=axes, dtype=x.dtype, initial=start))
         if fn == "sum":
             return as_array(np.sum(x, axis=axes, dtype=np.float32))
-        joined = np.maximum if fn == "max" else np.minimum
+        joined = JOINED[fn]
         return as_array(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))

@@ -11,6 +11,7 @@ from polyc.playback.estimate import Estimate, as_estimate
 from polyc.playback.frontend import evaluate
 from polyc.playback.functions import Array, posing
 from polyc.playback.signature import check_symbols, sizes
+from polyc.rewriting.frontend.parameters import lifted
 
 
 def reference(
@@ -33,13 +34,15 @@ def known(inputs: Sequence[Array]) -> list[Array]:
 def make_inputs(
     graph: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
 ) -> list[Array]:
-    """Random values for every input, of the kind ``draw`` (``playback/draws.py``), as stored.
+    """Random values for every input and parameter, as stored, of the kind ``draw``.
 
-    What is ``special`` is so in one input, by the seed, so that its NaN do not meet everywhere.
-    The same seed gives the same arrays; each input has a stream of its own.  Works for a
-    graph of any layer that has a signature.
+    ``playback/draws.py`` has the kinds.  What is ``special`` is so in one input, by the seed, so
+    that its NaN do not meet everywhere.  The same seed gives the same arrays; each input has a
+    stream of its own.  Works for a graph of any layer that has a signature.
     """
     check_symbols(graph, symbols)
+    if isinstance(graph, frontend.GraphOp):
+        graph = lifted(graph)
     arrays: list[Array] = []
     for position, spec in enumerate(graph.inputs):
         plain = draw == "special" and position != seed % len(graph.inputs)

@@ -126,6 +126,8 @@ def asked_for(graph: tiny.GraphOp) -> set[SSAValue]:
     behind: dict[Operation, int] = {}
     for op in reversed(list(graph.body.block.ops)):
         if isinstance(op, tiny.BinaryOp) and op.function == "mul" and only_summed(op):
+            if tiny.tensor_of(op.result).element_type != f32:
+                continue
             behind[op] = 0
         elif isinstance(op, tiny.MaskOp | tiny.SelectOp):
             readers = [use.operation for use in op.result.uses]
@@ -174,7 +176,9 @@ def _mask(
     graph = graph_of(op)
     names = () if graph is None else graph.symbol_names
     inside = views.holds(op.condition, where, [symbols[s] for s in names])
-    return np.where(inside, array, np.float32(op.number))
+    return np.where(
+        inside, array, functions.number(op.number, tiny.tensor_of(op.result).element_type)
+    )
 
 
 PART = 1 << 22
@@ -235,7 +239,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
     """The result of one op on whole operands; NumPy broadcasts those of elementwise ops."""
     match op:
         case tiny.ConstantOp():
-            return np.asarray(op.number, np.float32)
+            return functions.number(op.number, tiny.tensor_of(op.result).element_type)
         case tiny.CastOp():
             return round_to(args[0], tiny.tensor_of(op.result).element_type)
         case tiny.UnaryOp():
@@ -247,7 +251,10 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
         case tiny.SelectOp():
             return np.where(args[0], args[1], args[2])
         case tiny.DimOp():
-            return np.asarray(op.size.evaluate(symbols), np.float32)
+            return functions.size(op.size.evaluate(symbols), tiny.tensor_of(op.result).element_type)
+        case tiny.IotaOp():
+            kind = tiny.tensor_of(op.result)
+            return functions.iota(sizes(kind.dims, symbols)[0], kind.element_type)
         case tiny.WindowOp():
             return views.window(args[0], op.axes, sizes(op.size, symbols), op.stride, op.dilation)
         case tiny.SampleOp():

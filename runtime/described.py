@@ -91,7 +91,11 @@ class Choice(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A program: its signature, inputs before outputs, and its variants in order of dispatch."""
+    """A program: its signature, inputs before outputs, and its variants in order of dispatch.
+
+    ``pooled`` are the names that parameters have for the constant pool's inputs, and ``made`` are
+    the outputs of a program before it that others of these are; "" for data.
+    """
 
     name: str
     arch: str
@@ -104,6 +108,8 @@ class Described(NamedTuple):
     num_inputs: int
     kernels: tuple[str, ...]
     choices: tuple[Choice, ...]
+    pooled: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 # As JSON ----------------------------------------------------------------------------------
@@ -265,6 +271,7 @@ def described_json(found: Described) -> Json:
     return {
         **signature_json(found),
         "arch": found.arch,
+        "made": found.made,
         "kernels": found.kernels,
         "choices": [choice_json(one) for one in found.choices],
         "launches": [
@@ -285,6 +292,7 @@ def signature_json(found: Any) -> Json:
         "elements": list(found.elements),
         "aligns": list(found.aligns),
         "num_inputs": found.num_inputs,
+        "pooled": list(found.pooled),
     }
 
 
@@ -299,6 +307,7 @@ def read_signature(data: Json) -> dict[str, Any]:
         "elements": tuple(map(_text, _list(data["elements"]))),
         "aligns": tuple(map(_whole, _list(data["aligns"]))),
         "num_inputs": _whole(data["num_inputs"]),
+        "pooled": tuple(map(_text, _list(data["pooled"]))),
     }
     count = len(found["names"])
     if any(len(found[one]) != count for one in ("shapes", "elements", "aligns")):
@@ -314,6 +323,7 @@ def read_described(data: Json) -> Described:
         arch=_text(data["arch"]),
         kernels=tuple(map(_text, _list(data["kernels"]))),
         choices=tuple(_read_choice(c, one) for c, one in zip(choices, launches, strict=True)),
+        made=tuple(map(_text, _list(data["made"]))),
     )
 
 

@@ -23,8 +23,12 @@ _PLACES: Mapping[int, str] = {
     15: "WebGPU's memory",
 }
 
-_TYPES = {(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (6, 8): "i1"}
-"""(DLDataTypeCode, bits): kDLFloat is 2, kDLBfloat is 4, kDLBool is 6."""
+_TYPES = {
+    **{(2, 16): "f16", (4, 16): "bf16", (2, 32): "f32", (6, 8): "i1"},
+    **{(0, bits): f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{(1, bits): f"ui{bits}" for bits in (8, 16, 32, 64)},
+}
+"""(DLDataTypeCode, bits): kDLInt is 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4 and kDLBool 6."""
 
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 

@@ -34,7 +34,7 @@ from polyc.runtime.versions import versions
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp
 
-FORMAT = 1
+FORMAT = 2
 """Changes when the layout of an entry does."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.gpu.im2col import Im2colMapType
@@ -76,6 +76,8 @@ def _described(module: GpuModuleOp, finished: bool) -> Described:
     """What the host needs; launches only of a module at the hardware level."""
     dispatch = module.dispatch()
     kernels = {kernel.sym_name.data: kernel for kernel in module.kernels()}
+    named = list(zip(dispatch.arg_names, dispatch.arg_attrs, strict=True))
+    named = named[: dispatch.num_inputs.value.data]
     return Described(
         module.sym_name.data,
         module.arch.data,
@@ -88,11 +90,27 @@ def _described(module: GpuModuleOp, finished: bool) -> Described:
         dispatch.num_inputs.value.data,
         tuple(kernels),
         tuple(_choice(op, kernels, finished) for op in dispatch.variants()),
+        tuple(_pooled(n.data, a.data) for n, a in named),
+        tuple(_made(a.data) for _, a in named),
     )
 
 
 def _promised(attr: object) -> int:
     return attr.value.data if isinstance(attr, IntegerAttr) else 0
+
+
+def _pooled(name: str, attrs: Mapping[str, Attribute]) -> str:
+    """What a parameter file calls an input: its entry, or its own name; "" for what none has."""
+    if "storage" not in attrs or "made" in attrs:
+        return ""
+    entry = attrs.get("entry")
+    return entry.data if isinstance(entry, StringAttr) else name
+
+
+def _made(attrs: Mapping[str, Attribute]) -> str:
+    """Which output of the program before it an input is; "" for others."""
+    made = attrs.get("made")
+    return made.data.rpartition(".")[2] if isinstance(made, StringAttr) else ""
 
 
 def _choice(op: LaunchOp | SequenceOp, kernels: Mapping[str, KernelOp], finished: bool) -> Choice:

@@ -33,12 +33,14 @@ class Packing:
         self.index = index
         self.write = struct.Struct(f"{count}Q").pack_into
         values, maps = plan.bound()
-        self.values = {id(value): at for at, every in enumerate(values) for value in every}
+        # What is not a call's, the constants and what is made of them, stays where it is.
+        calls = plan.calls
+        self.values = {id(value): at for at, n in enumerate(calls) for value in values[n]}
         with plan.lock:  # others may be moving its maps
             self.maps = {
                 id(one.argument): (at, one.copied())
-                for at, every in enumerate(maps)
-                for one in every
+                for at, number in enumerate(calls)
+                for one in maps[number]
             }
         self.known: list[dict[int, TensorMap]] = [{} for _ in self.maps]
         """The tensor maps by the address of their tensor, shared by all packed launches."""

@@ -9,13 +9,14 @@ the next call with PyTorch tensors of the same kind looks at their addresses alo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from math import lcm
+from math import lcm, prod
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.runtime import driver, nvrtc, streams, tensors, torch_tensors
+from polyc.runtime import const_pool, driver, nvrtc, streams, tensors, torch_tensors
 from polyc.runtime.arenas import Arenas
 from polyc.runtime.described import Described
 from polyc.runtime.nvrtc import CompileResult, KernelInfo
@@ -24,7 +25,7 @@ from polyc.runtime.repeated import Repeated
 from polyc.runtime.signature import HostSignature
 from polyc.runtime.streams import Turn
 from polyc.runtime.variants import Bound, Plan, Variant, values_text
-from polyc.runtime.views import TensorView
+from polyc.runtime.views import ELEMENT_BYTES, TensorView, row_major
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -47,6 +48,13 @@ ALLOCATING: Kind = (False, None, (), None)
 class Program:
     """One graph compiled for one architecture.
 
+    With ``params`` (see ``const_pool.Params.of``) the inputs that the signature gives to the
+    constant pool are bound to them, once on each GPU, and calls take the others: ``signature``,
+    ``names`` and ``num_inputs`` are of these.  What kernels make of constants alone, such as
+    weights in another order, is made by the first call of its kind.  ``before`` is the program that
+    makes other inputs of parameters alone, as ``made`` of its description says: it runs once on a
+    GPU, before the first call there.  Two of one ``key`` compute the same.
+
     Make one with ``Program.compile``, or from what ``Origin`` says of it.  ``results`` are the
     cubins of all with the compiler's log.
 
@@ -54,14 +62,20 @@ class Program:
     with it or at ``close``; a CUDA graph that was captured from its calls needs both.
     """
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        params: const_pool.Given = None,
+        before: Program | None = None,
+        key: str | None = None,
+    ) -> None:
         found = origin.described
         self._origin = origin
+        self._key: object = id(self) if key is None else key
         self._code = origin.code
         self.arch, self.name = found.arch, found.name
         self.symbols, self.facts = found.symbols, found.facts
-        self.names, self.num_inputs = found.names, found.num_inputs
-        self.signature = HostSignature(
+        self._whole = self.signature = HostSignature(
             found.name,
             found.names,
             found.shapes,
@@ -70,19 +84,38 @@ class Program:
             found.num_inputs,
             found.symbols,
             found.facts,
+            found.pooled,
         )
+        self.constants: const_pool.Constants | None = None
+        """What it keeps; None where calls give all inputs."""
+        if params is not None:
+            self._bind(const_pool.Params.of(params), before)
+        self.names, self.num_inputs = tuple(self.signature.names), self.signature.num_inputs
         self._variants = [
             Variant(choice, partial(origin.launches, number))
             for number, choice in enumerate(found.choices)
         ]
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
+        self._made: WeakValueDictionary[object, driver.Buffer] = WeakValueDictionary()
         self._repeated: dict[Kind, Repeated] = {}
         self._arenas = Arenas()
         # Of what is added to these; looking something up is one step.
         self._lock = threading.RLock()
         aligns = [a for v in self._variants for a in v.align if a > 0]
         self._period = lcm(256, *aligns, *(a for a in found.aligns if a > 0))
+
+    def _bind(self, params: const_pool.Params, before: Program | None) -> None:
+        """Keep parameters, and what ``before``, which nobody else has, makes of them."""
+        beside = None if before is None else before._whole
+        self.constants = held = const_pool.bind(self._whole, params, beside)
+        if before is not None:
+            before.constants = const_pool.bind(before._whole, params, self._whole)
+            before.signature = before._whole.called(before.constants.numbers, {})
+            before.names, before.num_inputs = tuple(before.signature.names), 0
+            made = {i: name for i, name in enumerate(self._origin.described.made) if name}
+            held.make(made, before.run_once)
+        self.signature = self._whole.called(held.numbers, held.sizes)
 
     @classmethod
     def of_module(cls, module: GpuModuleOp, sources: Iterable[str] | None = None) -> Program:
@@ -96,7 +129,13 @@ class Program:
         return cls(Lowered(module, sources))
 
     @classmethod
-    def compile(cls, module: Operation, name: str | None = None, lazily: bool = False) -> Program:
+    def compile(
+        cls,
+        module: Operation,
+        name: str | None = None,
+        lazily: bool = False,
+        params: const_pool.Given = None,
+    ) -> Program:
         """Compile a ``gpu.module``, or the one in a builtin module.
 
         A module at tile level is lowered first, in a copy.  ``name`` picks one of several.
@@ -105,7 +144,7 @@ class Program:
         """
         from polyc.runtime.lowered import lowered
 
-        return cls(lowered(module, name, lazily))
+        return cls(lowered(module, name, lazily), params)
 
     @property
     def described(self) -> Described:
@@ -156,6 +195,8 @@ class Program:
         with self._lock:
             held = self._plans, self._modules, self._arenas
             self._plans, self._modules, self._arenas = {}, {}, Arenas()
+            if self.constants is not None:
+                self.constants.forget()
             for repeated in self._repeated.values():
                 repeated.forget()
         del held
@@ -224,14 +265,19 @@ class Program:
                     self._run_from_host(index, views, results, values, variant)
                 else:
                     streams.check_places(self._named(every), index)
-                    plan = self._plan(index, every, values, variant, [*inputs, *outputs])
+                    given = [*inputs, *outputs]
+                    plan = self._plan(index, every, values, variant, given, at)
                     turn = Turn(self._named(every), at, told is not None)
                     turn.begin()
                     plan.launch([view.pointer for view in every], at, index, self._arenas)
                     turn.end()
             if told is not None and home is not None:
                 torch_tensors.keep_until([*inputs, *outputs], at)
-        if home is not None and all(view.is_dense for view in every):
+        dense = home is not None and all(view.is_dense for view in every)
+        # Of a weight that is the caller's the calls that are remembered would not see an output in
+        # its place.
+        borrowed = self.constants is not None and self.constants.borrowed
+        if home is not None and dense and not (borrowed and out is not None):
             self.repeated(kind).remember([*inputs, *(out or ())], every, plan, home, self._arenas)
         return outputs
 
@@ -307,7 +353,6 @@ class Program:
             if name not in inputs:
                 listed = ", ".join(inputs)
                 raise PolycError("BadArgument", f"{name} is no input; constants are of {listed}")
-        fixed = {number for number, name in enumerate(inputs) if name in constants}
         every = [*views, *results]
         values = self.signature.bind(every, tensors.sizes(symbols or {}))
         self.signature.check_apart(views, results)
@@ -318,10 +363,53 @@ class Program:
             raise PolycError("BadArgument", "the outputs are empty; there is nothing to launch")
         with driver.current(home):
             streams.check_places(self._named(every), home)
+            every = self._every(home, every)
+            count = self._whole.num_inputs
+            self._whole.check_apart(every[:count], every[count:])
+            fixed = {i for i, name in enumerate(self._whole.names[:count]) if name in constants}
+            fixed |= self._held
             plan = self._choose(home, every, values, variant).plan(
                 every, values, driver.device(home), self._functions(home), fixed
             )
-        return Bound(plan, home, [view.pointer for view in every])
+        held = [] if self.constants is None else [self.constants.on(home)]
+        return Bound(plan, home, [view.pointer for view in every], held)
+
+    @property
+    def _held(self) -> Set[int]:
+        """The inputs that the constant pool keeps, by their numbers."""
+        return set[int]() if self.constants is None else self.constants.numbers
+
+    def _every(self, index: int, views: Sequence[TensorView]) -> list[TensorView]:
+        """The views of all tensors on GPU ``index``, of those that a call gives."""
+        if self.constants is None:
+            return list(views)
+        return const_pool.merged(views, self.constants.on(index))
+
+    def run_once(self, index: int) -> Mapping[str, const_pool.Held]:
+        """What it makes of its parameters, which are all that it takes, on a GPU.
+
+        Another program of its key that did so on the same parameters has made it; what it is made
+        of is let go.  Raises PolycError.
+        """
+        assert self.constants is not None
+        owners, outputs = self.constants.owners, self.names
+
+        def make() -> Mapping[str, const_pool.Held]:
+            found: dict[str, const_pool.Held] = {}
+            for name, (shape, element) in zip(outputs, self.signature.fresh({}), strict=True):
+                buffer = driver.Buffer(prod(shape) * ELEMENT_BYTES[element], index)
+                place, sizes = buffer.pointer, tuple(shape)
+                view = TensorView(place, sizes, row_major(sizes), element, index, buffer)
+                found[name] = const_pool.Held(view, owners)
+            if any(one.view.size for one in found.values()):
+                self.bound([], [one.view for one in found.values()]).run()
+                with driver.current(index):
+                    driver.wait(0)
+            self.close()
+            return found
+
+        key = (self._key, *self.constants.identities)
+        return const_pool.made_once(index, outputs, key, make)
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
         """The variant that runs at these sizes when every tensor is aligned, or None."""
@@ -353,7 +441,7 @@ class Program:
             TensorView(buffer.pointer, view.shape, view.strides, view.element, index, buffer)
             for view, buffer in zip((*views, *results), buffers, strict=True)
         ]
-        plan = self._plan(index, moved, values, variant)
+        plan = self._plan(index, moved, values, variant, at=0)
         plan.launch([buffer.pointer for buffer in buffers], 0, index, self._arenas)
         # Not for all that the GPU does: other threads' work goes on, and captures last.
         driver.wait(0)
@@ -367,21 +455,58 @@ class Program:
         values: Mapping[str, int],
         variant: str | None,
         given: Sequence[object] = (),
+        at: int = 0,
     ) -> Plan:
         """The plan for tensors of these shapes, strides and alignments, made once.
 
-        The views are of what was ``given``.
+        The views are of what was ``given`` to a call on the stream ``at``.
         """
+        results = views[self.num_inputs :]
+        if self.constants is not None and not self.constants.there(index) and driver.capture(at):
+            raise PolycError(
+                "BadArgument",
+                f"{self.name} binds its parameters once, and a graph that is being captured cannot "
+                "wait for that; call it once before",
+            )
+        views = self._every(index, views)
+        if self.constants is not None:
+            self._whole.check_apart(views[: self._whole.num_inputs], results)
+            if given:
+                given = const_pool.merged(given, dict.fromkeys(self._held, None))
         chosen = self._choose(index, views, values, variant, given)
         residues = tuple(view.pointer % self._period for view in views)
         shapes = tuple((view.shape, view.strides) for view in views)
         key = (index, chosen.name, tuple(values.items()), shapes, residues)
         if (known := self._plans.get(key)) is not None:
             return known
-        plan = chosen.plan(views, values, driver.device(index), self._functions(index))
+        held = self._held
+        plan = chosen.plan(views, values, driver.device(index), self._functions(index), held)
+        if self.constants is not None:
+            self._hold(plan, index, views, at)
         with self._lock:
             _keep(self._plans, key, plan)
         return plan
+
+    def _hold(self, plan: Plan, index: int, views: Sequence[TensorView], at: int) -> None:
+        """Give a plan the constants, and what is made of them, for as long as plans have it: the
+        same for all plans that make the same."""
+        owners: list[object] = [views[number] for number in self._held]
+        if plan.once:
+            key = (index, *plan.made_of)
+            with self._lock:
+                found = self._made.get(key)
+                if found is None and driver.capture(at):
+                    raise PolycError(
+                        "BadArgument",
+                        f"{plan.name} makes something of its parameters once, and a graph that is "
+                        "being captured cannot wait for it; call it once before",
+                    )
+                space = found or driver.Buffer(plan.kept, index)
+                pointers = [view.pointer for view in views]
+                plan.make(pointers, space.pointer, found is not None)
+                self._made[key] = space
+            owners.append(space)
+        plan.hold({number: views[number].pointer for number in self._held}, owners)
 
     def _choose(
         self,
@@ -410,7 +535,8 @@ class Program:
             )
         for i, view in enumerate(views):
             one = given[i] if i < len(given) else None
-            tensors.check_dense(view, self.names[i], i >= self.num_inputs, one, reasons)
+            name = self._whole.names[i]
+            tensors.check_dense(view, name, i >= self._whole.num_inputs, one, reasons)
         raise PolycError(
             "NoVariant", f"no kernel of {self.name} takes {values_text(values)}", notes=reasons
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.size_expr import MAX_SIZE, Assumption, Shape
 from polyc.runtime import tensors
 from polyc.runtime.views import TensorView
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,8 @@ class HostSignature:
     """Names, types and promises of a program's tensors, inputs before outputs.
 
     ``aligns`` are the promised alignments of addresses in bytes, 0 where nothing is promised.
+    ``pooled`` is for each input the name that the constant pool has for it, "" for data; ``sizes``
+    are those that what the pool holds shows.
     """
 
     name: str
@@ -27,6 +31,26 @@ class HostSignature:
     num_inputs: int
     symbols: Sequence[str]
     facts: Sequence[Assumption]
+    pooled: Sequence[str] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def called(self, held: Collection[int], sizes: Mapping[str, int]) -> HostSignature:
+        """What calls check where the constant pool has the inputs ``held``, by their numbers."""
+        there = [i for i in range(len(self.names)) if i not in held]
+
+        def left(every: Sequence[T]) -> tuple[T, ...]:
+            return tuple(every[i] for i in there if i < len(every))
+
+        return replace(
+            self,
+            names=left(self.names),
+            shapes=left(self.shapes),
+            elements=left(self.elements),
+            aligns=left(self.aligns),
+            num_inputs=self.num_inputs - len(held),
+            pooled=left(self.pooled),
+            sizes=dict(sizes),
+        )
 
     def views(
         self,
@@ -62,7 +86,7 @@ class HostSignature:
             (name, dims, view.shape)
             for name, dims, view in zip(self.names, self.shapes, views, strict=False)
         ]
-        values = tensors.bind_symbols(shapes, given, self.symbols)
+        values = tensors.bind_symbols(shapes, {**self.sizes, **(given or {})}, self.symbols)
         for fact in self.facts:
             if not fact.holds(values):
                 text = ", ".join(f"{name} = {value}" for name, value in values.items())

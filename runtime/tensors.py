@@ -30,12 +30,12 @@ _PLAIN = (np.ndarray, np.memmap, np.matrix)
 
 
 def numpy_dtype(element: str) -> np.dtype[Any]:
-    """NumPy's type of ``f16``, ``bf16``, ``f32`` or ``i1``; bf16 is ml_dtypes'."""
+    """NumPy's type of an element type of signatures, as ``f16``; bf16 is ml_dtypes'."""
     if element == "bf16":
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype({"f16": np.float16, "f32": np.float32, "i1": np.bool_}[element])
+    return np.dtype(LIBRARY_NAMES[element])
 
 
 def view(tensor: object, name: str, stream: int | None = 0, output: bool = False) -> TensorView:
@@ -79,6 +79,19 @@ def as_numpy(tensor: TensorView) -> npt.NDArray[Any]:
     memory = (ctypes.c_byte * tensor.bytes).from_address(tensor.pointer)
     flat: npt.NDArray[Any] = np.frombuffer(cast("Any", memory), kind)
     return flat.reshape(tensor.shape)
+
+
+def dense(tensor: object, name: str) -> TensorView:
+    """The view of a tensor that keeps what it holds, such as weights: row-major.
+
+    An array of NumPy's in another order is copied, and a number of NumPy's is one of rank 0.
+    Raises PolycError as ``view`` does, and ``NotContiguous`` for tensors of other libraries.
+    """
+    if isinstance(tensor, np.generic) or type(tensor) in _PLAIN:
+        tensor = np.asarray(tensor, order="C")
+    found = view(tensor, name, None)
+    check_dense(found, name, given=tensor)
+    return found
 
 
 def _of_numpy(array: npt.NDArray[Any], name: str) -> TensorView:

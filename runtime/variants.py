@@ -194,6 +194,7 @@ class Variant:
             places.append(Place(sizes[stays], stays))
             sizes[stays] += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
         plan = Plan(self.name, len(views), places, fills, sizes[False], sizes[True])
+        made: list[object] = [self.name, sizes[True]]
         for step in self.steps:
             if step.fills is not None and step.fills not in copied:
                 continue
@@ -202,9 +203,13 @@ class Variant:
             if not blocks:
                 continue
             arguments: list[Any] = []
+            if step in once:
+                made += [step.name, blocks]
             for one in step.arguments:
                 if one.symbol:
                     arguments.append(c_int32(values[str(one.source)]))
+                    if step in once:
+                        made.append(values[str(one.source)])
                     continue
                 if isinstance(one.source, str):
                     source, memory = found[one.source]
@@ -214,6 +219,8 @@ class Variant:
                 if one.view is not None:
                     memory = Memory(memory.element, tuple(d.evaluate(values) for d in one.view))
                 arguments.append(plan.bind(source, pointer, memory, one.map))
+                if step in once:
+                    made.append((one.source, memory.shape))
             cluster = (step.cluster, 1, 1)
             launches = plan.once if step in once else plan.launches
             launches.append(
@@ -228,6 +235,7 @@ class Variant:
                     step.cooperative,
                 )
             )
+        plan.made_of = tuple(made)
         return plan
 
     def _once(self, constants: Collection[int]) -> tuple[Collection[Step], Collection[str]]:
@@ -289,8 +297,29 @@ class Plan:
         self._places, self._fills = places, fills
         self._memory: int | None = None
         self._pointers: list[int | None] = [None] * count
+        self.calls: Sequence[int] = range(count)
+        """The tensors that calls give, by their numbers among all; the others are ``held``."""
+        self.made_of: Sequence[object] = ()
+        """What decides what the launches ``once`` make, beside the tensors that they read."""
+        self._held: Mapping[int, int] = {}
+        self._owners: Sequence[object] = ()
         self._values: list[list[c_uint64]] = [[] for _ in range(count + len(places))]
         self._maps: list[list[tensor_maps.TensorMap]] = [[] for _ in range(count + len(places))]
+
+    def hold(self, held: Mapping[int, int], owners: Sequence[object]) -> None:
+        """From now on calls give all tensors but ``held``, which stay at these addresses; the plan
+        keeps ``owners``, whose memory that is."""
+        self._held, self._owners = held, owners
+        self.calls = [number for number in range(len(self._pointers)) if number not in held]
+
+    def _every(self, pointers: Sequence[int]) -> Sequence[int]:
+        """The addresses of all tensors, of those of a call's."""
+        if not self._held:
+            return pointers
+        found = [0] * len(self._pointers)
+        for number, pointer in (*self._held.items(), *zip(self.calls, pointers, strict=True)):
+            found[number] = pointer
+        return found
 
     def bind(self, source: int, pointer: int, memory: Memory, kind: TensorMap | None) -> Any:
         """The ctypes object that holds an argument made from memory ``source``."""
@@ -346,13 +375,16 @@ class Plan:
                 self._point(source, pointer)
                 self._pointers[source] = pointer
 
-    def make(self, pointers: Sequence[int], memory: int) -> None:
+    def make(self, pointers: Sequence[int], memory: int, made: bool = False) -> None:
         """Run the launches that run once, for these tensors and with what stays at ``memory``.
 
-        It waits for what the GPU has begun, and for them.
+        It waits for what the GPU has begun, and for them.  Where all that is ``made`` there already
+        nothing runs.
         """
         self._move(pointers)  # No other workspaces are there yet.
         self._point_spaces(memory, stays=True)
+        if made:
+            return
         driver.synchronize()
         for launch in self.once:
             launch.run(0)
@@ -374,8 +406,10 @@ class Plan:
     def launch(self, pointers: Sequence[int], stream: int, index: int, arenas: Arenas) -> None:
         """Run at these addresses on ``stream`` of GPU ``index``, whose context is current.
 
-        Workspaces are in the stream's arena.  Any thread may call it.
+        They are those of the tensors that calls give.  Workspaces are in the stream's arena.  Any
+        thread may call it.
         """
+        pointers = self._every(pointers)
         if not self.size:
             with self.lock:
                 self.place(pointers, 0)
@@ -394,8 +428,11 @@ class Bound:
     stream: each has workspaces of its own there.
     """
 
-    def __init__(self, plan: Plan, index: int, pointers: Sequence[int]) -> None:
+    def __init__(
+        self, plan: Plan, index: int, pointers: Sequence[int], held: Sequence[object] = ()
+    ) -> None:
         self.name = plan.name
+        self._held = list(held)  # constants, whose memory is not the caller's to keep
         self.plan = plan
         self._index = index
         self._pointers = list(pointers)

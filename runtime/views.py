@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from polyc.dialects.common.diagnostic import PolycError
 
-ELEMENT_BYTES: Mapping[str, int] = {"f16": 2, "bf16": 2, "f32": 4, "i1": 1}
+_BITS = (8, 16, 32, 64)
+
+ELEMENT_BYTES: Mapping[str, int] = {
+    **{"f16": 2, "bf16": 2, "f32": 4, "i1": 1},
+    **{f"{sign}{bits}": bits // 8 for sign in ("i", "ui") for bits in _BITS},
+}
 """Element types of a signature and their sizes."""
 
 LIBRARY_NAMES: Mapping[str, str] = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "i1": "bool",
+    **{"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i1": "bool"},
+    **{f"i{bits}": f"int{bits}" for bits in _BITS},
+    **{f"ui{bits}": f"uint{bits}" for bits in _BITS},
 }
 """What NumPy and PyTorch call them."""
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.forms import with_forms
-from polyc.tools.play import Arrays, Signature, estimated, play, programs
+from polyc.tools.play import Arrays, Signature, estimated, play, programs, with_made
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
@@ -40,15 +40,26 @@ class Expected:
     types: Sequence[Attribute]
     names: Sequence[str]
     draw: str = "uniform"
+    given: Sequence[str] = ()
+    """The names of ``inputs``."""
 
     @staticmethod
     def of(
-        program: SignatureOp, symbols: Mapping[str, int], seed: int = 0, draw: str = "uniform"
+        program: SignatureOp,
+        symbols: Mapping[str, int],
+        seed: int = 0,
+        draw: str = "uniform",
+        held: Mapping[int, Any] | None = None,
     ) -> Expected:
-        """Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback."""
+        """With the inputs ``held``, by their numbers, the others being drawn.
+
+        Raises PolycError of kind ``NotPlayed`` for a program of a layer without playback.
+        """
         from polyc.playback.reference import make_inputs
 
         inputs = make_inputs(program, symbols, seed, draw)
+        for number, array in (held or {}).items():
+            inputs[number] = array
         outputs = estimated(operation(program), inputs, symbols)
         name = program.sym_name.data
         if outputs is None:
@@ -64,6 +75,7 @@ class Expected:
             [spec.type.element_type for spec in specs],
             [spec.name for spec in specs],
             draw,
+            [spec.name for spec in program.inputs],
         )
 
     @staticmethod
@@ -72,17 +84,18 @@ class Expected:
         symbols: Mapping[str, int],
         seed: int = 0,
         draws: Sequence[str] | None = None,
+        held: Mapping[int, Any] | None = None,
     ) -> list[Expected]:
-        """One for each kind of inputs, or those of ``draws``; one where there are no inputs.
+        """One for each kind of inputs, or those of ``draws``; one where none is drawn.
 
         Raises PolycError as ``of`` does.
         """
         from polyc.playback.draws import DRAWS
 
         kinds = list(DRAWS if draws is None else draws)
-        if not program.inputs:
+        if len(program.inputs) == len(held or ()):
             kinds = kinds[:1]
-        return [Expected.of(program, symbols, seed, kind) for kind in kinds]
+        return [Expected.of(program, symbols, seed, kind, held) for kind in kinds]
 
     @property
     def where(self) -> str:
@@ -126,8 +139,13 @@ class Expected:
         return largest
 
     def play(self, module: ModuleOp) -> Arrays | None:
-        """The outputs of ``module``, or None where its layer has no playback."""
-        return play(module, self.name, self.inputs, self.symbols)
+        """The outputs of ``module``, or None where its layer has no playback.
+
+        What it makes of parameters alone in a graph of its own is made first.
+        """
+        named = dict(zip(self.given, self.inputs, strict=False))
+        inputs = with_made(module, self.name, named, self.symbols)
+        return play(module, self.name, inputs or self.inputs, self.symbols)
 
     def check(self, module: ModuleOp, layer: str) -> float | None:
         """Play ``module`` back and compare, and once more with each form of a region.

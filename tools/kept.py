@@ -34,10 +34,12 @@ def program(
     name: str | None = None,
     plan: Any = None,
     options: Mapping[str, Any] | None = None,
+    part: str | None = None,
 ) -> str | None:
     """The name of a program's entry, by the hash of its canonical IR; None where nothing is kept.
 
-    ``plan`` and ``options`` are as ``polyc.compile`` has them, files by their content.  With
+    ``part`` is one of two programs that it is made as.  ``plan`` and ``options`` are as
+    ``polyc.compile`` has them, files by their content.  With
     ``kernels`` nothing is kept: what a Python file does depends on more than its text.
     """
     given = {k: v for k, v in (options or {}).items() if v is not None}
@@ -45,6 +47,7 @@ def program(
         return None
     try:
         parts = {"plan": _plan(plan), "records": _records(given.get("records"))}
+        parts["part"] = part
         parts["sizes"] = json.dumps(given.get("sizes"), sort_keys=True)
     except (OSError, TypeError, ValueError):
         return None  # whoever reads it says what is wrong

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
+from polyc.runtime.const_pool import Given, Params
 from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
+from polyc.tools.bound import Halves, bound_program, halves
 from polyc.tools.kept import digest
 from polyc.tools.kept import program as program_key
 from polyc.tools.kept import source as source_key
@@ -30,6 +32,7 @@ def load(
     kernels: str | Path | None = None,
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
+    params: Given = None,
 ) -> Program:
     """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
@@ -44,14 +47,25 @@ def load(
     ``records`` is a file that ``polyc tune`` wrote: at sizes that were measured on this GPU, the
     fastest plans run (docs/tools/tuning.md).
 
+    ``params`` are the tensors that the constant pool keeps, by name: the path of a safetensors
+    file, several, or a mapping of names to tensors.  Calls then take the other inputs
+    (docs/tools/parameters.md).
+
     Raises PolycError with the place in the text, and OSError for a file.
     """
+    found = None if params is None else Params.of(params)
 
     def program(ir: str, module: Callable[[], Operation]) -> Program:
         options = {"kernels": kernels, "sizes": sizes, "records": records}
         entry = program_key(ir, arch, name, options=options)
         make = lambda: origin(module(), arch, name, kernels, sizes, records)  # noqa: E731
-        return Program(kept.origin(entry, make))
+        if found is None or kernels is not None:
+            return Program(kept.origin(entry, make), found)
+
+        def entry_of(part: str) -> str | None:
+            return program_key(ir, arch, name, options=options, part=part)
+
+        return bound_program(found, entry_of, lambda: bound_origins(module(), arch, name, records))
 
     if not isinstance(source, str | Path) or is_python_file(source):
         if isinstance(source, str | Path):
@@ -89,6 +103,7 @@ def parsed(data: bytes, place: str) -> ModuleOp:
     from xdsl.utils.exceptions import ParseError, VerifyException
 
     from polyc.rewriting.driver import verify
+    from polyc.rewriting.frontend.parameters import lift_parameters
     from polyc.tools.errors import as_polyc_error
     from polyc.tools.parsing import parse_text
     from polyc.tools.registry import make_context
@@ -98,13 +113,19 @@ def parsed(data: bytes, place: str) -> ModuleOp:
     except (ParseError, VerifyException) as error:
         raise as_polyc_error(error, place) from None
     verify(module)
+    lift_parameters(module)
     return module
 
 
 def _verified(module: Operation) -> Operation:
+    from xdsl.dialects.builtin import ModuleOp
+
     from polyc.rewriting.driver import verify
+    from polyc.rewriting.frontend.parameters import lift_parameters
 
     verify(module)
+    if isinstance(module, ModuleOp):
+        lift_parameters(module)
     return module
 
 
@@ -113,6 +134,31 @@ def _canonical(module: Operation) -> str:
     from polyc.tools.printing import module_text
 
     return digest(module_text(module))
+
+
+def bound_origins(
+    module: Operation,
+    arch: str | None,
+    name: str | None = None,
+    records: str | Path | None = None,
+) -> Halves:
+    """What ``origin`` makes, with what parameters alone decide apart.  Raises PolycError."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+
+    if (
+        not isinstance(module, ModuleOp)
+        or arch is None
+        or any(isinstance(op, GpuModuleOp) for op in module.ops)
+    ):
+        return origin(module, arch, name, records=records), None
+    measured = None
+    if records is not None:
+        from polyc.tuning.applied import Recorded
+
+        measured = Recorded.of_file(records)
+    return halves(module, check_arch(arch), name, measured)
 
 
 def origin(

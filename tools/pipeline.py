@@ -24,6 +24,7 @@ from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.passes.pipeline import STAGES, build
 from polyc.rewriting.driver import verify
+from polyc.rewriting.frontend.parameters import lift_parameters
 from polyc.rewriting.outside import left_broken, outside_error
 from polyc.runtime.garbage import rarely
 from polyc.tools.parsing import parse_text
@@ -128,6 +129,7 @@ class Compilation:
             ctx = make_context()
             module = read_module(ctx, path, program)
             verify(module)
+            lift_parameters(module)
         return Compilation(ctx, module, arch, steps=steps)
 
     def fresh(self, arch: str, steps: Steps | None = None) -> Compilation:

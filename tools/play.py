@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -29,10 +29,19 @@ class Tensor:
     name: str
     dims: Shape
     element_type: Attribute
+    attributes: DictionaryAttr = DictionaryAttr({})  # noqa: RUF009 (attributes do not change)
 
     @property
     def type(self) -> Tensor:
         return self
+
+    @property
+    def pooled(self) -> str | None:
+        """What a parameter file calls an input: its entry, or its own name; None for others."""
+        data = self.attributes.data
+        entry = data.get("entry")
+        held = "storage" in data and "made" not in data
+        return getattr(entry, "data", self.name) if held else None
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,17 @@ class Signature:
     def of(op: Operation) -> SignatureOp | None:
         """The graph itself, the signature of a region's kernel or graph or gpu module, or None.
 
+        Of a graph whose ops name entries of a parameter file it is the graph that has them as
+        inputs.
         A kernel that reads what another one makes, or makes what another one reads at once, is a
         part of a program.
         """
         from polyc.dialects.common.signature import SignatureOp
+        from polyc.dialects.frontend import GraphOp
+        from polyc.rewriting.frontend.parameters import lifted
 
+        if isinstance(op, GraphOp):
+            return lifted(op)
         if isinstance(op, SignatureOp):
             return op
         found = None
@@ -77,7 +92,8 @@ def _of_kernel(op: Operation) -> Signature | None:
     ):
         return None
     kinds, count = op.tensors, len(op.ins)
-    inputs, outputs = _tensors(op.arg_names, kinds[:count]), _tensors(op.res_names, kinds[count:])
+    inputs = _tensors(op.arg_names, kinds[:count], op.arg_attrs)
+    outputs = _tensors(op.res_names, kinds[count:], op.res_attrs)
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
 
 
@@ -85,13 +101,16 @@ def _of_kernels(op: Operation) -> Signature:
     from polyc.dialects.region import GraphOp
 
     assert isinstance(op, GraphOp)
-    inputs, outputs = _tensors(op.arg_names, op.ins), _tensors(op.res_names, op.outs)
+    inputs = _tensors(op.arg_names, op.ins, op.arg_attrs)
+    outputs = _tensors(op.res_names, op.outs, op.res_attrs)
     return Signature(op, op.sym_name, op.symbol_names, op.facts, inputs, outputs)
 
 
-def _tensors(names: Iterable[StringAttr], types: Iterable[MemRefType]) -> tuple[Tensor, ...]:
-    rows = zip(names, types, strict=True)
-    return tuple(Tensor(n.data, t.shape, t.element_type) for n, t in rows)
+def _tensors(
+    names: Iterable[StringAttr], types: Iterable[MemRefType], attrs: Iterable[DictionaryAttr]
+) -> tuple[Tensor, ...]:
+    rows = zip(names, types, attrs, strict=True)
+    return tuple(Tensor(n.data, t.shape, t.element_type, a) for n, t, a in rows)
 
 
 def _of_gpu_module(op: Operation) -> Signature:
@@ -99,8 +118,8 @@ def _of_gpu_module(op: Operation) -> Signature:
 
     assert isinstance(op, GpuModuleOp)
     dispatch = op.dispatch()
-    rows = zip(dispatch.arg_names, dispatch.arg_types, strict=True)
-    tensors = tuple(Tensor(n.data, t.dims, t.element_type) for n, t in rows)
+    rows = zip(dispatch.arg_names, dispatch.arg_types, dispatch.arg_attrs, strict=True)
+    tensors = tuple(Tensor(n.data, t.dims, t.element_type, a) for n, t, a in rows)
     first = dispatch.num_inputs.value.data
     facts = op.assumptions.data
     return Signature(op, op.sym_name, op.symbol_names, facts, tensors[:first], tensors[first:])
@@ -123,6 +142,29 @@ def play(module: ModuleOp, name: str, inputs: Arrays, symbols: Mapping[str, int]
         if (outputs := play_op(op, inputs, symbols)) is not None:
             return outputs
     return None
+
+
+def with_made(
+    module: ModuleOp, name: str, inputs: Mapping[str, Any], symbols: Mapping[str, int]
+) -> Arrays | None:
+    """The inputs of the graph ``name``, of those by name that it had before parameters were split
+    off (``tiny-split-constants``); None where nothing of it is made by another graph."""
+    from polyc.dialects.common.signature import SignatureOp
+
+    graphs = {op.sym_name.data: op for op in module.ops if isinstance(op, SignatureOp)}
+    main = graphs.get(name)
+    if main is None or not any(spec.made for spec in main.inputs):
+        return None
+    known = dict(inputs)
+    for made in {spec.made.rpartition(".")[0] for spec in main.inputs if spec.made}:
+        graph = graphs[made]
+        found = play_op(graph, [known[spec.name] for spec in graph.inputs], symbols)
+        assert found is not None
+        outputs = dict(zip((spec.name for spec in graph.outputs), found, strict=True))
+        for spec in main.inputs:
+            if spec.made and spec.made.rpartition(".")[0] == made:
+                known[spec.name] = outputs[spec.made.rpartition(".")[2]]
+    return [known[spec.name] for spec in main.inputs]
 
 
 def play_op(op: Operation, inputs: Arrays, symbols: Mapping[str, int]) -> Arrays | None:

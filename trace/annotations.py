@@ -12,7 +12,12 @@ from polyc.dialects.common.size_text import SizeReader, parse_assumptions
 from polyc.trace.sizes import Size, dim_of
 from polyc.trace.source import public, refuse
 
-ELEMENTS = ("f16", "bf16", "f32", "i1")
+_BITS = (8, 16, 32, 64)
+
+ELEMENTS = (
+    *("f16", "bf16", "f32", "i1"),
+    *(f"{sign}{bits}" for sign in ("i", "ui") for bits in _BITS),
+)
 """Element types by their names."""
 
 _OTHER_NAMES = {
@@ -22,6 +27,9 @@ _OTHER_NAMES = {
     "float32": "f32",
     "float": "f32",
     "bool": "i1",
+    **{f"int{bits}": f"i{bits}" for bits in _BITS},
+    **{f"{sign}{bits}": f"ui{bits}" for sign in ("uint", "u") for bits in _BITS},
+    "long": "i64",
 }
 """What NumPy and PyTorch call them."""
 
@@ -86,8 +94,8 @@ class Tensor:
 
     A size is a symbol's name, an expression of symbols as IR writes it (``"2 * K"``) or a number.
     One name is one size wherever it stands in a signature.  The element type is ``f16``, ``bf16``,
-    ``f32`` or ``i1``, or a type of NumPy or PyTorch that is one of them; without one the tensors of
-    a call say it.  In the function the parameter is a ``Value``.
+    ``f32``, ``i1`` or an integer type, or a type of NumPy or PyTorch that is one of them; without
+    one the tensors of a call say it.  In the function the parameter is a ``Value``.
     """
 
     __slots__ = ()

@@ -17,9 +17,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.signature import default_output_names
 from polyc.dialects.common.sizes import divided, product
 from polyc.dialects.frontend import GraphOp, TensorType, broadcast, tensor, tensor_of
+from polyc.trace.captured import Captured, kind_of
 from polyc.trace.folding import folded, is_neutral, to_f32
 from polyc.trace.source import here
 
@@ -50,6 +52,9 @@ class Builder:
         self._end = frontend.OutputOp([])
         self.graph.body.block.add_op(self._end)
         self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+        self._parameters: dict[str, SSAValue] = {}
+        self.captured = Captured()
+        """What was read that has numbers, and stands behind parameters."""
 
     @property
     def inputs(self) -> tuple[SSAValue, ...]:
@@ -75,20 +80,38 @@ class Builder:
 
     # Numbers and functions
 
-    def constant(self, value: float, element: Attribute = f32) -> SSAValue:
-        """A scalar of nominal type ``element``; its value is an f32."""
-        number = to_f32(float(value))
+    def constant(self, value: Number, element: Attribute = f32) -> SSAValue:
+        """A scalar of nominal type ``element``; its value is an f32, or an integer."""
+        number = int(value) if is_integer(element) else to_f32(float(value))
         key = repr(number), element
         if (known := self._constants.get(key)) is None:
             known = self.add(frontend.ConstantOp(number, tensor((), element)))
             self._constants[key] = known
         return known
 
+    def parameter(self, entry: str, kind: TensorType) -> SSAValue:
+        """An entry of a parameter file, which has one type wherever it is read (S12.2)."""
+        if (known := self._parameters.get(entry)) is None or known.type != kind:
+            known = self.add(frontend.ParameterOp(entry, kind))
+            self._parameters.setdefault(entry, known)
+        return known
+
+    def tensor(self, given: object, name: str | None = None) -> SSAValue:
+        """The parameter that stands for a tensor with numbers, which ``captured`` has."""
+        entry = self.captured.name(given, name, self.entries)
+        return self.parameter(entry, kind_of(given))
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return tuple(self._parameters)
+
     @staticmethod
     def number(value: SSAValue) -> float | None:
-        """The number that a value is known to be."""
+        """The real number that a value is known to be."""
         op = value.owner
-        return op.number if isinstance(op, frontend.ConstantOp) else None
+        number = op.number if isinstance(op, frontend.ConstantOp) else None
+        return None if isinstance(number, int) else number
 
     def elementwise(self, fn: str, *args: SSAValue) -> SSAValue:
         """A function of one or two tensors, broadcast right-aligned."""
@@ -111,6 +134,10 @@ class Builder:
         """A relation of two tensors, a condition."""
         return self.add(frontend.CompareOp(fn, a, b))
 
+    def classify(self, fn: str, x: SSAValue) -> SSAValue:
+        """Whether elements are finite, infinite or NaN, by ``isfinite``, ``isinf``, ``isnan``."""
+        return self.add(frontend.ClassifyOp(fn, x))
+
     def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         """``then`` where the condition holds, else ``otherwise``."""
         return self.add(frontend.SelectOp(condition, then, otherwise))
@@ -118,7 +145,7 @@ class Builder:
     def cast(self, x: SSAValue, element: Attribute) -> SSAValue:
         """A conversion, which rounds also where the type stays: values are f32 until then."""
         kind = tensor_of(x).element_type
-        if element == kind and element in (f32, i1):
+        if element == kind and (element in (f32, i1) or is_integer(element)):
             return x
         return self.add(frontend.CastOp(x, element))
 
@@ -304,7 +331,7 @@ class Builder:
     def reduce(
         self, fn: str, x: SSAValue, axes: int | Sequence[int] | None, *, keepdims: bool = False
     ) -> SSAValue:
-        """Sum, max, min or mean over axes; of a scalar, that is itself."""
+        """Sum, product, max, min, mean, any or all over axes; of a scalar, that is itself."""
         found = self.axes(x, axes)
         if not found:
             return x

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import Attribute
 
-ELEMENTS: dict[str, Attribute] = {"f16": f16, "bf16": bf16, "f32": f32, "i1": i1}
+from polyc.dialects.common import elements
+
+ELEMENTS: dict[str, Attribute] = {str(element): element for element in elements.ELEMENTS}
 """By the names that annotations have for them."""

@@ -40,6 +40,19 @@ def _sqrt(a: float) -> float:
     return math.nan if a < 0 else math.sqrt(a)
 
 
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    """A rounding to whole numbers: a zero that comes of a negative number is -0."""
+
+    def rounding(a: float) -> float:
+        return math.copysign(function(a), a) if math.isfinite(a) else a
+
+    return rounding
+
+
+def _sign(a: float) -> float:
+    return math.copysign(1.0, a) if abs(a) > 0 else a
+
+
 # A double holds the sum, the product and the quotient of two f32 well enough that rounding it once
 # more gives the f32 nearest to the exact one.
 _PAIRS: Mapping[str, Callable[[float, float], float]] = {
@@ -57,6 +70,11 @@ _ALONE: Mapping[str, Callable[[float], float]] = {
     "relu": lambda a: _larger(a, 0.0),
     "reciprocal": lambda a: _div(1.0, a),
     "sqrt": _sqrt,
+    "floor": _whole(math.floor),
+    "ceil": _whole(math.ceil),
+    "trunc": _whole(math.trunc),
+    "round": _whole(round),
+    "sign": _sign,
 }
 
 

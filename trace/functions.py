@@ -6,15 +6,17 @@ infinities and empty axes is in docs/semantics.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import f32
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
+from polyc.dialects.frontend import tensor
 from polyc.trace.annotations import element_name
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -34,16 +36,47 @@ def _unary(fn: str, doc: str) -> Callable[[Value], Value]:
 
 
 abs = _unary("abs", "The absolute value.")
+acos = _unary("acos", "The angle whose cosine is x; NaN beyond -1 and 1.")
+acosh = _unary("acosh", "What cosh is x of, 0 or more; NaN below 1.")
+asin = _unary("asin", "The angle whose sine is x; NaN beyond -1 and 1.")
+asinh = _unary("asinh", "What sinh is x of.")
+atan = _unary("atan", "The angle whose tangent is x.")
+atanh = _unary("atanh", "What tanh is x of; NaN beyond -1 and 1.")
+cbrt = _unary("cbrt", "The third root, of numbers below 0 too.")
+ceil = _unary("ceil", "The next whole number upwards.")
+cos = _unary("cos", "The cosine of an angle in radians.")
+cosh = _unary("cosh", "The hyperbolic cosine.")
+elu = _unary("elu", "x above 0, else exp(x) - 1.")
 erf = _unary("erf", "The error function.")
 exp = _unary("exp", "e to the x.")
+exp2 = _unary("exp2", "2 to the x.")
+expm1 = _unary("expm1", "exp(x) - 1, near its true value around 0 too.")
+floor = _unary("floor", "The next whole number downwards.")
+hard_sigmoid = _unary("hard_sigmoid", "relu6(x + 3) / 6.")
+hard_swish = _unary("hard_swish", "x * hard_sigmoid(x).")
 log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.")
+log10 = _unary("log10", "The logarithm to base 10; NaN below 0, -inf at 0.")
+log1p = _unary("log1p", "log(1 + x), near its true value around 0 too; NaN below -1.")
+log2 = _unary("log2", "The logarithm to base 2; NaN below 0, -inf at 0.")
+log_sigmoid = _unary("log_sigmoid", "The logarithm of sigmoid(x), which does not overflow.")
+mish = _unary("mish", "x * tanh(softplus(x)).")
 reciprocal = _unary("reciprocal", "1 / x.")
 relu = _unary("relu", "The larger of x and 0; NaN at NaN.")
+relu6 = _unary("relu6", "The larger of x and 0, at most 6; NaN at NaN.")
+round = _unary("round", "The nearest whole number, the even one of two that are as near.")
 rsqrt = _unary("rsqrt", "1 / sqrt(x).")
+selu = _unary("selu", "1.0507 * x above 0, else 1.0507 * 1.6733 * (exp(x) - 1).")
 sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+sign = _unary("sign", "1 above 0, -1 below 0, a zero of a zero, and NaN of NaN.")
 silu = _unary("silu", "x * sigmoid(x).")
+sin = _unary("sin", "The sine of an angle in radians.")
+sinh = _unary("sinh", "The hyperbolic sine.")
+softplus = _unary("softplus", "log(1 + exp(x)), which does not overflow.")
+softsign = _unary("softsign", "x / (1 + |x|).")
 sqrt = _unary("sqrt", "The square root; NaN below 0.")
+tan = _unary("tan", "The tangent of an angle in radians.")
 tanh = _unary("tanh", "The hyperbolic tangent.")
+trunc = _unary("trunc", "The next whole number towards 0.")
 
 
 @public
@@ -59,7 +92,7 @@ def gelu(x: Value, approximate: str = "none") -> Value:
 def _pair(fn: str, x: object, y: object) -> Value:
     if not isinstance(x, Value) and not isinstance(y, Value):
         refuse("BadArgument", f"{fn} is of values of the graph, not of {x!r} and {y!r}")
-    like = value_of(x) if isinstance(x, Value) else value_of(y)
+    like = value_of(x if isinstance(x, Value) else y)
     a, b = operand(x, like), operand(y, like)
     same_type(fn, a, b)
     return Value(like.builder, like.builder.elementwise(fn, a.ssa, b.ssa))
@@ -84,13 +117,31 @@ def pow(x: Value | Number, y: Value | Number) -> Value:
 
 
 @public
+def mod(x: Value | Number, y: Value | Number) -> Value:
+    """The rest of a division that rounds down, as ``x % y``: it has the sign of y."""
+    return _pair("mod", x, y)
+
+
+@public
+def fmod(x: Value | Number, y: Value | Number) -> Value:
+    """The rest of a division that rounds towards 0, C's ``fmod``: it has the sign of x."""
+    return _pair("fmod", x, y)
+
+
+@public
+def atan2(y: Value | Number, x: Value | Number) -> Value:
+    """The angle of the point (x, y), from -pi to pi."""
+    return _pair("atan2", y, x)
+
+
+@public
 def where(condition: Value, x: Value | Number, y: Value | Number) -> Value:
     """``x`` where the condition holds, else ``y``; what is not taken is as if it was not there."""
     if not isinstance(x, Value) and not isinstance(y, Value):
         chosen = value_of(condition)
         like = Value(chosen.builder, chosen.builder.constant(0.0, f32))
     else:
-        like = value_of(x) if isinstance(x, Value) else value_of(y)
+        like = value_of(x if isinstance(x, Value) else y)
     when = value_of(condition)
     if when.dtype != "i1":
         refuse("TypeMismatch", f"a condition is i1, not {when!r}; compare it, as in x != 0")
@@ -106,11 +157,65 @@ def cast(x: Value, dtype: object) -> Value:
 
 
 @public
+def constant(tensor: object, name: str | None = None) -> Value:
+    """A tensor with numbers, NumPy's or another library's: a parameter that the program keeps.
+
+    Its numbers are those that it has when the program is bound, and are no part of the kernels.
+    ``name`` is what its entry is called; a tensor that a function reads without this has a name of
+    its own, ``constant0`` and so on.
+    """
+    builder = current()
+    if not is_array(tensor):
+        refuse("BadArgument", f"a {type(tensor).__name__} is no tensor with numbers")
+    return Value(builder, builder.tensor(tensor, name))
+
+
+@public
+def parameter(name: str, shape: Sequence[int], dtype: object = "f32") -> Value:
+    """An entry of the parameter file, or of the mapping, that is given as ``params``."""
+    builder = current()
+    element = ELEMENTS[element_name(dtype)]
+    kind = tensor([dim_of(size) for size in shape], element)
+    return Value(builder, builder.parameter(name, kind))
+
+
+@public
 def full(shape: Sequence[SizeLike | str], value: Number, dtype: object = "f32") -> Value:
     """A tensor of one number."""
     build = current()
-    one = build.constant(float(value), ELEMENTS[element_name(dtype)])
+    one = build.constant(value, ELEMENTS[element_name(dtype)])
     return Value(build, build.expand(one, [dim_of(size) for size in shape]))
+
+
+@public
+def arange(size: SizeLike | str, dtype: object = "i64") -> Value:
+    """The numbers from 0 to ``size`` - 1, of an integer type."""
+    return iota((size,), 0, dtype)
+
+
+@public
+def iota(shape: Sequence[SizeLike | str], axis: int, dtype: object = "i64") -> Value:
+    """A tensor of its elements' places along an axis, of an integer type."""
+    build = current()
+    dims = [dim_of(size) for size in shape]
+    place = axis + len(dims) if axis < 0 else axis
+    kind = tensor(dims, ELEMENTS[element_name(dtype)])
+    return Value(build, build.add(frontend.IotaOp(kind, place)))
+
+
+def _question(fn: str, doc: str) -> Callable[[Value], Value]:
+    def function(x: Value) -> Value:
+        one = value_of(x)
+        return Value(one.builder, one.builder.classify(fn, one.ssa))
+
+    function.__name__ = function.__qualname__ = fn
+    function.__doc__ = doc
+    return public(function)
+
+
+isfinite = _question("isfinite", "Where x is a finite number, as a condition.")
+isinf = _question("isinf", "Where x is infinite, as a condition.")
+isnan = _question("isnan", "Where x is no number, as a condition.")
 
 
 # Products
@@ -203,9 +308,37 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
 
 
 @public
+def prod(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The product over axes, all without ``axis``; 1 over nothing."""
+    return value_of(x).prod(axis, keepdims)
+
+
+@public
+def any(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """Whether any condition holds over axes; not over nothing."""
+    return value_of(x).any(axis, keepdims)
+
+
+@public
+def all(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """Whether all conditions hold over axes; over nothing too."""
+    return value_of(x).all(axis, keepdims)
+
+
+@public
+def norm(x: Value, axis: Axes = None, keepdims: bool = False, *, ord: int = 2) -> Value:
+    """The root of the sum of squares over axes, or the sum of absolute values with ``ord=1``."""
+    if ord not in (1, 2):
+        refuse("BadArgument", f"ord is 1 or 2, not {ord!r}")
+    one = value_of(x)
+    return abs(one).sum(axis, keepdims) if ord == 1 else sqrt((one * one).sum(axis, keepdims))
+
+
+@public
 def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """The mean of the squared differences to the mean, over axes."""
-    away = value_of(x) - x.mean(axis, True)
+    one = value_of(x)
+    away = one - one.mean(axis, True)
     return (away * away).mean(axis, keepdims)
 
 
@@ -225,11 +358,11 @@ def log_softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
 
 @public
 def logsumexp(x: Value, axis: Axes = -1, keepdims: bool = False) -> Value:
-    """``log(sum(exp(x)))`` over axes, below the maximum; -inf where every x is."""
+    """``log(sum(exp(x)))`` over axes, below the maximum; -inf if every x is, inf if one is."""
     one = value_of(x)
     top = one.max(axis, True)
-    # A row of -inf has no difference to its maximum.
-    below = where(top == -math.inf, full((), 0.0, one.dtype), top)
+    # An infinite maximum has no difference to itself.
+    below = where(isinf(top), full((), 0.0, one.dtype), top)
     found = log(exp(one - below).sum(axis, True)) + below
     return found if keepdims else found.squeeze(one.builder.axes(one.ssa, axis))
 

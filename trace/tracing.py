@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
 from polyc.dialects.common.dim import Assumption
-from polyc.dialects.frontend import tensor
+from polyc.dialects.frontend import GraphOp, parameters, tensor
 from polyc.trace.annotations import TensorAnnotation
 from polyc.trace.builder import Builder
 from polyc.trace.elements import ELEMENTS
@@ -28,6 +28,8 @@ class Traced:
     module: ModuleOp
     shape: Shape
     keys: tuple[str, ...]
+    captured: Mapping[str, object]
+    """The tensors with numbers that it read, by the names of their entries."""
 
 
 def place_of_function(function: Callable[..., object]) -> LocationAttr | None:
@@ -81,7 +83,10 @@ def traced(
         )
     except VerifyException as error:
         raise from_text(str(error), at) from None
-    return Traced(module, shape, keys)
+    graphs = [op for op in module.ops if isinstance(op, GraphOp)]
+    left = {one.entry.data for graph in graphs for one in parameters(graph)}
+    read = {name: one for name, one in builder.captured.tensors.items() if name in left}
+    return Traced(module, shape, keys, read)
 
 
 def _outputs(

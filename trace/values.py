@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
@@ -10,9 +11,12 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects.common.dim import Dim, shape_text
+from polyc.dialects.common.elements import is_integer
+from polyc.dialects.common.numbers import not_held
 from polyc.dialects.frontend import TensorType, tensor_of
 from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
+from polyc.trace.captured import is_array
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
@@ -37,8 +41,11 @@ def current() -> Builder:
 
 
 def value_of(x: object) -> Value:
-    """A value.  Refuses what is none."""
+    """A value; a tensor with numbers is a parameter of the graph.  Refuses what is none."""
     if not isinstance(x, Value):
+        builder = CURRENT.get()
+        if builder is not None and is_array(x):
+            return Value(builder, builder.tensor(x))
         refuse("BadArgument", _not_a_value(x))
     if CURRENT.get() is not x.builder:
         refuse("NotTracing", f"{x!r} belongs to another trace, which is over; return it from there")
@@ -48,25 +55,32 @@ def value_of(x: object) -> Value:
 def _not_a_value(x: object) -> str:
     kind = type(x).__name__
     if hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
-        return f"a {kind} is no value of the graph; pass it to the function as an argument"
+        return f"a {kind} is no value of a graph that is traced; pass it to the function"
     if isinstance(x, Size):
         return f"the size {x} is no value of the graph, and a graph's numbers are constants"
     return f"{x!r} is a {kind}, not a value of the graph"
 
 
 def operand(x: object, like: Value) -> Value:
-    """A value, or a number as a constant of the type of ``like``."""
-    if isinstance(x, Value):
+    """A value, a tensor with numbers, or a number as a constant of the type of ``like``."""
+    if isinstance(x, Value) or (is_array(x) and cast("Any", x).shape):
         return value_of(x)
     if isinstance(x, Size) or not isinstance(x, int | float):
         number = getattr(x, "__float__", None)
         scalar = getattr(x, "shape", None) in (None, ())
         if number is None or not scalar or isinstance(x, Size | str):
             refuse("BadArgument", _not_a_value(x))
-        x = cast("float", number())
+        try:
+            x = operator.index(cast("Any", x))
+        except TypeError:
+            x = cast("float", number())
     element = like.kind.element_type
     if element == i1:
         refuse("BadArgument", f"{x!r} beside a condition; compare conditions with & and |, or cast")
+    if is_integer(element):
+        if (fault := not_held(x, element)) is not None:
+            refuse("TypeMismatch", f"{fault}; cast the value that it stands beside")
+        return Value(like.builder, like.builder.constant(int(x), element))
     return Value(like.builder, like.builder.constant(float(x), element))
 
 
@@ -103,7 +117,7 @@ class Value:
 
     @property
     def dtype(self) -> str:
-        """``f16``, ``bf16``, ``f32`` or ``i1``."""
+        """The name of the element type: ``f16``, ``i64``, ``ui8``, ``i1``, …"""
         element = self.kind.element_type
         return next(name for name, known in ELEMENTS.items() if known == element)
 
@@ -145,13 +159,64 @@ class Value:
     def __rmul__(self, other: object) -> Value:
         return self._binary("mul", other, True)
 
+    def _quotient(self, other: object, turned: bool = False) -> Value:
+        if is_integer(value_of(self).kind.element_type):
+            refuse("TypeMismatch", f"/ of {self!r} is no integer; use //, or cast to f32")
+        return self._binary("div", other, turned)
+
     @public
     def __truediv__(self, other: object) -> Value:
-        return self._binary("div", other)
+        return self._quotient(other)
 
     @public
     def __rtruediv__(self, other: object) -> Value:
-        return self._binary("div", other, True)
+        return self._quotient(other, True)
+
+    def _floor(self, other: object, turned: bool = False) -> Value:
+        """The quotient of integers rounded down, as Python's: 0 over 0."""
+        mine = value_of(self)
+        a, b = (operand(other, mine), mine) if turned else (mine, operand(other, mine))
+        if not is_integer(mine.kind.element_type):
+            refuse("TypeMismatch", f"// is of integers, not of {mine!r}")
+        same_type("//", a, b)
+        whole, below, rest = (
+            Value(a.builder, a.builder.elementwise(fn, a.ssa, b.ssa))
+            for fn in ("div", "mod", "fmod")
+        )
+        # What is left has the divisor's sign where the quotient was not rounded up.
+        return whole - (below != rest).cast(mine.dtype)
+
+    @public
+    def __floordiv__(self, other: object) -> Value:
+        return self._floor(other)
+
+    @public
+    def __rfloordiv__(self, other: object) -> Value:
+        return self._floor(other, True)
+
+    @public
+    def __mod__(self, other: object) -> Value:
+        return self._binary("mod", other)
+
+    @public
+    def __rmod__(self, other: object) -> Value:
+        return self._binary("mod", other, True)
+
+    @public
+    def __lshift__(self, other: object) -> Value:
+        return self._binary("shl", other)
+
+    @public
+    def __rlshift__(self, other: object) -> Value:
+        return self._binary("shl", other, True)
+
+    @public
+    def __rshift__(self, other: object) -> Value:
+        return self._binary("shr", other)
+
+    @public
+    def __rrshift__(self, other: object) -> Value:
+        return self._binary("shr", other, True)
 
     @public
     def __pow__(self, other: object) -> Value:
@@ -162,6 +227,24 @@ class Value:
     @public
     def __rpow__(self, other: object) -> Value:
         return self._binary("pow", other, True)
+
+    @public
+    def __round__(self, digits: int | None = None) -> Value:
+        if digits is not None:
+            refuse("BadArgument", "round(x) is to whole numbers; scale x for digits")
+        return self._unary("round")
+
+    @public
+    def __floor__(self) -> Value:
+        return self._unary("floor")
+
+    @public
+    def __ceil__(self) -> Value:
+        return self._unary("ceil")
+
+    @public
+    def __trunc__(self) -> Value:
+        return self._unary("trunc")
 
     @public
     def __neg__(self) -> Value:
@@ -235,27 +318,31 @@ class Value:
     def __ne__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self._relation("ne", other)
 
-    def _conditions(self, other: object) -> tuple[Value, Value]:
-        pair = value_of(self), value_of(other)
-        for one in pair:
-            if one.dtype != "i1":
-                refuse("TypeMismatch", f"& and | are of conditions, i1, not of {one!r}; compare it")
-        return pair
+    def _bits(self, fn: str, other: object) -> Value:
+        """A function of conditions, or of the bits of integers."""
+        for one in (value_of(self), *([other] if isinstance(other, Value) else [])):
+            if one.dtype != "i1" and not is_integer(one.kind.element_type):
+                refuse("TypeMismatch", f"&, | and ^ are of conditions and integers, not of {one!r}")
+        return self._binary(fn, other)
 
     @public
     def __and__(self, other: object) -> Value:
-        a, b = self._conditions(other)
-        return Value(a.builder, a.builder.select(a.ssa, b.ssa, a.ssa))
+        return self._bits("and", other)
 
     @public
     def __or__(self, other: object) -> Value:
-        a, b = self._conditions(other)
-        return Value(a.builder, a.builder.select(a.ssa, a.ssa, b.ssa))
+        return self._bits("or", other)
+
+    @public
+    def __xor__(self, other: object) -> Value:
+        return self._bits("xor", other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     @public
     def __invert__(self) -> Value:
-        self._conditions(self)
-        return self.cast("f32") == 0.0
+        self._bits("and", self)
+        return self._unary("not")
 
     @public
     def __bool__(self) -> NoReturn:
@@ -401,7 +488,29 @@ class Value:
         """The mean over axes."""
         return self._reduced("mean", axis, keepdims)
 
-    def _reduced(self, fn: Literal["sum", "max", "min", "mean"], axis: Axes, keep: bool) -> Value:
+    @public
+    def prod(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """The product over axes, all without ``axis``."""
+        return self._reduced("prod", axis, keepdims)
+
+    @public
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """Whether any condition holds over axes."""
+        return self._reduced("any", axis, keepdims)
+
+    @public
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Value:
+        """Whether all conditions hold over axes."""
+        return self._reduced("all", axis, keepdims)
+
+    def _reduced(
+        self,
+        fn: Literal["sum", "prod", "max", "min", "mean", "any", "all"],
+        axis: Axes,
+        keep: bool,
+    ) -> Value:
+        if fn in ("any", "all") and self.dtype != "i1":
+            refuse("TypeMismatch", f"{fn} is of conditions, i1, not of {self!r}; compare it")
         made = self.builder.reduce(fn, value_of(self).ssa, axis, keepdims=keep)
         return Value(self.builder, made)
 

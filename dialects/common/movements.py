@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, Float32Type, FloatAttr, IntegerType, f32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, traits_def
 from xdsl.parser import Parser
@@ -22,7 +22,16 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_constant, parse_dim, shape_text
-from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.elements import Number
+from polyc.dialects.common.numbers import (
+    PlainAttr,
+    beside,
+    number_text,
+    parse_plain,
+    plain_attr,
+    plain_fault,
+    plain_number,
+)
 from polyc.dialects.common.signature import SizedTensorType, same_shape, same_size, verify_symbols
 from polyc.dialects.common.sizes import (
     factor_groups,
@@ -96,6 +105,9 @@ class MovementOp(IRDLOperation, ABC):
         operand_type = parse_tensor(parser, cls.TENSOR)
         parser.parse_punctuation("->")
         result_type = parse_tensor(parser, cls.TENSOR)
+        if "value" in properties:
+            number = cast("PlainAttr", properties["value"])
+            properties["value"] = beside(number, operand_type.element_type)
         return cls.create(
             operands=[parser.resolve_operand(unresolved, operand_type)],
             result_types=[result_type],
@@ -313,12 +325,13 @@ class PadBase(MovementOp, ABC):
 
     low_sizes = prop_def(ShapeAttr, prop_name="low")
     high_sizes = prop_def(ShapeAttr, prop_name="high")
-    fill = prop_def(FloatAttr[Float32Type], prop_name="value")
+    fill = prop_def(PlainAttr, prop_name="value")
 
     def __init__(
-        self, operand: SSAValue, low: Sequence[Dim | int], high: Sequence[Dim | int], value: float
+        self, operand: SSAValue, low: Sequence[Dim | int], high: Sequence[Dim | int], value: Number
     ) -> None:
-        dims = cast(SizedTensorType, operand.type).dims
+        kind = cast(SizedTensorType, operand.type)
+        dims = kind.dims
         sizes = [d + a + b for d, a, b in zip(dims, low, high, strict=True)]
         super().__init__(
             operands=[operand],
@@ -326,7 +339,7 @@ class PadBase(MovementOp, ABC):
             properties={
                 "low": ShapeAttr.of(low),
                 "high": ShapeAttr.of(high),
-                "value": FloatAttr(value, f32),
+                "value": plain_attr(value, kind.element_type),
             },
         )
 
@@ -341,9 +354,14 @@ class PadBase(MovementOp, ABC):
         return self.high_sizes.data
 
     @property
-    def number(self) -> float:
-        """What the added elements are."""
-        return float(self.fill.value.data)
+    def number(self) -> Number:
+        """What the added elements are: an int of integers."""
+        return plain_number(self.fill)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if (fault := plain_fault(self.fill, self.source_type.element_type)) is not None:
+            raise VerifyException(f"the value of a pad: {fault}")
 
     def verify_move(self, operand: Shape, result: Shape) -> None:
         for what, sizes in (("low", self.low), ("high", self.high)):
@@ -372,7 +390,7 @@ class PadBase(MovementOp, ABC):
         parser.parse_keyword("high")
         high = parse_sizes(parser)
         parser.parse_keyword("value")
-        return {"low": low, "high": high, "value": FloatAttr(parse_f32(parser), f32)}
+        return {"low": low, "high": high, "value": parse_plain(parser)}
 
     def print_rest(self, printer: Printer) -> None:
         printer.print_string(

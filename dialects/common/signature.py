@@ -60,6 +60,7 @@ __all__ = [
     "SizedTensorType",
     "TensorSpec",
     "default_output_names",
+    "entry_fault",
     "fix_name",
     "graph_of",
     "same_shape",
@@ -151,7 +152,7 @@ def _listed(names: Iterable[str]) -> str:
 ROLES = ("data", "param")
 MUTABILITIES = ("immutable", "mutable")
 STORAGES = ("const_pool",)
-_KEYS = ("role", "mutability", "storage", "align", "noalias")
+_KEYS = ("role", "mutability", "storage", "entry", "made", "align", "noalias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,9 @@ class TensorSpec:
     """One input or output of a signature with its promises, defaults filled in (S2.1).
 
     ``align`` is the promised alignment of the pointer in bytes; None promises nothing
-    beyond the element's own size.  ``noalias`` says that no output overlaps it.
+    beyond the element's own size.  ``noalias`` says that no output overlaps it.  ``entry`` is the
+    name that a parameter file has for what the constant pool keeps, and ``made`` the graph and the
+    output that make it of such entries (S12.2).
     """
 
     name: str
@@ -169,6 +172,13 @@ class TensorSpec:
     storage: str | None = None
     align: int | None = None
     noalias: bool = True
+    entry: str | None = None
+    made: str | None = None
+
+    @property
+    def pooled(self) -> str | None:
+        """What a parameter file calls it: its entry, or else its own name; None for others."""
+        return None if self.storage is None or self.made else self.entry or self.name
 
     @staticmethod
     def of(name: str, type: Attribute, attrs: DictionaryAttr) -> TensorSpec:
@@ -184,6 +194,8 @@ class TensorSpec:
             text.get("storage"),
             cast("IntegerAttr", align).value.data if align is not None else None,
             _truth(noalias) if noalias is not None else True,
+            text.get("entry"),
+            text.get("made"),
         )
 
 
@@ -206,9 +218,32 @@ def _attr_fault(attrs: Mapping[str, Attribute]) -> str | None:
             boolean = isinstance(value, IntegerAttr) and cast("IntegerAttr", value).type == i1
             if not boolean and not isinstance(value, UnitAttr):
                 return f"noalias is true or false, not {value}"
+        elif key in ("entry", "made"):
+            if key == "entry" and (fault := entry_fault(value)) is not None:
+                return fault
+            if key == "made" and not _is_of_graph(value):
+                return f'made is an output of a graph, such as "f_made.made0", not {value}'
+            if "storage" not in attrs:
+                return (
+                    f"{key} {value} is kept in the constant pool, and the tensor is not; add "
+                    'storage = "const_pool"'
+                )
+            if "entry" in attrs and "made" in attrs:
+                return "a tensor is an entry of a parameter file, or made of some, not both"
         else:
             return f"{key} says nothing about a tensor; there are {', '.join(_KEYS)}"
     return None
+
+
+def entry_fault(value: Attribute) -> str | None:
+    """What is wrong with the name of an entry of a parameter file, or None."""
+    if isinstance(value, StringAttr) and value.data:
+        return None
+    return f"an entry of a parameter file has a name, a text that is not empty, not {value}"
+
+
+def _is_of_graph(value: Attribute) -> bool:
+    return isinstance(value, StringAttr) and re.fullmatch(r"[^.]+\.\w+", value.data) is not None
 
 
 def _power_of_two(value: int) -> bool:
@@ -359,6 +394,7 @@ class SignatureOp(IRDLOperation, ABC):
         for tensor, attrs in zip(names, (*self.arg_attrs, *self.res_attrs), strict=True):
             if (fault := _attr_fault(attrs.data)) is not None:
                 raise VerifyException(f"{tensor} of @{name}: {fault}")
+        self._verify_entries()
         expected = tensor_symbols((*inputs, *outputs))
         for word in (*names, *expected):
             if _WORD.fullmatch(word) is None:
@@ -374,6 +410,23 @@ class SignatureOp(IRDLOperation, ABC):
         for fact in self.facts:
             if (fault := unknown_symbol(fact, expected)) is not None:
                 raise VerifyException(f"{fault} of @{name}")
+
+    def _verify_entries(self) -> None:
+        """An entry is one input's, and no output's."""
+        name, seen = self.sym_name.data, dict[str, str]()
+        for spec in self.outputs:
+            if spec.entry is not None or spec.made is not None:
+                raise VerifyException(
+                    f"{spec.name} of @{name}: an output is no entry of a parameter file"
+                )
+        for spec in self.inputs:
+            if spec.entry is None:
+                continue
+            if (first := seen.setdefault(spec.entry, spec.name)) != spec.name:
+                raise VerifyException(
+                    f'entry "{spec.entry}" is given to {first} and to {spec.name} of @{name}; '
+                    "one input has it, which may be read at both places"
+                )
 
     @classmethod
     def _type_fault(cls, t: Attribute) -> str | None:

@@ -2,11 +2,11 @@
 
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
-family: ``frontend_products`` (gemm), ``frontend_convolutions``, ``frontend_attention``,
-``frontend_reductions`` (reduce, softmax, norms), ``frontend_pooling``, ``frontend_resizing``,
-``frontend_elementwise`` and ``frontend_movements``; all are offered here.
+family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
+norms), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
+``movements`` and ``parameters``; all are offered here.
 
-An intermediate's element type is nominal (S0.6): values are computed in FP32 from the
+An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
 ``frontend.gemm``, of convolutions and of ``frontend.attention``, and where they go through
 memory between two kernels (``storable.py``).
@@ -37,15 +37,19 @@ from polyc.dialects.frontend.convolutions import (
     ConvTransposeOp,
 )
 from polyc.dialects.frontend.elementwise import (
+    BINARY,
     BINARY_FUNCTIONS,
+    CLASSES,
     COMPARISONS,
+    UNARY,
     UNARY_FUNCTIONS,
     CastOp,
+    ClassifyOp,
     CompareOp,
-    ConstantOp,
     ElementwiseOp,
     SelectOp,
 )
+from polyc.dialects.frontend.leaves import ConstantOp, DimOp, IotaOp
 from polyc.dialects.frontend.movements import (
     ConcatOp,
     ExpandOp,
@@ -54,10 +58,12 @@ from polyc.dialects.frontend.movements import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
 from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
 from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
+    REDUCTIONS_OF_CONDITIONS,
     LayerNormOp,
     LogSoftmaxOp,
     ReduceOp,
@@ -68,17 +74,22 @@ from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
+    "BINARY",
     "BINARY_FUNCTIONS",
+    "CLASSES",
     "COMPARISONS",
     "COORDINATES",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
     "REDUCTIONS",
+    "REDUCTIONS_OF_CONDITIONS",
     "ROUNDINGS",
+    "UNARY",
     "UNARY_FUNCTIONS",
     "AttentionOp",
     "CastOp",
+    "ClassifyOp",
     "CompareOp",
     "ConcatOp",
     "ConstantOp",
@@ -91,15 +102,18 @@ __all__ = [
     "ConvTranspose2dOp",
     "ConvTranspose3dOp",
     "ConvTransposeOp",
+    "DimOp",
     "ElementwiseOp",
     "ExpandOp",
     "Frontend",
     "GemmOp",
     "GraphOp",
+    "IotaOp",
     "LayerNormOp",
     "LogSoftmaxOp",
     "OutputOp",
     "PadOp",
+    "ParameterOp",
     "PermuteOp",
     "PoolOp",
     "ReduceOp",
@@ -111,6 +125,7 @@ __all__ = [
     "SoftmaxOp",
     "TensorType",
     "broadcast",
+    "parameters",
     "tensor",
     "tensor_of",
 ]
@@ -122,6 +137,10 @@ class GraphOp(SignatureOp):
 
     name = "frontend.graph"
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
+
+    def verify_(self) -> None:
+        super().verify_()
+        verify_entries(self)
 
 
 @irdl_op_definition
@@ -161,9 +180,13 @@ Frontend = Dialect(
         RmsNormOp,
         ElementwiseOp,
         CompareOp,
+        ClassifyOp,
         SelectOp,
         CastOp,
         ConstantOp,
+        DimOp,
+        IotaOp,
+        ParameterOp,
         ReshapeOp,
         PermuteOp,
         ExpandOp,

@@ -1,4 +1,4 @@
-"""Elementwise ops of ``frontend``: functions, relations, select, casts, constants (S2.2).
+"""Elementwise ops of ``frontend``: functions, relations, select, casts (S2.2).
 
 Operands broadcast right-aligned; only the constant size 1 stretches.  What a function does
 with NaN, infinities and zeros is in docs/semantics.md.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, StringAttr, f32, i1
+from xdsl.dialects.builtin import StringAttr, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -26,8 +26,15 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Shape, shape_text
-from polyc.dialects.common.movements import parse_tensor
-from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.elements import (
+    COMPARE,
+    COMPARISONS,
+    CONDITION_BINARY,
+    CONDITION_UNARY,
+    INTEGER_BINARY,
+    INTEGER_UNARY,
+    Functions,
+)
 from polyc.dialects.common.signature import same_shape, verify_symbols
 from polyc.dialects.frontend.types import (
     TensorType,
@@ -43,25 +50,28 @@ from polyc.dialects.frontend.types import (
 )
 
 UNARY_FUNCTIONS = (
-    "abs",
-    "erf",
-    "exp",
-    "gelu",
-    "gelu_tanh",
-    "log",
-    "neg",
-    "reciprocal",
-    "relu",
-    "rsqrt",
-    "sigmoid",
-    "silu",
-    "sqrt",
-    "tanh",
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
+    *("cbrt", "ceil", "cos", "cosh"),
+    *("elu", "erf", "exp", "exp2", "expm1"),
+    *("floor", "gelu", "gelu_tanh", "hard_sigmoid", "hard_swish"),
+    *("log", "log10", "log1p", "log2", "log_sigmoid", "mish", "neg"),
+    *("reciprocal", "relu", "relu6", "round", "rsqrt"),
+    *("selu", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "softsign", "sqrt"),
+    *("tan", "tanh", "trunc"),
 )
-"""Functions of ``frontend.elementwise`` with one operand."""
+"""Functions of ``frontend.elementwise`` with one operand, of real numbers."""
 
-BINARY_FUNCTIONS = ("add", "div", "max", "min", "mul", "pow", "sub")
-"""Functions of ``frontend.elementwise`` with two operands."""
+UNARY = Functions(UNARY_FUNCTIONS, (*INTEGER_UNARY, "relu", "sign"), CONDITION_UNARY)
+"""The functions with one operand."""
+
+BINARY_FUNCTIONS = ("add", "atan2", "div", "fmod", "max", "min", "mod", "mul", "pow", "sub")
+"""Functions of ``frontend.elementwise`` with two operands, of real numbers."""
+
+BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY)
+"""The functions with two operands."""
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+"""``selu`` is ``scale * x`` above 0, else ``scale * alpha * expm1(x)`` (Klambauer et al., 2017)."""
 
 
 @irdl_op_definition
@@ -99,22 +109,21 @@ class ElementwiseOp(IRDLOperation):
     @staticmethod
     def fault(fn: str, arity: int) -> str | None:
         """What is wrong with a function of ``arity`` operands, or None."""
-        known = {1: UNARY_FUNCTIONS, 2: BINARY_FUNCTIONS}
+        known = {1: UNARY.names, 2: BINARY.names}
         if fn in known.get(arity, ()):
             return None
         for count, functions in known.items():
             if fn in functions:
                 return f"{fn} takes {count} operand{'s' * (count - 1)}, not {arity}"
         return (
-            f"{fn} is not an elementwise function; there are {', '.join(UNARY_FUNCTIONS)} "
-            f"of one operand and {', '.join(BINARY_FUNCTIONS)} of two"
+            f"{fn} is not an elementwise function; there are {', '.join(UNARY.names)} "
+            f"of one operand and {', '.join(BINARY.names)} of two"
         )
 
     def verify_(self) -> None:
         verify_symbols(self)
         if (fault := self.fault(self.function, len(self.args))) is not None:
             raise VerifyException(fault)
-        need_float(self.function, self.args)
         result = tensor_of(self.result)
         for t in map(tensor_of, self.args):
             if t.element_type != result.element_type:
@@ -122,6 +131,9 @@ class ElementwiseOp(IRDLOperation):
                     f"{self.function} has one element type; an operand has {t.element_type}, "
                     f"the result {result.element_type}; add a frontend.cast"
                 )
+        functions = UNARY if len(self.args) == 1 else BINARY
+        if (fault := functions.fault(self.function, result.element_type)) is not None:
+            raise VerifyException(fault)
         need_broadcast(self, self.function, self.args)
 
     @classmethod
@@ -183,10 +195,6 @@ def _broadcast_of(values: Sequence[SSAValue]) -> Shape:
     return shapes[0] if found is None else found
 
 
-COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
-"""Relations of ``frontend.compare``."""
-
-
 @irdl_op_definition
 class CompareOp(IRDLOperation):
     """A relation of two tensors as a condition of i1, broadcast right-aligned (S2.2).
@@ -226,7 +234,8 @@ class CompareOp(IRDLOperation):
         verify_symbols(self)
         if (fault := self.fault(self.function)) is not None:
             raise VerifyException(fault)
-        need_float(self.function, self.operands)
+        if (fault := COMPARE.fault(self.function, _element(self.lhs))) is not None:
+            raise VerifyException(fault)
         need_element(f"the right operand of {self.function}", self.rhs, _element(self.lhs))
         need_element(f"the result of {self.function}", self.result, i1)
         need_broadcast(self, self.function, self.operands)
@@ -248,6 +257,75 @@ class CompareOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.function} ")
         printer.print_list(self.operands, printer.print_operand)
+        print_typed(printer, self, {})
+
+
+CLASSES = ("isfinite", "isinf", "isnan")
+"""What ``frontend.classify`` asks."""
+
+
+@irdl_op_definition
+class ClassifyOp(IRDLOperation):
+    """Whether a number is finite, infinite or none at all, as a condition of i1.
+
+    ``frontend.classify isnan %x : (type) -> type``.
+    """
+
+    name = "frontend.classify"
+    fn = prop_def(StringAttr)
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, fn: str, operand: SSAValue) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[tensor(tensor_of(operand).dims, i1)],
+            properties={"fn": StringAttr(fn)},
+        )
+
+    @property
+    def function(self) -> str:
+        return self.fn.data
+
+    @staticmethod
+    def fault(fn: str) -> str | None:
+        """What is wrong with a question's name, or None."""
+        if fn in CLASSES:
+            return None
+        return f"{fn} is not a question of frontend.classify; there are {', '.join(CLASSES)}"
+
+    def verify_(self) -> None:
+        verify_symbols(self)
+        if (fault := self.fault(self.function)) is not None:
+            raise VerifyException(fault)
+        need_float(self.function, self.operands)
+        need_element(f"the result of {self.function}", self.result, i1)
+        if not same_shape(tensor_of(self.operand).dims, tensor_of(self.result).dims, self):
+            raise VerifyException(
+                f"{self.function} keeps the shape; the operand is "
+                f"{shape_text(tensor_of(self.operand).dims)}, the result "
+                f"{shape_text(tensor_of(self.result).dims)}"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ClassifyOp:
+        start = parser.pos
+        fn = parser.parse_identifier("a question")
+        if (fault := cls.fault(fn)) is not None:
+            parser.raise_error(fault, start, parser.pos)
+        unresolved = [parser.parse_unresolved_operand()]
+        args, results, attributes = parse_typed(parser, unresolved)
+        return cls.create(
+            operands=args,
+            result_types=results,
+            properties={"fn": StringAttr(fn)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.function} ")
+        printer.print_operand(self.operand)
         print_typed(printer, self, {})
 
 
@@ -303,9 +381,10 @@ def _element(value: SSAValue) -> Attribute:
 
 @irdl_op_definition
 class CastOp(IRDLOperation):
-    """A conversion that the user wrote: rounds to a narrower type, else changes nothing.
+    """A conversion that the user wrote: rounds to a narrower float type, else changes nothing.
 
-    A condition becomes 1 or 0; a number becomes the condition that it is not 0.
+    A condition becomes 1 or 0; a number becomes the condition that it is not 0.  A real number is
+    cut to an integer and saturates, NaN as 0; an integer wraps in a narrower one.
     """
 
     name = "frontend.cast"
@@ -326,53 +405,3 @@ class CastOp(IRDLOperation):
                 f"a cast keeps the shape; the operand is {shape_text(operand.dims)}, the "
                 f"result {shape_text(result.dims)}"
             )
-
-
-@irdl_op_definition
-class ConstantOp(IRDLOperation):
-    """A scalar, ``frontend.constant 0.5 : !frontend.tensor<[], f16>``; also inf, -inf, nan.
-
-    It broadcasts like any operand.  The element type is nominal: the value is an f32.
-    """
-
-    name = "frontend.constant"
-    value = prop_def(FloatAttr[Float32Type])
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, value: float, result_type: TensorType | None = None) -> None:
-        """``value`` is rounded to f32; OverflowError when it is finite and too large."""
-        super().__init__(
-            properties={"value": FloatAttr(value, f32)},
-            result_types=[result_type or tensor((), f32)],
-        )
-
-    @property
-    def number(self) -> float:
-        """The value as a Python float."""
-        return float(self.value.value.data)
-
-    def verify_(self) -> None:
-        if tensor_of(self.result).rank:
-            raise VerifyException(
-                f"a constant is a scalar, not {self.result.type}; it broadcasts, or use a "
-                "frontend.expand"
-            )
-        need_float("a constant", (self.result,))
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
-        value = parse_f32(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return cls.create(
-            result_types=[parse_tensor(parser, TensorType)],
-            properties={"value": FloatAttr(value, f32)},
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {number_text(self.number)}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)

@@ -32,7 +32,7 @@ from polyc.dialects.common.sizes import inferred
 from polyc.dialects.frontend.types import (
     TensorType,
     need_element,
-    need_float,
+    need_number,
     need_shape,
     parse_typed,
     parse_values,
@@ -82,7 +82,7 @@ class PadOp(PadBase):
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def verify_(self) -> None:
-        need_float("pad", (self.operand,))
+        need_number("pad", (self.operand,))
         super().verify_()
 
 

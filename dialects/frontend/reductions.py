@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, Float32Type, FloatAttr, StringAttr, UnitAttr, f32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    StringAttr,
+    UnitAttr,
+    f32,
+    i1,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -33,6 +41,7 @@ from polyc.dialects.frontend.types import (
     need_axes,
     need_element,
     need_float,
+    need_number,
     need_shape,
     parse_typed,
     print_typed,
@@ -40,8 +49,11 @@ from polyc.dialects.frontend.types import (
     tensor_of,
 )
 
-REDUCTIONS = ("max", "mean", "min", "sum")
-"""Functions of ``frontend.reduce``."""
+REDUCTIONS = ("max", "mean", "min", "prod", "sum")
+"""Functions of ``frontend.reduce`` of numbers."""
+
+REDUCTIONS_OF_CONDITIONS = ("all", "any")
+"""Functions of ``frontend.reduce`` of conditions, which give conditions."""
 
 
 class AlongAxes(IRDLOperation, ABC):
@@ -58,11 +70,15 @@ class AlongAxes(IRDLOperation, ABC):
     def verify_(self) -> None:
         verify_symbols(self)
         what = self.name.split(".")[1]
-        need_float(what, self.operands)
+        self.need_elements(what)
         operand = tensor_of(self.operands[0])
         need_axes(what, self.axes, operand.dims)
         need_element(f"the result of a {what}", self.results[0], operand.element_type)
         need_shape(self, f"the result of this {what}", self.results[0], self.result_shape())
+
+    def need_elements(self, what: str) -> None:
+        """Check the operands' element types."""
+        need_float(what, self.operands)
 
     @abstractmethod
     def result_shape(self) -> Shape:
@@ -71,10 +87,12 @@ class AlongAxes(IRDLOperation, ABC):
 
 @irdl_op_definition
 class ReduceOp(AlongAxes):
-    """Sum, max, min or mean over axes (S2.2).
+    """Sum, product, max, min or mean over axes, or all or any of conditions (S2.2).
 
     ``frontend.reduce sum %x axes [1] : [M, K] -> [M]``; with ``keepdims`` the axes stay
-    with size 1.  Over nothing a sum is 0, a max -inf, a min +inf, a mean NaN.
+    with size 1.  Over nothing a sum is 0, a product 1, a max -inf, a min +inf, a mean NaN; of
+    integers, which have no mean, a max is the least of the type and a min the most, and sums and
+    products wrap.  All of no conditions hold, and not any.
     """
 
     name = "frontend.reduce"
@@ -104,9 +122,20 @@ class ReduceOp(AlongAxes):
     @staticmethod
     def fault(fn: str) -> str | None:
         """What is wrong with a function's name, or None."""
-        if fn in REDUCTIONS:
+        if fn in REDUCTIONS or fn in REDUCTIONS_OF_CONDITIONS:
             return None
-        return f"{fn} is not a function of frontend.reduce; there are {', '.join(REDUCTIONS)}"
+        return (
+            f"{fn} is not a function of frontend.reduce; there are {', '.join(REDUCTIONS)} "
+            f"of numbers and {', '.join(REDUCTIONS_OF_CONDITIONS)} of conditions"
+        )
+
+    def need_elements(self, what: str) -> None:
+        if self.function in REDUCTIONS_OF_CONDITIONS:
+            need_element(f"the operand of {self.function}", self.operand, i1)
+        elif self.function == "mean":
+            need_float("a mean", self.operands)
+        else:
+            need_number(what, self.operands)
 
     def result_shape(self) -> Shape:
         return reduced_shape(tensor_of(self.operand).dims, self.axes, self.keepdims is not None)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
-from polyc.dialects.frontend.elementwise import CastOp, ConstantOp, ElementwiseOp
+from polyc.dialects.frontend.elementwise import CastOp, ElementwiseOp
+from polyc.dialects.frontend.leaves import ConstantOp
 from polyc.dialects.frontend.movements import ExpandOp, PermuteOp, ReshapeOp, SliceOp
 from polyc.dialects.frontend.types import tensor_of
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
     AttentionOp,
     CastOp,
+    ClassifyOp,
     CompareOp,
     ConvBase,
     ConvTransposeOp,
@@ -41,7 +42,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
-ELEMENTWISE = (ElementwiseOp, CompareOp, SelectOp, CastOp, OutputOp)
+ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)
 """Ops that may always follow what they read in one kernel."""
 
 
@@ -128,7 +129,7 @@ def keeps(op: Operation) -> bool:
     """Whether the result has elements of the operand as they are: moved, or in f32."""
     if isinstance(op, CastOp):
         kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
-        return kinds[1] == f32 and kinds[0] != i1
+        return kinds[1] == f32 and isinstance(kinds[0], AnyFloat)
     return isinstance(op, MovementOp | ResizeOp)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import Float32Type, bf16, f16, f32, i1
+from xdsl.dialects.builtin import AnyFloat, Float32Type, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.parser import Parser, UnresolvedOperand
@@ -13,6 +13,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
+from polyc.dialects.common.elements import ELEMENTS
 from polyc.dialects.common.signature import SizedTensorType, same_shape, same_size
 
 
@@ -20,7 +21,8 @@ from polyc.dialects.common.signature import SizedTensorType, same_shape, same_si
 class TensorType(SizedTensorType):
     """A tensor of the model, ``!frontend.tensor<[M, K], f16>`` (S0.1).
 
-    Elements are f16, bf16 or f32; i1 for conditions and boolean masks, a byte each in memory.
+    Elements are f16, bf16 or f32; integers, i8 to i64 and ui8 to ui64; i1 for conditions and
+    boolean masks, a byte each in memory.
     """
 
     name = "frontend.tensor"
@@ -29,7 +31,7 @@ class TensorType(SizedTensorType):
 
     @classmethod
     def element_types(cls) -> tuple[Attribute, ...]:
-        return (f16, bf16, f32, i1)
+        return ELEMENTS
 
 
 def tensor(shape: Sequence[Dim | int | str], element_type: Attribute) -> TensorType:
@@ -62,12 +64,22 @@ def broadcast(shapes: Sequence[Shape], at: Operation) -> Shape | None:
 
 
 def need_float(what: str, values: Sequence[SSAValue]) -> None:
+    """Check that ``values`` hold real numbers, not integers or conditions."""
+    for value in values:
+        element = tensor_of(value).element_type
+        if not isinstance(element, AnyFloat):
+            raise VerifyException(
+                f"{what} computes with f16, bf16 or f32, not {element}; use frontend.select or a "
+                "frontend.cast"
+            )
+
+
+def need_number(what: str, values: Sequence[SSAValue]) -> None:
     """Check that ``values`` hold numbers, not conditions."""
     for value in values:
         if tensor_of(value).element_type == i1:
             raise VerifyException(
-                f"{what} computes with f16, bf16 or f32, not i1; use frontend.select or a "
-                "frontend.cast"
+                f"{what} computes with numbers, not i1; use frontend.select or a frontend.cast"
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 
@@ -14,6 +15,23 @@ APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 def is_approximate(op: math.Exp2Op | arith.DivfOp) -> bool:
     """Whether an op allows an approximation (``fastmath<afn>``)."""
     return FastMathFlag.APPROX_FUNC in op.fastmath.data
+
+
+WRAPS = "gpu.wraps"
+"""The attribute of an op on i64 whose result may be beyond 64 bits: it has the low ones.
+
+Without it, as for places in memory, nothing is."""
+
+
+def wraps(op: Operation) -> bool:
+    """Whether an op on i64 may be beyond 64 bits."""
+    return WRAPS in op.attributes
+
+
+def wrapping(op: Operation) -> Operation:
+    """An op on integers that has the low bits of its result."""
+    op.attributes[WRAPS] = UnitAttr()
+    return op
 
 
 def sigmoid(value: SSAValue, one: SSAValue) -> list[Operation]:

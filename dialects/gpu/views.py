@@ -6,6 +6,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import shape_text
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.common.views import is_view
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
@@ -25,7 +26,8 @@ def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalTy
             axes = IM2COL_AXES if isinstance(seen, Im2colMapType) else len(seen.sizes)
         case _:
             raise VerifyException(f"{bound}, which is no tensor and no tensor map")
-    if seen.element_type != memory.element_type:
+    # The host says of integers whether they are signed, and kernels do in their ops.
+    if seen.element_type != without_sign(memory.element_type):
         raise VerifyException(f"{bound}; a view has the same elements")
     if len(view) != axes:
         raise VerifyException(f"{bound}, and boxes of {axes} axes do not fit {shape_text(view)}")

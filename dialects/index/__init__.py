@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import UnitAttr, f32
+from xdsl.dialects.builtin import AnyFloat, UnitAttr, f32
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -229,7 +229,7 @@ def is_widening(value: SSAValue) -> bool:
     if not isinstance(owner, tiny.CastOp):
         return False
     before, after = tiny.tensor_of(owner.operand).element_type, tiny.tensor_of(value).element_type
-    return after == f32 or before == after
+    return before == after or (after == f32 and isinstance(before, AnyFloat))
 
 
 def source(value: SSAValue, casts: bool = True, from_: Reach | None = None) -> Reach:

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     AffineSetAttr,
     ArrayAttr,
-    Float32Type,
     FloatAttr,
     IntAttr,
     StringAttr,
@@ -33,13 +32,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.affine import isl
 from polyc.dialects.common.dim import Dim, DimAttr, parse_dim
-from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.elements import Number
+from polyc.dialects.common.numbers import PlainAttr, number_text, parse_plain, plain_number
 
 AxisKind = Literal["iter", "reduce", "broadcast"]
 KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "broadcast")
 
-Fill = FloatAttr[Float32Type]
-"""The number that stands for an operand where it is not read."""
+Fill = PlainAttr
+"""The number that stands for an operand where it is not read; an integer's without a point."""
 
 # Axes and pieces -----------------------------------------------------------------------
 
@@ -132,11 +132,9 @@ class PieceAttr(ParametrizedAttribute):
     inputs: ArrayAttr[AffineMapAttr | Fill]
 
     @staticmethod
-    def of(inputs: Sequence[AffineMap | float] = (), domain: AffineSet | None = None) -> PieceAttr:
+    def of(inputs: Sequence[AffineMap | Number] = (), domain: AffineSet | None = None) -> PieceAttr:
         """``domain`` None is the box."""
-        entries = [
-            AffineMapAttr(i) if isinstance(i, AffineMap) else FloatAttr(i, f32) for i in inputs
-        ]
+        entries = [AffineMapAttr(i) if isinstance(i, AffineMap) else _fill(i) for i in inputs]
         return PieceAttr(
             UnitAttr() if domain is None else AffineSetAttr(domain),
             ArrayAttr(entries),
@@ -147,9 +145,11 @@ class PieceAttr(ParametrizedAttribute):
         return isinstance(self.domain, UnitAttr)
 
     @property
-    def entries(self) -> tuple[AffineMap | float, ...]:
+    def entries(self) -> tuple[AffineMap | Number, ...]:
         """For each operand its map, or the number that fills it."""
-        return tuple(i.data if isinstance(i, AffineMapAttr) else i.value.data for i in self.inputs)
+        return tuple(
+            i.data if isinstance(i, AffineMapAttr) else plain_number(i) for i in self.inputs
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -160,6 +160,10 @@ class PieceAttr(ParametrizedAttribute):
         printer.print_string("<")
         print_piece(printer, self)
         printer.print_string(">")
+
+
+def _fill(number: Number) -> Fill:
+    return IntAttr(number) if isinstance(number, int) else FloatAttr(number, f32)
 
 
 def parse_piece(parser: AttrParser) -> PieceAttr:
@@ -180,7 +184,7 @@ def parse_piece(parser: AttrParser) -> PieceAttr:
 
 def _parse_entry(parser: AttrParser) -> AffineMapAttr | Fill:
     if parser.parse_optional_keyword("fill") is not None:
-        return FloatAttr(parse_f32(parser), f32)
+        return parse_plain(parser)
     start = parser.pos
     found = parser.parse_attribute()
     if not isinstance(found, AffineMapAttr):
@@ -202,7 +206,7 @@ def print_piece(printer: Printer, piece: PieceAttr) -> None:
         if isinstance(entry, AffineMapAttr):
             printer.print_attribute(entry)
         else:
-            printer.print_string(f"fill {number_text(entry.value.data)}")
+            printer.print_string(f"fill {number_text(plain_number(entry))}")
     printer.print_string("]")
 
 

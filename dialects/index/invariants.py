@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AffineSetAttr
+from typing import cast
+
+from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -18,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.affine import isl
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.common.numbers import plain_fault
 from polyc.dialects.common.signature import SizedTensorType, graph_of, same_size
 from polyc.dialects.common.sizes import product
 from polyc.dialects.index.attrs import PieceAttr, axes_text, box
@@ -128,6 +131,11 @@ def _verify_piece(op: Entry, piece: PieceAttr) -> None:
     for operand, entry in zip(op.operands_read, piece.entries, strict=True):
         if isinstance(entry, AffineMap):
             _verify_map(op, piece, operand, entry, symbols)
+    for operand, entry in zip(op.operands_read, piece.inputs, strict=True):
+        if not isinstance(entry, AffineMapAttr):
+            element = cast(SizedTensorType, operand.type).element_type
+            if (fault := plain_fault(entry, element)) is not None:
+                raise VerifyException(f"the fill of an operand: {fault}")
 
 
 def _verify_space(op: Entry, of: AffineMap | AffineSet, dims: int, symbols: int) -> None:

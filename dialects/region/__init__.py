@@ -22,7 +22,7 @@ from polyc.dialects.region.elementwise import (
 )
 from polyc.dialects.region.graph import GraphOp
 from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
-from polyc.dialects.region.leaves import ConstantOp, DimOp, InsideOp, ReadOp
+from polyc.dialects.region.leaves import ConstantOp, DimOp, IndexOp, InsideOp, ReadOp
 from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -50,6 +50,7 @@ __all__ = [
     "ConstantOp",
     "DimOp",
     "GraphOp",
+    "IndexOp",
     "InsideOp",
     "KernelOp",
     "KernelTensor",
@@ -77,6 +78,7 @@ RegionDialect = Dialect(
         ReadOp,
         ConstantOp,
         DimOp,
+        IndexOp,
         InsideOp,
         UnaryOp,
         BinaryOp,

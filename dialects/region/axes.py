@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
-    Float32Type,
-    FloatAttr,
     StringAttr,
+    f32,
+    i1,
     i64,
 )
 from xdsl.ir import (
@@ -35,14 +34,21 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common import precision as precisions
-from polyc.dialects.common.numbers import check_fits, number_text, parse_real
+from polyc.dialects.common.elements import (
+    Number,
+    NumberAttr,
+    is_integer,
+    neutral,
+    number_attr,
+    number_of,
+)
+from polyc.dialects.common.numbers import number_text, parse_number, typed_number
 from polyc.dialects.region.scope import (
-    NEUTRAL,
     REDUCE_FNS,
     OpT,
     check_fn,
-    float_type,
     ints_of,
+    number_type,
     parse_fn,
     parse_ints,
     parse_types,
@@ -217,11 +223,11 @@ def _parse_axes_op(
 class ReduceOp(IRDLOperation):
     """``fn`` over some axes of the operand, which the result lacks.
 
-    ``init`` is the neutral value of ``fn`` (sum 0, max -inf, min +inf) and what a
-    reduction over nothing gives.  ``acc`` is the type in which it accumulates, and the
-    result's element type; without it that is the operand's.  ``name`` is how a plan
-    speaks of the reduction (S6.7).  ``precision`` says of a
-    sum how precise its terms have to be, where they are products (docs/semantics.md, *Precision*).
+    ``init`` is the neutral value of ``fn`` (sum 0, max -inf or the least integer, min +inf or the
+    most) and what a reduction over nothing gives.  ``acc`` is the type in which it accumulates,
+    and the result's element type; without it that is the operand's.  ``name`` is how a plan
+    speaks of the reduction (S6.7).  ``precision`` says of a sum how precise its terms have to be,
+    where they are products (docs/semantics.md, *Precision*).
     """
 
     name = "region.reduce"
@@ -229,7 +235,7 @@ class ReduceOp(IRDLOperation):
     fn = prop_def(StringAttr)
     operand = operand_def(ValType)
     axes = prop_def(ArrayAttr[StringAttr])
-    init = prop_def(FloatAttr)
+    init = prop_def(NumberAttr)
     acc = opt_prop_def(Attribute)
     label_attr = opt_prop_def(StringAttr, prop_name="label")
     precision = opt_prop_def(StringAttr)
@@ -243,20 +249,20 @@ class ReduceOp(IRDLOperation):
         operand: SSAValue,
         axes: Sequence[str],
         *,
-        init: float | None = None,
-        acc: AnyFloat | None = None,
+        init: Number | None = None,
+        acc: Attribute | None = None,
         label: str | None = None,
         precision: StringAttr | None = None,
     ) -> None:
         source = cast(ValType, operand.type)
-        element = acc or cast(AnyFloat, source.element_type)
-        start = NEUTRAL[fn] if init is None else init
+        element = acc or source.element_type
+        start = neutral(fn, element) if init is None else init
         super().__init__(
             operands=[operand],
             properties={
                 "fn": StringAttr(fn),
                 "axes": ArrayAttr(StringAttr(a) for a in axes),
-                "init": FloatAttr(start, element),
+                "init": number_attr(start, element),
                 "acc": acc,
                 "label": None if label is None else StringAttr(label),
                 "precision": precision,
@@ -282,7 +288,7 @@ class ReduceOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.fn.data} ")
         printer.print_operand(self.operand)
-        init = number_text(self.init.value.data, self.init.type)
+        init = number_text(number_of(self.init), self.init.type)
         printer.print_string(f" over [{', '.join(self.labels)}] init {init}")
         if self.acc is not None:
             printer.print_string(" acc ")
@@ -302,8 +308,8 @@ class ReduceOp(IRDLOperation):
         axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_identifier)
         parser.parse_keyword("init")
         start = parser.pos
-        init = parse_real(parser)
-        acc = float_type(parser) if parser.parse_optional_keyword("acc") is not None else None
+        init = parse_number(parser)
+        acc = number_type(parser) if parser.parse_optional_keyword("acc") is not None else None
         label: str | None = None
         if parser.parse_optional_keyword("name") is not None:
             label = parser.parse_str_literal()
@@ -312,10 +318,12 @@ class ReduceOp(IRDLOperation):
         pos = parser.pos
         operands, result = parse_types(parser, [unresolved])
         source = operands[0].type
-        if not isinstance(source, ValType) or not isinstance(source.element_type, AnyFloat):
-            parser.raise_error(f"expected a !region.val of floats, got {source}", pos)
-        check_fits(parser, init, source.element_type if acc is None else acc, start)
-        op = cls(fn, operands[0], axes, init=init, acc=acc, label=label, precision=precision)
+        if not isinstance(source, ValType) or source.element_type == i1:
+            parser.raise_error(f"expected a !region.val of numbers, got {source}", pos)
+        given = typed_number(parser, init, acc or source.element_type, start)
+        op = cls(
+            fn, operands[0], axes, init=number_of(given), acc=acc, label=label, precision=precision
+        )
         set_type(op, result)
         op.attributes |= extra
         return op
@@ -342,20 +350,32 @@ class ReduceOp(IRDLOperation):
             raise VerifyException(f"the reduction gives {expected}, not {result}")
 
     def _verify_accumulator(self, operand: ValType) -> None:
-        if not isinstance(operand.element_type, AnyFloat):
-            raise VerifyException(f"a reduction of {operand.element_type} is not there")
+        element = operand.element_type
+        if element == i1:
+            raise VerifyException(f"a reduction of {element} is not there")
         if self.acc is not None:
             check_element(self.acc)
+            if is_integer(self.acc) != is_integer(element):
+                raise VerifyException(
+                    f"a reduction of {element} does not accumulate in {self.acc}; convert the "
+                    "operand with region.cast"
+                )
         fn = self.fn.data
-        if fn == "sum" and self.acc is None and not isinstance(operand.element_type, Float32Type):
+        whole = is_integer(element)
+        if fn == "prod" and self.accumulator != f32 and not whole:
             raise VerifyException(
-                f"AccDtypeMissing: a sum of {operand.element_type} does not say what it "
-                "accumulates in; write acc f32"
+                f"AccDtypeMissing: a prod accumulates in f32, not in {self.accumulator}; write "
+                "acc f32"
             )
-        neutral, init = NEUTRAL[fn], self.init.value.data
-        if init != neutral or math.copysign(1.0, init) != math.copysign(1.0, neutral):
+        if fn == "sum" and self.acc is None and element != f32 and not whole:
             raise VerifyException(
-                f"NeutralInvalid: init of a {fn} is {neutral}, what it gives over nothing, not "
-                f"{number_text(init, self.init.type)}; a finite number in its place changes the "
-                "result"
+                f"AccDtypeMissing: a sum of {element} does not say what it accumulates in; write "
+                "acc f32"
+            )
+        wanted, init = neutral(fn, self.acc or element), number_of(self.init)
+        if init != wanted or math.copysign(1.0, init) != math.copysign(1.0, wanted):
+            raise VerifyException(
+                f"NeutralInvalid: init of a {fn} is {number_text(wanted)}, what it gives over "
+                f"nothing, not {number_text(init, self.init.type)}; another number in its place "
+                "changes the result"
             )

@@ -33,7 +33,7 @@ from polyc.dialects.region.scope import (
     COMPARE_FNS,
     UNARY_FNS,
     OpT,
-    check_fn,
+    check_function,
     parse_fn,
     parse_types,
     print_types,
@@ -70,11 +70,11 @@ class UnaryOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> UnaryOp:
-        fn = parse_fn(parser, UNARY_FNS).data
+        fn = parse_fn(parser, UNARY_FNS.names).data
         return _parse_elementwise(parser, 1, lambda ops: cls(fn, ops[0]))
 
     def verify_(self) -> None:
-        check_fn(self, self.fn.data, UNARY_FNS)
+        check_function(self, self.fn.data, UNARY_FNS)
         _check_equal_types(self, self.operands, self.result.type)
 
 
@@ -105,11 +105,11 @@ class BinaryOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> BinaryOp:
-        fn = parse_fn(parser, BINARY_FNS).data
+        fn = parse_fn(parser, BINARY_FNS.names).data
         return _parse_elementwise(parser, 2, lambda ops: cls(fn, ops[0], ops[1]))
 
     def verify_(self) -> None:
-        check_fn(self, self.fn.data, BINARY_FNS)
+        check_function(self, self.fn.data, BINARY_FNS)
         _check_equal_types(self, self.operands, self.result.type)
 
 
@@ -141,11 +141,11 @@ class CompareOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> CompareOp:
-        fn = parse_fn(parser, COMPARE_FNS).data
+        fn = parse_fn(parser, COMPARE_FNS.names).data
         return _parse_elementwise(parser, 2, lambda ops: cls(fn, ops[0], ops[1]))
 
     def verify_(self) -> None:
-        check_fn(self, self.fn.data, COMPARE_FNS)
+        check_function(self, self.fn.data, COMPARE_FNS)
         expected = val_type(self.lhs).with_element(IntegerType(1))
         _check_equal_types(self, self.operands, self.result.type, expected)
 
@@ -188,7 +188,10 @@ class SelectOp(IRDLOperation):
 
 @irdl_op_definition
 class CastOp(IRDLOperation):
-    """Each element in another element type, rounded to nearest even."""
+    """Each element in another element type.
+
+    What is rounded, what is cut to integers, what saturates and what wraps is in docs/semantics.md.
+    """
 
     name = "region.cast"
 

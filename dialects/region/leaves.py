@@ -8,12 +8,12 @@ from typing import cast
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AffineSetAttr,
-    AnyFloat,
-    FloatAttr,
     IntegerType,
     f32,
+    i1,
 )
 from xdsl.ir import (
+    Attribute,
     SSAValue,
 )
 from xdsl.ir.affine import (
@@ -47,7 +47,8 @@ from polyc.dialects.common.dim import (
     parse_dim,
     shape_text,
 )
-from polyc.dialects.common.numbers import check_fits, number_text, parse_real
+from polyc.dialects.common.elements import Number, NumberAttr, is_integer, number_attr, number_of
+from polyc.dialects.common.numbers import number_text, parse_number, typed_number
 from polyc.dialects.common.signature import symbol_space
 from polyc.dialects.region.scope import (
     KernelScope,
@@ -92,7 +93,7 @@ class ReadOp(IRDLOperation):
     tensor = operand_def(MemRefType)
     map = prop_def(AffineMapAttr)
     guard = opt_prop_def(AffineSetAttr)
-    fill = opt_prop_def(FloatAttr)
+    fill = opt_prop_def(NumberAttr)
     result = result_def(ValType)
 
     traits = traits_def(Pure())
@@ -103,16 +104,15 @@ class ReadOp(IRDLOperation):
         map: AffineMap,
         axes: Iterable[AxisAttr],
         guard: AffineSet | None = None,
-        fill: float | None = None,
+        fill: Number | None = None,
     ) -> None:
         element = cast(MemRefType, tensor.type).element_type
-        number = element if isinstance(element, AnyFloat) else f32
         super().__init__(
             operands=[tensor],
             properties={
                 "map": AffineMapAttr(map),
                 "guard": None if guard is None else AffineSetAttr(guard),
-                "fill": None if fill is None else FloatAttr(fill, number),
+                "fill": None if fill is None else number_attr(fill, element),
             },
             result_types=[ValType.of(axes, element)],
         )
@@ -125,7 +125,7 @@ class ReadOp(IRDLOperation):
         if self.guard is not None and self.fill is not None:
             printer.print_string(" where ")
             printer.print_attribute(self.guard)
-            printer.print_string(f" else {number_text(self.fill.value.data, self.fill.type)}")
+            printer.print_string(f" else {number_text(number_of(self.fill), self.fill.type)}")
         printer.print_op_attributes(self.attributes)
         print_types(printer, [self.tensor], self.result.type)
 
@@ -137,7 +137,7 @@ class ReadOp(IRDLOperation):
         if not isinstance(map, AffineMapAttr):
             parser.raise_error(f"expected an affine_map, got {map}", pos)
         guard: AffineSet | None = None
-        fill: float | None = None
+        fill: Number | None = None
         start = parser.pos
         if parser.parse_optional_keyword("where") is not None:
             pos = parser.pos
@@ -147,7 +147,7 @@ class ReadOp(IRDLOperation):
             guard = found.data
             parser.parse_keyword("else")
             start = parser.pos
-            fill = parse_real(parser)
+            fill = parse_number(parser)
         extra = parser.parse_optional_attr_dict()
         pos = parser.pos
         operands, result = parse_types(parser, [tensor])
@@ -155,8 +155,8 @@ class ReadOp(IRDLOperation):
             parser.raise_error(f"expected a !region.memref, got {operands[0].type}", pos)
         if not isinstance(result, ValType):
             parser.raise_error(f"expected a !region.val, got {result}", pos)
-        if fill is not None and isinstance(kind := operands[0].type.element_type, AnyFloat):
-            check_fits(parser, fill, kind, start)
+        if fill is not None:
+            fill = number_of(typed_number(parser, fill, operands[0].type.element_type, start))
         op = cls(operands[0], map.data, result.axes, guard, fill)
         set_type(op, result)
         op.attributes |= extra
@@ -275,20 +275,20 @@ class ConstantOp(IRDLOperation):
 
     name = "region.constant"
 
-    value = prop_def(FloatAttr)
+    value = prop_def(NumberAttr)
     result = result_def(ValType)
 
     traits = traits_def(Pure())
 
-    def __init__(self, value: float, element_type: AnyFloat) -> None:
+    def __init__(self, value: Number, element_type: Attribute) -> None:
         super().__init__(
-            properties={"value": FloatAttr(value, element_type)},
+            properties={"value": number_attr(value, element_type)},
             result_types=[ValType.of((), element_type)],
         )
 
     @property
-    def number(self) -> float:
-        return self.value.value.data
+    def number(self) -> Number:
+        return number_of(self.value)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {number_text(self.number, self.value.type)}")
@@ -299,15 +299,15 @@ class ConstantOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
         start = parser.pos
-        number = parse_real(parser)
+        number = parse_number(parser)
         extra = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         pos = parser.pos
         result = parser.parse_type()
-        if not isinstance(result, ValType) or not isinstance(result.element_type, AnyFloat):
-            parser.raise_error(f"expected a !region.val of floats, got {result}", pos)
-        check_fits(parser, number, result.element_type, start)
-        op = cls(number, result.element_type)
+        if not isinstance(result, ValType) or result.element_type == i1:
+            parser.raise_error(f"expected a !region.val of numbers, got {result}", pos)
+        given = typed_number(parser, number, result.element_type, start)
+        op = cls(number_of(given), result.element_type)
         set_type(op, result)
         op.attributes |= extra
         return op
@@ -324,7 +324,7 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class DimOp(IRDLOperation):
-    """A size as a value with no axes, rounded to f32.
+    """A size as a value with no axes, rounded to f32, or an integer that wraps in its type.
 
     ``region.dim M * K : !region.val<[], f32>``.
     """
@@ -336,8 +336,10 @@ class DimOp(IRDLOperation):
 
     traits = traits_def(Pure())
 
-    def __init__(self, size: Dim) -> None:
-        super().__init__(properties={"size": DimAttr(size)}, result_types=[ValType.of((), f32)])
+    def __init__(self, size: Dim, element_type: Attribute = f32) -> None:
+        super().__init__(
+            properties={"size": DimAttr(size)}, result_types=[ValType.of((), element_type)]
+        )
 
     @property
     def size(self) -> Dim:
@@ -361,8 +363,8 @@ class DimOp(IRDLOperation):
 
     def verify_(self) -> None:
         result = self.result.type
-        if result != ValType.of((), f32):
-            raise VerifyException(f"a size is an f32 with no axes, not {result}")
+        if len(result.axes) or not (result.element_type == f32 or is_integer(result.element_type)):
+            raise VerifyException(f"a size is an f32 or an integer with no axes, not {result}")
         kernel = scope_of(self)
         if kernel is None:
             return
@@ -372,6 +374,55 @@ class DimOp(IRDLOperation):
                     f"the size {self.size} names {name}, which is not among the kernel's symbols "
                     f"[{', '.join(kernel.symbol_names)}]"
                 )
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """An affine expression of the point's place on its axes, as an integer.
+
+    ``region.index affine_map<(d0)[s0] -> (d0 * 2 + 1)> : !region.val<[n: N], i32>``: dimensions are
+    the axes in order, symbols those of the kernel.  It wraps where it is beyond the type.
+    """
+
+    name = "region.index"
+
+    map = prop_def(AffineMapAttr)
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$map attr-dict `:` type($result)"
+
+    def __init__(self, map: AffineMap, axes: Iterable[AxisAttr], element_type: Attribute) -> None:
+        super().__init__(
+            properties={"map": AffineMapAttr(map)}, result_types=[ValType.of(axes, element_type)]
+        )
+
+    @property
+    def expr(self) -> AffineExpr:
+        """The expression."""
+        return self.map.data.results[0]
+
+    def verify_(self) -> None:
+        result, map = val_type(self.result), self.map.data
+        if not is_integer(result.element_type):
+            raise VerifyException(f"an index is an integer, not {result.element_type}; cast it")
+        if len(map.results) != 1 or map.num_dims != len(result.axes):
+            raise VerifyException(
+                f"the map of an index takes the {len(result.axes)} axes {axes_text(result.axes)} "
+                f"and gives one number; it takes {map.num_dims} and gives {len(map.results)}"
+            )
+        if (operator := _not_quasi_affine(self.expr)) is not None:
+            raise VerifyException(
+                f"MissingDivGuard: the index has {operator} in {self.expr}; write it with floordiv "
+                "(e mod q is e - q * (e floordiv q))"
+            )
+        kernel = scope_of(self)
+        if kernel is not None and map.num_symbols != len(kernel.symbol_names):
+            raise VerifyException(
+                f"the map has {map.num_symbols} symbols and the kernel "
+                f"{len(kernel.symbol_names)}, [{', '.join(kernel.symbol_names)}]; align it to the "
+                "kernel's"
+            )
 
 
 @irdl_op_definition

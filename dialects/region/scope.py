@@ -30,25 +30,27 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim, parse_constant
+from polyc.dialects.common.elements import COMPARE, Functions, is_integer
 from polyc.dialects.common.signature import sizes_equal
 from polyc.dialects.region.types import (
     ValType,
 )
-from polyc.dialects.tiny import BINARY_FUNCTIONS, COMPARISONS, UNARY_FUNCTIONS
+from polyc.dialects.tiny import BINARY, UNARY
 
-UNARY_FNS = UNARY_FUNCTIONS
+UNARY_FNS = UNARY
 """Functions of one value; ``docs/semantics.md`` says what each means."""
 
-BINARY_FNS = BINARY_FUNCTIONS
+BINARY_FNS = BINARY
 """Functions of two values of the same type, to that type."""
 
-COMPARE_FNS = COMPARISONS
+COMPARE_FNS = COMPARE
 """Relations of two values of the same type, to i1."""
 
-REDUCE_FNS = ("sum", "max", "min")
+REDUCE_FNS = ("sum", "prod", "max", "min")
 """Reductions; ``NEUTRAL`` holds what each gives over nothing."""
 
-NEUTRAL: dict[str, float] = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+NEUTRAL: dict[str, float] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+"""What a reduction of real numbers gives over nothing; ``neutral`` says it of every type."""
 
 MATERIALIZE = ("gmem", "deferred")
 """Where an output goes: global memory, or straight to the kernel that reads it."""
@@ -116,17 +118,27 @@ def parse_fn(parser: Parser, names: Sequence[str]) -> StringAttr:
     return StringAttr(found)
 
 
-def float_type(parser: AttrParser) -> AnyFloat:
+def number_type(parser: AttrParser) -> Attribute:
     pos = parser.pos
     found = parser.parse_type()
-    if not isinstance(found, AnyFloat):
-        parser.raise_error(f"expected a float type, got {found}", pos)
+    if not isinstance(found, AnyFloat) and not is_integer(found):
+        parser.raise_error(f"expected a float or integer type, got {found}", pos)
     return found
 
 
 def check_fn(op: Operation, fn: str, names: Sequence[str]) -> None:
     if fn not in names:
         raise VerifyException(f"{op.name}: unknown function {fn}; it is one of {', '.join(names)}")
+
+
+def check_function(op: Operation, fn: str, functions: Functions) -> None:
+    """Check that the op has a function, and that it is one of its operands' element type."""
+    check_fn(op, fn, functions.names)
+    operand = op.operands[0].type
+    if isinstance(operand, ValType):
+        fault = functions.fault(fn, operand.element_type)
+        if fault is not None:
+            raise VerifyException(f"{op.name}: {fault}")
 
 
 # The kernel around an op ---------------------------------------------------------------

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     BoolAttr,
-    Float16Type,
-    Float32Type,
     IntAttr,
     IntegerType,
     StringAttr,
@@ -29,6 +26,7 @@ from polyc.dialects.common.dim import (
     parse_shape,
     shape_text,
 )
+from polyc.dialects.common.elements import FLOATS, INTEGERS, is_integer
 
 # Types ---------------------------------------------------------------------------------
 
@@ -99,7 +97,7 @@ def check_axes(axes: Iterable[AxisAttr]) -> None:
 class ValType(ParametrizedAttribute, TypeAttribute):
     """A value: a function of named axes to an element type, ``!region.val<[m: M], f32>``.
 
-    A scalar has no axes.  The element type is f16, bf16, f32, or i1 for a condition.
+    A scalar has no axes.  The element type is a float, an integer, or i1 for a condition.
     """
 
     name = "region.val"
@@ -147,12 +145,13 @@ class ValType(ParametrizedAttribute, TypeAttribute):
 
 
 def check_element(element: Attribute, condition: bool = False) -> None:
-    if isinstance(element, Float16Type | BFloat16Type | Float32Type):
+    if element in FLOATS or is_integer(element):
         return
     if condition and element == IntegerType(1):
         return
     raise VerifyException(
-        f"element type {element} is not one of f16, bf16, f32" + (" and i1" if condition else "")
+        f"element type {element} is not one of {', '.join(map(str, (*FLOATS, *INTEGERS)))}"
+        + (" and i1" if condition else "")
     )
 
 

@@ -1,10 +1,10 @@
 """The ``tiny`` dialect: movement, unary, binary, select, cast, reduce; nothing else (S3).
 
 A ``tiny.graph`` has the signature of the ``frontend.graph`` that it comes from.  Leaves
-are its arguments and scalar constants.  All arithmetic is f32; a ``tiny.cast`` stands
-where a value is rounded or widened (S0.6).  Movements are logical views.  Nothing
-broadcasts by itself: operands have equal shapes, and an ``expand`` names its dimensions.
-A reduced axis is removed (S3.1).
+are its arguments, scalar constants, sizes and positions.  Real numbers are computed in f32,
+integers in their own type; a ``tiny.cast`` stands where a value is rounded, widened or
+converted (S0.6).  Movements are logical views.  Nothing broadcasts by itself: operands have
+equal shapes, and an ``expand`` names its dimensions.  A reduced axis is removed (S3.1).
 
 A computed value of f32 may say in which narrower type it is stored where it goes through memory
 between two kernels, ``tiny.binary add %x, %y own f16 : …``: the type that its user gave it.  It
@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
-    Float32Type,
-    FloatAttr,
     StringAttr,
     f32,
     i1,
@@ -41,7 +39,26 @@ from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, DimAttr, parse_dim, shape_text
-from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.elements import (
+    COMPARE,
+    COMPARISONS,
+    CONDITION_BINARY,
+    CONDITION_UNARY,
+    INTEGER_BINARY,
+    INTEGER_UNARY,
+    Functions,
+    Number,
+    is_integer,
+)
+from polyc.dialects.common.numbers import (
+    PlainAttr,
+    beside,
+    number_text,
+    parse_plain,
+    plain_attr,
+    plain_fault,
+    plain_number,
+)
 from polyc.dialects.common.signature import (
     SignatureOp,
     SizedTensorType,
@@ -64,7 +81,7 @@ from polyc.dialects.tiny.types import (
     Types,
     fn_fault,
     need_element,
-    need_f32,
+    need_number,
     need_own,
     parse_fn,
     parse_operands,
@@ -77,9 +94,11 @@ from polyc.dialects.tiny.types import (
 from polyc.dialects.tiny.views import MaskOp, SampleOp, WindowOp
 
 __all__ = [
+    "BINARY",
     "BINARY_FUNCTIONS",
     "COMPARISONS",
     "REDUCTIONS",
+    "UNARY",
     "UNARY_FUNCTIONS",
     "BinaryOp",
     "CastOp",
@@ -89,6 +108,7 @@ __all__ = [
     "ExpandOp",
     "FunctionOp",
     "GraphOp",
+    "IotaOp",
     "MaskOp",
     "OutputOp",
     "PadOp",
@@ -108,24 +128,24 @@ __all__ = [
 ]
 
 UNARY_FUNCTIONS = (
-    "abs",
-    "erf",
-    "exp",
-    "log",
-    "neg",
-    "reciprocal",
-    "rsqrt",
-    "sigmoid",
-    "sqrt",
-    "tanh",
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
+    *("cbrt", "ceil", "cos", "cosh"),
+    *("erf", "exp", "exp2", "expm1"),
+    *("floor", "log", "log10", "log1p", "log2", "neg"),
+    *("reciprocal", "round", "rsqrt"),
+    *("sigmoid", "sign", "sin", "sinh", "sqrt"),
+    *("tan", "tanh", "trunc"),
 )
-"""Functions of ``tiny.unary``."""
+"""Functions of ``tiny.unary`` on real numbers."""
 
-BINARY_FUNCTIONS = ("add", "div", "max", "min", "mul", "pow", "sub")
-"""Functions of ``tiny.binary``."""
+UNARY = Functions(UNARY_FUNCTIONS, INTEGER_UNARY, CONDITION_UNARY)
+"""The functions of ``tiny.unary``."""
 
-COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
-"""Relations of ``tiny.compare``."""
+BINARY_FUNCTIONS = ("add", "atan2", "div", "fmod", "max", "min", "mul", "pow", "sub")
+"""Functions of ``tiny.binary`` on real numbers."""
+
+BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY)
+"""The functions of ``tiny.binary``."""
 
 
 @irdl_op_definition
@@ -138,38 +158,43 @@ class GraphOp(SignatureOp):
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A scalar, ``tiny.constant 0.0 : !tiny.tensor<[], f32>``; also ``inf``, ``-inf``, ``nan``."""
+    """A scalar, ``tiny.constant 0.0 : !tiny.tensor<[], f32>``; also ``inf``, ``-inf``, ``nan``.
+
+    An integer has no point: ``tiny.constant 5 : !tiny.tensor<[], i64>``.
+    """
 
     name = "tiny.constant"
-    value = prop_def(FloatAttr[Float32Type])
+    value = prop_def(PlainAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, value: float, result_type: TensorType | None = None) -> None:
+    def __init__(self, value: Number, result_type: TensorType | None = None) -> None:
         """``value`` is rounded to f32; OverflowError when it is finite and too large."""
+        kind = result_type or tensor((), f32)
         super().__init__(
-            properties={"value": FloatAttr(value, f32)},
-            result_types=[result_type or tensor((), f32)],
+            properties={"value": plain_attr(value, kind.element_type)}, result_types=[kind]
         )
 
     @property
-    def number(self) -> float:
-        """The value as a Python float."""
-        return float(self.value.value.data)
+    def number(self) -> Number:
+        """The value as a Python float, or int of an integer type."""
+        return plain_number(self.value)
 
     def verify_(self) -> None:
         t = tensor_of(self.result)
-        if t.rank or t.element_type != f32:
-            raise VerifyException(f"a constant is a scalar of f32, not {t}")
+        if t.rank or not (t.element_type == f32 or is_integer(t.element_type)):
+            raise VerifyException(f"a constant is a scalar of f32 or an integer type, not {t}")
+        if (fault := plain_fault(self.value, t.element_type)) is not None:
+            raise VerifyException(fault)
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        value = parse_f32(parser)
+        value = parse_plain(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        op = cls(value, parse_tensor(parser))
-        op.attributes |= attributes
-        return op
+        kind = parse_tensor(parser)
+        value = beside(value, kind.element_type)
+        return cls.create(properties={"value": value}, result_types=[kind], attributes=attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {number_text(self.number)}")
@@ -182,7 +207,7 @@ class ConstantOp(IRDLOperation):
 class DimOp(IRDLOperation):
     """A size as a scalar, ``tiny.dim M * K : !tiny.tensor<[], f32>``, rounded to f32 (S3.1).
 
-    A mean divides by one.
+    A mean divides by one.  Of an integer type it wraps where it is beyond that.
     """
 
     name = "tiny.dim"
@@ -202,8 +227,8 @@ class DimOp(IRDLOperation):
 
     def verify_(self) -> None:
         t = tensor_of(self.result)
-        if t.rank or t.element_type != f32:
-            raise VerifyException(f"a dim is a scalar of f32, not {t}")
+        if t.rank or not (t.element_type == f32 or is_integer(t.element_type)):
+            raise VerifyException(f"a dim is a scalar of f32 or an integer type, not {t}")
         verify_known(self, (self.size,), "a dim")
 
     @classmethod
@@ -224,7 +249,10 @@ class DimOp(IRDLOperation):
 
 @irdl_op_definition
 class CastOp(IRDLOperation):
-    """Conversion between float types: to a narrower one rounds to nearest even (S0.6)."""
+    """Conversion: to a narrower float type rounds to nearest even (S0.6).
+
+    What is cut to integers, what saturates and what wraps is in docs/semantics.md.
+    """
 
     name = "tiny.cast"
     operand = operand_def(TensorType)
@@ -246,15 +274,15 @@ class CastOp(IRDLOperation):
             )
         if i1 in (operand.element_type, result.element_type):
             raise VerifyException(
-                f"a cast converts between f16, bf16 and f32, not {operand.element_type} to "
+                f"a cast converts between numbers, not {operand.element_type} to "
                 f"{result.element_type}; use tiny.select for a condition"
             )
 
 
 class FunctionOp(IRDLOperation, ABC):
-    """A function of the elements at one place, ``op fn %x, %y : type``, of f32 values.
+    """A function of the elements at one place, ``op fn %x, %y : type``, of f32, integers or i1.
 
-    A subclass has the operands; they and the result have one shape.
+    A subclass has the operands; they have one type, and the result has their shape.
     """
 
     fn = prop_def(StringAttr)
@@ -262,7 +290,7 @@ class FunctionOp(IRDLOperation, ABC):
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    FUNCTIONS: ClassVar[Sequence[str]]
+    FUNCTIONS: ClassVar[Functions]
     """The functions that the op has."""
 
     @classmethod
@@ -276,9 +304,15 @@ class FunctionOp(IRDLOperation, ABC):
 
     def verify_(self) -> None:
         verify_symbols(self)
-        if (fault := fn_fault(self.name, self.function, self.FUNCTIONS)) is not None:
+        if (fault := fn_fault(self.name, self.function, self.FUNCTIONS.names)) is not None:
             raise VerifyException(fault)
-        need_f32(self.function, self.operands)
+        first = tensor_of(self.operands[0]).element_type
+        for value in self.operands[1:]:
+            need_element(f"each operand of {self.function}", value, first)
+        if first != i1:
+            need_number(self.function, self.operands)
+        if (fault := self.FUNCTIONS.fault(self.function, first)) is not None:
+            raise VerifyException(fault)
         _, expected = self.types(tensor_of(self.operands[0]))
         need_element(f"the result of {self.function}", self.result, expected.element_type)
         need_own(self.function, self.result, self.own)
@@ -286,7 +320,7 @@ class FunctionOp(IRDLOperation, ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        fn = parse_fn(parser, cls.name, cls.FUNCTIONS)
+        fn = parse_fn(parser, cls.name, cls.FUNCTIONS.names)
         found = parse_operands(parser, cls.types)
         return cls.create(
             operands=found.operands,
@@ -301,11 +335,11 @@ class FunctionOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class UnaryOp(FunctionOp):
-    """A function of each element, ``tiny.unary exp %x : type``, in f32."""
+    """A function of each element, ``tiny.unary exp %x : type``."""
 
     name = "tiny.unary"
     operand = operand_def(TensorType)
-    FUNCTIONS: ClassVar[Sequence[str]] = UNARY_FUNCTIONS
+    FUNCTIONS: ClassVar[Functions] = UNARY
 
     def __init__(self, fn: str, operand: SSAValue, result_type: TensorType | None = None) -> None:
         super().__init__(
@@ -321,12 +355,12 @@ class UnaryOp(FunctionOp):
 
 @irdl_op_definition
 class BinaryOp(FunctionOp):
-    """A function of two values of one shape, ``tiny.binary add %x, %y : type``, in f32."""
+    """A function of two values of one shape, ``tiny.binary add %x, %y : type``."""
 
     name = "tiny.binary"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-    FUNCTIONS: ClassVar[Sequence[str]] = BINARY_FUNCTIONS
+    FUNCTIONS: ClassVar[Functions] = BINARY
 
     def __init__(
         self, fn: str, lhs: SSAValue, rhs: SSAValue, result_type: TensorType | None = None
@@ -344,7 +378,7 @@ class BinaryOp(FunctionOp):
 
 @irdl_op_definition
 class CompareOp(FunctionOp):
-    """A relation of two f32 values as a condition, ``tiny.compare lt %x, %y : type`` (S3.1).
+    """A relation of two values as a condition, ``tiny.compare lt %x, %y : type`` (S3.1).
 
     The result has element type i1.  With a NaN every relation but ``ne`` is false.
     """
@@ -352,7 +386,7 @@ class CompareOp(FunctionOp):
     name = "tiny.compare"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-    FUNCTIONS: ClassVar[Sequence[str]] = COMPARISONS
+    FUNCTIONS: ClassVar[Functions] = COMPARE
 
     def __init__(
         self, fn: str, lhs: SSAValue, rhs: SSAValue, result_type: TensorType | None = None
@@ -366,6 +400,31 @@ class CompareOp(FunctionOp):
     @classmethod
     def types(cls, operand: TensorType) -> Types:
         return [operand, operand], tensor(operand.dims, i1)
+
+
+@irdl_op_definition
+class IotaOp(IRDLOperation):
+    """The positions along one axis, ``tiny.iota : !tiny.tensor<[N], i32>`` (S3.1).
+
+    Element ``i`` is ``i``, which wraps where it is beyond the type.  A leaf: other starts, steps
+    and shapes are arithmetic and expands of it.
+    """
+
+    name = "tiny.iota"
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, size: Dim, element_type: Attribute) -> None:
+        super().__init__(result_types=[tensor((size,), element_type)])
+
+    def verify_(self) -> None:
+        verify_symbols(self)
+        t = tensor_of(self.result)
+        if t.rank != 1 or not is_integer(t.element_type):
+            raise VerifyException(
+                f"an iota is one axis of an integer type, not {t}; expand it, or cast it"
+            )
 
 
 def _selection(t: TensorType) -> Types:
@@ -448,6 +507,7 @@ Tiny = Dialect(
         CompareOp,
         SelectOp,
         DimOp,
+        IotaOp,
         ReshapeOp,
         PermuteOp,
         ExpandOp,

@@ -39,7 +39,7 @@ from polyc.dialects.common.signature import SizedTensorType, same_shape, verify_
 from polyc.dialects.tiny.types import (
     TensorType,
     fn_fault,
-    need_f32,
+    need_number,
     need_own,
     parse_fn,
     parse_own,
@@ -49,7 +49,7 @@ from polyc.dialects.tiny.types import (
     tensor_of,
 )
 
-REDUCTIONS = ("max", "min", "sum")
+REDUCTIONS = ("max", "min", "prod", "sum")
 """Functions of ``tiny.reduce``."""
 
 
@@ -85,7 +85,7 @@ class ExpandOp(ExpandBase):
 
 @irdl_op_definition
 class PadOp(PadBase):
-    """``tiny.pad %x low [1] high [0] value 0.0 : [M] -> [M + 1]``: see ``PadBase``; f32."""
+    """``tiny.pad %x low [1] high [0] value 0.0 : [M] -> [M + 1]``: see ``PadBase``."""
 
     name = "tiny.pad"
     operand = operand_def(TensorType)
@@ -93,7 +93,7 @@ class PadOp(PadBase):
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def verify_(self) -> None:
-        need_f32("pad", (self.operand,))
+        need_number("pad", (self.operand,))
         super().verify_()
 
 
@@ -112,7 +112,8 @@ class ReduceOp(IRDLOperation):
     """Sum, max or min over axes, which leave the shape; the others keep their order (S3.1).
 
     ``tiny.reduce sum %x axes [1] : [M, K, N] -> [M, N]``.  Over nothing a sum is 0, a max
-    -inf, a min +inf.  The order of a sum is not defined.  ``precision`` says of a sum how
+    -inf, a min +inf; of integers a max is the least of the type, and a min the most.  The order of
+    a sum is not defined; one of integers wraps.  ``precision`` says of a sum how
     precise its terms have to be, where they are products (docs/semantics.md, *Precision*):
     ``tiny.reduce sum %x axes [1] precision tf32 : …``.
     """
@@ -161,7 +162,7 @@ class ReduceOp(IRDLOperation):
         verify_symbols(self)
         if (fault := fn_fault(self.name, self.function, REDUCTIONS)) is not None:
             raise VerifyException(fault)
-        need_f32(self.function, (self.operand,))
+        need_number(self.function, (self.operand,))
         operand, result = tensor_of(self.operand), tensor_of(self.result)
         if operand.element_type != result.element_type:
             raise VerifyException(

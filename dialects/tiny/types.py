@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import bf16, f16, f32, i1
+from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.parser import Parser
@@ -14,12 +14,13 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, ShapeAttr, shape_text
+from polyc.dialects.common.elements import ELEMENTS, is_integer
 from polyc.dialects.common.signature import SizedTensorType, same_shape
 
 
 @irdl_attr_definition
 class TensorType(SizedTensorType):
-    """A logical tensor, ``!tiny.tensor<[M, K], f32>``; i1 holds the conditions of selects."""
+    """A logical tensor, ``!tiny.tensor<[M, K], f32>``; i1 holds conditions."""
 
     name = "tiny.tensor"
     shape: ShapeAttr
@@ -27,7 +28,7 @@ class TensorType(SizedTensorType):
 
     @classmethod
     def element_types(cls) -> tuple[Attribute, ...]:
-        return (f16, bf16, f32, i1)
+        return ELEMENTS
 
 
 def tensor(shape: Sequence[Dim | int | str], element_type: Attribute = f32) -> TensorType:
@@ -43,12 +44,19 @@ def tensor_of(value: SSAValue) -> TensorType:
 # Checks -------------------------------------------------------------------------------
 
 
-def need_f32(what: str, values: Sequence[SSAValue]) -> None:
+def need_number(what: str, values: Sequence[SSAValue]) -> None:
+    """Check that values are of one type that is computed in: f32, or an integer type."""
+    first = tensor_of(values[0]).element_type
     for value in values:
         element = tensor_of(value).element_type
-        if element != f32:
+        if element != f32 and not is_integer(element):
             raise VerifyException(
-                f"{what} computes in f32; an operand has {element}, add a tiny.cast"
+                f"{what} computes in f32 or an integer type; an operand has {element}, add a "
+                "tiny.cast"
+            )
+        if element != first:
+            raise VerifyException(
+                f"{what} has operands of one type, not {first} and {element}; add a tiny.cast"
             )
 
 

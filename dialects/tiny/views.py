@@ -11,15 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    AffineSetAttr,
-    DenseArrayBase,
-    Float32Type,
-    FloatAttr,
-    IntegerAttr,
-    f32,
-    i64,
-)
+from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineSet
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
@@ -28,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, parse_constant, shape_text
+from polyc.dialects.common.elements import Number
 from polyc.dialects.common.movements import (
     MovementOp,
     numbers,
@@ -36,10 +29,17 @@ from polyc.dialects.common.movements import (
     parse_numbers,
     parse_sizes,
 )
-from polyc.dialects.common.numbers import number_text, parse_f32
+from polyc.dialects.common.numbers import (
+    PlainAttr,
+    number_text,
+    parse_plain,
+    plain_attr,
+    plain_fault,
+    plain_number,
+)
 from polyc.dialects.common.signature import SizedTensorType, graph_of, same_shape
 from polyc.dialects.common.sizes import never_negative, verify_known, window_count
-from polyc.dialects.tiny.types import TensorType, need_f32, tensor_of
+from polyc.dialects.tiny.types import TensorType, need_number, tensor_of
 
 
 @irdl_op_definition
@@ -276,15 +276,16 @@ class MaskOp(MovementOp):
     name = "tiny.mask"
     operand = operand_def(TensorType)
     condition_attr = prop_def(AffineSetAttr, prop_name="condition")
-    fill = prop_def(FloatAttr[Float32Type], prop_name="value")
+    fill = prop_def(PlainAttr, prop_name="value")
     result = result_def(TensorType)
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
-    def __init__(self, operand: SSAValue, condition: AffineSet, fill: float) -> None:
+    def __init__(self, operand: SSAValue, condition: AffineSet, fill: Number) -> None:
+        number = plain_attr(fill, tensor_of(operand).element_type)
         super().__init__(
             operands=[operand],
             result_types=[operand.type],
-            properties={"condition": AffineSetAttr(condition), "value": FloatAttr(fill, f32)},
+            properties={"condition": AffineSetAttr(condition), "value": number},
         )
 
     @property
@@ -293,13 +294,15 @@ class MaskOp(MovementOp):
         return self.condition_attr.data
 
     @property
-    def number(self) -> float:
-        """What is elsewhere."""
-        return float(self.fill.value.data)
+    def number(self) -> Number:
+        """What is elsewhere: an int of integers."""
+        return plain_number(self.fill)
 
     def verify_(self) -> None:
-        need_f32("mask", (self.operand,))
+        need_number("mask", (self.operand,))
         super().verify_()
+        if (fault := plain_fault(self.fill, tensor_of(self.operand).element_type)) is not None:
+            raise VerifyException(f"the fill of a mask: {fault}")
 
     def verify_move(self, operand: Shape, result: Shape) -> None:
         if not same_shape(operand, result, self):
@@ -335,7 +338,7 @@ class MaskOp(MovementOp):
         if not isinstance(condition, AffineSetAttr):
             parser.raise_error(f"expected an affine_set, not {condition}", start, parser.pos)
         parser.parse_keyword("fill")
-        return {"condition": condition, "value": FloatAttr(parse_f32(parser), f32)}
+        return {"condition": condition, "value": parse_plain(parser)}
 
     def print_rest(self, printer: Printer) -> None:
         printer.print_string(" where ")

@@ -25,6 +25,7 @@ ELEMENTWISE = (
     region.ReadOp,
     region.ConstantOp,
     region.DimOp,
+    region.IndexOp,
     region.InsideOp,
     region.UnaryOp,
     region.BinaryOp,

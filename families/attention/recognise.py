@@ -542,7 +542,13 @@ class _Search:
             if beyond:
                 raise Refused(f"a value beside the softmax runs over {beyond[0]}", place_of(value))
             match op:
-                case region.ReadOp() | region.ConstantOp() | region.DimOp() | region.InsideOp():
+                case (
+                    region.ReadOp()
+                    | region.ConstantOp()
+                    | region.DimOp()
+                    | region.IndexOp()
+                    | region.InsideOp()
+                ):
                     pass
                 case (
                     region.UnaryOp()

@@ -23,7 +23,7 @@ from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
 from polyc.families.facts import DEPTH, ends_cleanly, holds_always, same_size
@@ -244,6 +244,9 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
         if any(_uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
             return "a condition of its epilogue is on rows and columns of its output"
         return None
+    if isinstance(op, IndexOp):
+        used = _uses(op, op.expr, axes)
+        return "its epilogue counts rows and columns of its output" if used else None
     if not isinstance(op, ReadOp):
         return None
     guard = () if op.guard is None else op.guard.data.constraints
@@ -258,7 +261,7 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
     return f"its epilogue reads {op.tensor.name_hint} at {op.map.data}, not pixel by pixel"
 
 
-def _uses(op: ReadOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
+def _uses(op: ReadOp | IndexOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
     """Whether an expression of the axes of an op's result uses one of ``axes``."""
     labels = op.result.type.labels
     return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32
-
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
@@ -26,6 +25,7 @@ from polyc.families.loops.recognise import (
     Loops,
     Space,
     innermost_first,
+    is_shared,
     loads_of,
     made_by,
     neighbour_of,
@@ -128,7 +128,7 @@ def find_shared(loops: Loops) -> Shared | None:
             return None
         if set(reduce.labels) != set(needed[0].labels):
             return None
-        if reduce.fn.data == "sum" and reduce.accumulator != f32:
+        if is_integer(reduce.accumulator) or not is_shared(reduce):
             return None
     inner = [innermost_first(reduce)[0] for reduce in needed]
     return Shared(loops, space, inner[0]) if len(set(inner)) == 1 else None

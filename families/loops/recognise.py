@@ -13,13 +13,14 @@ from functools import cached_property
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
+from polyc.dialects.common.elements import MAX_BITS, is_integer, ui32, width
+from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -164,7 +165,7 @@ def axes_in(values: Sequence[SSAValue]) -> list[str]:
     """The axes at whose points ``values`` are read or asked for, outside of reductions."""
     found: dict[str, None] = {}
     for op in made_by(values):
-        if isinstance(op, ReadOp | InsideOp):
+        if isinstance(op, ReadOp | IndexOp | InsideOp):
             found.update(dict.fromkeys(op.result.type.labels))
     return list(found)
 
@@ -378,13 +379,36 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     return all(found.issuperset(own) for found in labels if found & summed)
 
 
+def accumulated(reduce: ReduceOp) -> Attribute:
+    """The type in which loops accumulate: f32 of real numbers, of integers one with all of them.
+
+    A sum or product that wraps in 32 bits is that of a narrower type in its low ones.
+    """
+    kind = reduce.accumulator
+    if not is_integer(kind):
+        return f32
+    if width(kind) == MAX_BITS:
+        return kind
+    return i64 if kind == ui32 and reduce.fn.data in ("max", "min") else i32
+
+
+def is_shared(reduce: ReduceOp) -> bool:
+    """Whether threads may part a reduction and bring together what they have.
+
+    That is done in f32 and i32; a sum in a narrower float type keeps its order.
+    """
+    if is_integer(reduce.accumulator):
+        return accumulated(reduce) == i32
+    return reduce.fn.data != "sum" or reduce.accumulator == f32
+
+
 def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) -> dict[str, int]:
     """The reduced axes whose points the threads along an axis of a tile part, with that axis.
 
     ``along`` says whether results differ between a tile's rows, and its columns.  Parts are brought
     together in f32; a sum in a narrower type keeps its order.
     """
-    if reduce.fn.data == "sum" and reduce.accumulator != f32:
+    if not is_shared(reduce):
         return {}
     free = [axis for axis in (1, 0) if not along[axis] and tile[axis] > 1]
     return dict(zip(innermost_first(reduce), free, strict=False))

@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineExpr
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
@@ -177,7 +178,11 @@ def _unsupported(kernel: KernelOp, why: str, at: Operation) -> PolycError:
 
 
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions."""
+    """Refuse tensors of conditions, and integers anywhere: fragments of rows hold real numbers."""
+    for op in kernel.body.walk():
+        kinds = [v.type.element_type for v in op.results if isinstance(v.type, ValType)]
+        if any(map(is_integer, kinds)):
+            raise _unsupported(kernel, f"{op.name} makes integers", op)
     for name, kind in zip((*kernel.arg_names, *kernel.res_names), kernel.seen, strict=True):
         if kind.element_type == i1:
             raise _unsupported(kernel, f"{name.data} is a tensor of i1", kernel)

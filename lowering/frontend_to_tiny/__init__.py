@@ -2,10 +2,11 @@
 
 Each pattern turns one op into tiny ops and is exact: it changes no value.  In between, a
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
-holds it, f32 or a condition (S0.6), so every pattern works alone and in any mixture; the
-pass drops the casts at the end.  ``NoteStorable`` before and ``RoundOnce`` after them see to the
-types in which values are stored; ``ScaleAfterProduct`` takes numbers out of products first, and
-``RoundWeights`` rounds a softmax's weights as the values that they multiply.
+holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
+the pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable``
+before and ``RoundOnce`` after them see to the types in which values are stored;
+``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
+weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f32, i1
+from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -25,6 +26,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.elements import computed
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, stored
@@ -32,9 +34,12 @@ from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.lowering.frontend_to_tiny.elementwise import (
     COMPOSED,
     LowerCast,
+    LowerClassify,
     LowerCompare,
     LowerConstant,
+    LowerDim,
     LowerElementwise,
+    LowerIota,
     LowerSelect,
 )
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
@@ -49,6 +54,7 @@ from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.frontend.parameters import lift_parameters
 from polyc.rewriting.notes import Report, show
 
 __all__ = [
@@ -58,14 +64,17 @@ __all__ = [
     "FrontendToTiny",
     "LowerAttention",
     "LowerCast",
+    "LowerClassify",
     "LowerCompare",
     "LowerConcat",
     "LowerConstant",
     "LowerConv",
     "LowerConvTranspose",
+    "LowerDim",
     "LowerElementwise",
     "LowerGemm",
     "LowerGraph",
+    "LowerIota",
     "LowerMovement",
     "LowerNorm",
     "LowerOutput",
@@ -87,8 +96,8 @@ __all__ = [
 class LowerGraph(RewritePattern):
     """``frontend.graph`` → ``tiny.graph`` with the same signature, types as stored.
 
-    Legal always.  Each argument in use is widened to f32 once, at the start: values are
-    computed in f32 from the first load (S0.6).
+    Legal always.  Each argument of real numbers in use is widened to f32 once, at the start: values
+    are computed in f32 from the first load (S0.6).
     """
 
     @op_type_rewrite_pattern
@@ -102,7 +111,7 @@ class LowerGraph(RewritePattern):
             uses = tuple(arg.uses)
             if not uses:
                 continue
-            value = arg if kept.element_type == i1 else build.cast(arg, f32)
+            value = build.cast(arg, computed(kept.element_type))
             if value is not arg and arg.name_hint:
                 value.name_hint = f"{arg.name_hint}_f32"
             conversion = UnrealizedConversionCastOp.get([value], [nominal])
@@ -196,9 +205,12 @@ def patterns() -> list[RewritePattern]:
         LowerNorm(),
         LowerElementwise(),
         LowerCompare(),
+        LowerClassify(),
         LowerSelect(),
         LowerCast(),
         LowerConstant(),
+        LowerDim(),
+        LowerIota(),
         LowerMovement(),
         LowerConcat(),
         LowerOutput(),
@@ -222,6 +234,7 @@ class FrontendToTiny(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
+        lift_parameters(op)
         rewrite(op, [NoteStorable()])
         rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
         if "rounding" in self.classes:

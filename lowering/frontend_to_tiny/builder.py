@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import Number
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import SizedTensorType
@@ -81,9 +82,10 @@ class Builder:
                 return op.results[0]
         return None
 
-    def splat(self, number: float, shape: Shape) -> SSAValue:
+    def splat(self, number: Number, shape: Shape, element: Attribute = f32) -> SSAValue:
         """A constant of ``shape``."""
-        return self.spread(self.add(tiny.ConstantOp(number)), shape)
+        constant = tiny.ConstantOp(number, tiny.tensor((), element))
+        return self.spread(self.add(constant), shape)
 
     def expand(self, value: SSAValue, dims: Sequence[int], shape: Shape) -> SSAValue:
         element = tiny.tensor_of(value).element_type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import i1
@@ -14,6 +13,7 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
@@ -60,8 +60,8 @@ class LowerMovement(RewritePattern):
 class LowerConcat(RewritePattern):
     """``frontend.concat`` → the max of its operands, each padded with -inf to the whole.
 
-    Exact: ``max(x, -inf)`` is x for every x, NaN and the zeros included.  Legal when the
-    operands are lowered.  Conditions go as 1 and 0.
+    Exact: ``max(x, -inf)`` is x for every x, NaN and the zeros included, as is that of an integer
+    and the least of its type.  Legal when the operands are lowered.  Conditions go as 1 and 0.
     """
 
     @op_type_rewrite_pattern
@@ -79,13 +79,14 @@ class LowerConcat(RewritePattern):
             ]
         sizes = [tiny.tensor_of(v).dims[op.axis] for v in values]
         nothing = [Dim.const(0)] * frontend.tensor_of(op.result).rank
+        least = neutral("max", tiny.tensor_of(values[0]).element_type)
         padded = [
             build.add(
                 tiny.PadOp(
                     value,
                     _with(nothing, op.axis, sum(sizes[:i], Dim.const(0))),
                     _with(nothing, op.axis, sum(sizes[i + 1 :], Dim.const(0))),
-                    -math.inf,
+                    least,
                 )
             )
             for i, value in enumerate(values)

@@ -15,7 +15,9 @@ from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_al
 class LowerReduce(RewritePattern):
     """``frontend.reduce`` → ``tiny.reduce``; a mean divides the sum by the size.
 
-    Legal when the operand is lowered.  With ``keepdims`` an expand adds the axes of size 1.
+    Whether any or all conditions hold is the max or min of their numbers, above 0: over nothing
+    these are -inf and inf.  Legal when the operand is lowered.  With ``keepdims`` an expand adds
+    the axes of size 1.
     """
 
     @op_type_rewrite_pattern
@@ -24,12 +26,20 @@ class LowerReduce(RewritePattern):
         if value is None:
             return
         build = Builder.before(op, rewriter)
-        if op.function == "mean":
+        conditions = op.function in frontend.REDUCTIONS_OF_CONDITIONS
+        if conditions:
+            shape = tiny.tensor_of(value).dims
+            number = build.select(value, build.splat(1.0, shape), build.splat(0.0, shape))
+            result = build.reduce("max" if op.function == "any" else "min", number, op.axes)
+        elif op.function == "mean":
             result = build.mean(value, op.axes)
         else:
             result = build.reduce(op.function, value, op.axes)
         if op.keepdims is not None:
             result = build.repeat(result, op.axes, frontend.tensor_of(op.result).dims)
+        if conditions:
+            none = build.splat(0.0, frontend.tensor_of(op.result).dims)
+            result = build.compare("gt", result, none)
         replace(op, result, rewriter)
 
 

@@ -1,8 +1,8 @@
 """CUDA C of the upstream ops that kernels use: arith, math, scf, affine.apply, memref.
 
-``index`` is a 32-bit int and i64 a long long, whose arithmetic must not overflow; other
-integers wrap.  Floating point is f32, as ``docs/semantics.md`` says: f16 and bf16 are only
-converted.
+``index`` is a 32-bit int and i64 a long long, whose arithmetic must not overflow but where an op
+says that it ``wraps``; other integers wrap.  Floating point is f32, as ``docs/semantics.md`` says:
+f16 and bf16 are only converted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.scalars import is_approximate
+from polyc.dialects.gpu.scalars import is_approximate, wraps
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
 from polyc.passes.support.gpu.signs import never_negative, sum_of_counts
@@ -87,6 +87,19 @@ def _narrow(text: str, kind: str) -> str:
     return f"({kind})({text})" if kind in ("u8", "u16") else text
 
 
+_OVERFLOWING = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+"""Ops whose result may be beyond C's signed type."""
+
+
+def _wrapping(op: Operation, kind: str) -> View:
+    """The view of operands under which C wraps: one without a sign, of 32 bits at least."""
+    if kind == "i64" and wraps(op):
+        return unsigned
+    # C multiplies two shorts as ints, which overflow.
+    product = kind == "u16" and isinstance(op, arith.MuliOp)
+    return (lambda text, kind: f"(u32){text}") if product else plain
+
+
 _INTEGER: dict[type[Operation], tuple[View, str]] = {
     arith.AddiOp: (plain, "{a} + {b}"),
     arith.SubiOp: (plain, "{a} - {b}"),
@@ -121,6 +134,8 @@ def _integer(w: KernelWriter, op: Operation) -> None:
     kind = _kind(w, op.results[0], op)
     if kind == "bool":
         form = _BOOLEAN.get(type(op), form)
+    elif isinstance(op, _OVERFLOWING):
+        view = _wrapping(op, kind)
 
     def element(row: Row) -> str:
         x, y = row
@@ -202,6 +217,25 @@ prints(arith.SIToFPOp, "x")(_convert_signed)
 prints(arith.UIToFPOp, "x")(_convert_unsigned)
 
 
+@prints(arith.FPToSIOp, "whole")
+def _to_signed(w: KernelWriter, op: arith.FPToSIOp) -> None:
+    _to_integer(w, op, signed=True)
+
+
+@prints(arith.FPToUIOp, "whole")
+def _to_unsigned(w: KernelWriter, op: arith.FPToUIOp) -> None:
+    _to_integer(w, op, signed=False)
+
+
+def _to_integer(w: KernelWriter, op: Operation, signed: bool) -> None:
+    """A number that the type holds, cut towards 0: the hardware converts to 32 and 64 bits."""
+    _require_f32(op)
+    target = _kind(w, op.results[0], op)
+    wide = {("i64", True): "i64", ("i64", False): "u64"}.get((target, signed))
+    wide = wide or ("int" if signed else "u32")
+    _elementwise(w, op, lambda row: f"({target})({wide}){row[0]}")
+
+
 @prints(arith.TruncIOp, "low")
 def _truncate_integer(w: KernelWriter, op: arith.TruncIOp) -> None:
     target = _kind(w, op.result, op)
@@ -257,18 +291,35 @@ _FLOAT: dict[type[Operation], str] = {
     arith.MaxnumfOp: "fmaxf({}, {})",
     arith.MinnumfOp: "fminf({}, {})",
     math.AbsFOp: "fabsf({})",
+    math.AcosOp: "acosf({})",
+    math.AcoshOp: "acoshf({})",
+    math.AsinOp: "asinf({})",
+    math.AsinhOp: "asinhf({})",
+    math.AtanOp: "atanf({})",
+    math.Atan2Op: "atan2f({}, {})",
+    math.AtanhOp: "atanhf({})",
+    math.CbrtOp: "cbrtf({})",
     math.CeilOp: "ceilf({})",
+    math.CosOp: "cosf({})",
+    math.CoshOp: "coshf({})",
     math.Exp2Op: "exp2f({})",
+    math.ExpM1Op: "expm1f({})",
     math.ExpOp: "expf({})",
     math.FloorOp: "floorf({})",
     math.FmaOp: "fmaf({}, {}, {})",
+    math.Log10Op: "log10f({})",
+    math.Log1pOp: "log1pf({})",
     math.Log2Op: "log2f({})",
     math.LogOp: "logf({})",
     math.PowFOp: "powf({}, {})",
     math.RoundEvenOp: "rintf({})",
     math.RsqrtOp: "rsqrtf({})",
+    math.SinOp: "sinf({})",
+    math.SinhOp: "sinhf({})",
     math.SqrtOp: "sqrtf({})",
+    math.TanOp: "tanf({})",
     math.TanhOp: "tanhf({})",
+    math.TruncOp: "truncf({})",
 }
 
 

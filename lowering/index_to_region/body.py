@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from polyc.affine import isl
 from polyc.dialects import region, tiny
+from polyc.dialects.common.elements import FLOATS, holds
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.lowering.index_to_region.forms import Form, Forms, Key
-from polyc.lowering.index_to_region.memory import holds
 from polyc.rewriting.region.points import Point
 from polyc.rewriting.region.values import Values
 
@@ -77,7 +77,7 @@ class Body:
         if form.same:
             made = operands[0]
         elif form.number is not None:
-            element = cast(AnyFloat, tiny.tensor_of(value).element_type)
+            element = tiny.tensor_of(value).element_type
             made = self.values.add(region.ConstantOp(form.number, element), op)
         elif isinstance(op, tiny.ReduceOp):
             made = self._reduce(op, form, operands[0])
@@ -92,9 +92,11 @@ class Body:
     def _computed(self, op: Operation, operands: Sequence[SSAValue], point: Point) -> Operation:
         match op:
             case tiny.ConstantOp():
-                return region.ConstantOp(op.number, f32)
+                return region.ConstantOp(op.number, tiny.tensor_of(op.result).element_type)
             case tiny.DimOp():
-                return region.DimOp(op.size)
+                return region.DimOp(op.size, tiny.tensor_of(op.result).element_type)
+            case tiny.IotaOp():
+                return region.IndexOp(point.map, point.axes, tiny.tensor_of(op.result).element_type)
             case tiny.UnaryOp():
                 return region.UnaryOp(op.function, operands[0])
             case tiny.CastOp():
@@ -128,7 +130,7 @@ class Body:
             op.function,
             body,
             [a.label for a in form.fresh],
-            acc=cast(AnyFloat, f32),
+            acc=f32 if cast(ValType, body.type).element_type in FLOATS else None,
             label=label,
             precision=op.precision,
         )
@@ -170,6 +172,6 @@ class Body:
 
     def _nothing(self, memref: MemRefType) -> Operation:
         """What stands for an element of a tensor that has none, which no point asks for."""
-        if isinstance(memref.element_type, AnyFloat):
-            return region.ConstantOp(0.0, memref.element_type)
+        if memref.element_type != i1:
+            return region.ConstantOp(0, memref.element_type)
         return region.InsideOp(isl.empty_set(0, self.forms.symbols), ())

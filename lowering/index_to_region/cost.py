@@ -234,7 +234,7 @@ def is_small(value: SSAValue) -> bool:
     op, entry = value.owner, value_op(value)
     if not isinstance(op, Operation) or entry is None:
         return False
-    if isinstance(op, tiny.ConstantOp | tiny.DimOp | tiny.WindowOp):
+    if isinstance(op, tiny.ConstantOp | tiny.DimOp | tiny.IotaOp | tiny.WindowOp):
         return False
     if any(axis.repeats for axis in entry.axes):
         return False

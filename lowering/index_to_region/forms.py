@@ -20,10 +20,11 @@ from polyc.affine import isl
 from polyc.dialects import index, tiny
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Shape
+from polyc.dialects.common.elements import Number, holds
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region.cost import is_contraction
-from polyc.lowering.index_to_region.memory import holds, same_number
+from polyc.lowering.index_to_region.memory import same_number
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import AxisNames, Point, both, composed, moved_set
 
@@ -36,7 +37,7 @@ class Choice:
     """The value made so far inside a set over the point's axes, ``fill`` elsewhere."""
 
     inside: AffineSet
-    fill: float
+    fill: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Form:
     operands: tuple[Key, ...] = ()
     choices: tuple[Choice, ...] = ()
     same: bool = False
-    number: float | None = None
+    number: Number | None = None
     fresh: tuple[AxisAttr, ...] = ()
 
 
@@ -189,7 +190,7 @@ class Forms:
                 return Form((self._operand(op, 0, point, keeps_fill=True),))
             case tiny.ReduceOp():
                 return self._reduced(op, point)
-            case tiny.ConstantOp() | tiny.DimOp():
+            case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
             case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
                 return Form(tuple(self._operand(op, i, point) for i in range(len(op.operands))))
@@ -215,7 +216,7 @@ class Forms:
         axes: Sequence[AxisAttr],
         into: Sequence[AffineExpr],
         guard: AffineSet | None,
-        fill: float | None,
+        fill: Number | None,
     ) -> Key:
         entry = self._affine(op)
         access = entry.pieces.data[0].entries[position]
@@ -303,14 +304,14 @@ class Forms:
 # Fills ---------------------------------------------------------------------------------
 
 
-def _outside(point: Point, has: float) -> tuple[Choice, ...]:
+def _outside(point: Point, has: Number) -> tuple[Choice, ...]:
     """What gives a value that is ``has`` outside the point's guard the point's fill there."""
     if point.fill is None or point.guard is None or same_number(point.fill, has):
         return ()
     return (Choice(point.guard, point.fill),)
 
 
-def _takes_fill(op: Operation, fill: float) -> bool:
+def _takes_fill(op: Operation, fill: Number) -> bool:
     """Whether a value is the fill outside a guard if what it views is."""
     match op:
         case MovementOp():

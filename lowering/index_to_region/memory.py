@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.cost.values import size_in_bytes
 from polyc.dialects import index, tiny
+from polyc.dialects.common.elements import Number, holds
 from polyc.dialects.common.movements import MovementOp
 
 
@@ -20,7 +18,7 @@ def stored_type(value: SSAValue) -> Attribute:
     a mask adds.
     """
     moved, computed = value, tiny.tensor_of(value).element_type
-    fills: list[float] = []
+    fills: list[Number] = []
     while isinstance(op := moved.owner, MovementOp):
         if isinstance(op, tiny.PadOp | tiny.MaskOp):
             fills.append(op.number)
@@ -42,16 +40,5 @@ def stored_size(value: SSAValue) -> int:
     return size_in_bytes(stored_type(value))
 
 
-def holds(element: Attribute, number: float) -> bool:
-    """Whether a type holds a number exactly."""
-    if element == i1:
-        return number in (0.0, 1.0)
-    try:
-        held = FloatAttr(number, cast(AnyFloat, element)).value.data
-    except OverflowError:
-        return False
-    return same_number(held, number)
-
-
-def same_number(a: float, b: float) -> bool:
+def same_number(a: Number, b: Number) -> bool:
     return a == b or (a != a and b != b)

@@ -37,7 +37,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.graph import ends, source
 from polyc.families.family import Family, schedules_of
 from polyc.families.registry import BY_NAME
-from polyc.lowering.region_to_gpu.frame import Lowering, global_type
+from polyc.lowering.region_to_gpu.frame import Lowering, global_type, signature_type
 from polyc.lowering.region_to_gpu.sequences import together
 from polyc.rewriting.driver import located, rewrite
 
@@ -216,7 +216,7 @@ class LowerRegion(RewritePattern):
         bindings = [BindAttr.tensor(i) for i in range(len(tensors))]
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
-            [global_type(t) for t in tensors],
+            [signature_type(t) for t in tensors],
             [*op.arg_attrs, *op.res_attrs],
             len(op.arg_names),
             scheduled.launches(bindings),
@@ -259,7 +259,7 @@ class LowerGraph(RewritePattern):
         tensors = [*op.ins, *op.outs]
         dispatch = gpu.DispatchOp(
             [n.data for n in (*op.arg_names, *op.res_names)],
-            [global_type(t) for t in tensors],
+            [signature_type(t) for t in tensors],
             [*op.arg_attrs, *op.res_attrs],
             len(op.ins),
             [located(variant, op) for variant in variants],

@@ -16,6 +16,7 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
 from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr, element_bytes
@@ -226,5 +227,11 @@ def alignments(kernel: KernelOp, plan: ScheduleOp) -> list[int]:
     return [min(width * element_bytes(t.element_type), MAX_VECTOR_BYTES) for t in kernel.seen]
 
 
-def global_type(memref: MemRefType) -> GlobalType:
+def signature_type(memref: MemRefType) -> GlobalType:
+    """The tensor as the host has it, which says whether its integers are signed."""
     return GlobalType.of(memref.shape, memref.element_type)
+
+
+def global_type(memref: MemRefType) -> GlobalType:
+    """The tensor as a kernel has it, whose integers have no sign."""
+    return GlobalType.of(memref.shape, without_sign(memref.element_type))

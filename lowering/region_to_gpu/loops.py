@@ -16,10 +16,11 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, number_of, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
@@ -37,6 +38,7 @@ from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
+    accumulated,
     axes_in,
     line_of,
     loads_of,
@@ -49,13 +51,22 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.families.loops.windows import Window, WindowTile, find_window, held_value, tile_from
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.loop_parts import Part, combine, store
 from polyc.lowering.region_to_gpu.partial_sums import PART
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
+from polyc.lowering.region_to_gpu.point import (
+    BINARY,
+    COLUMN,
+    ROW,
+    Held,
+    Point,
+    Wanted,
+    element_of,
+)
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
@@ -70,7 +81,7 @@ THIN = 6
 """Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
 once, and what is on its way is as much as there are."""
 
-COMBINE = {"sum": "add", "max": "max", "min": "min"}
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """The binary function of each reduction."""
 
 
@@ -331,7 +342,7 @@ class LoopBuilder(Builder):
 
         Threads that have neighbouring columns then read words of unlike banks.
         """
-        kind, (rows, columns) = read.result.type.element_type, self.tile
+        kind, (rows, columns) = without_sign(element_of(read.result)), self.tile
         line = rows + -(-BANK_BYTES // element_bytes(kind))
         shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
         return self.frame.emit.value(shared, f"{self.kernel.name_of(read.tensor)}_turned")
@@ -405,7 +416,7 @@ class LoopBuilder(Builder):
     def turn(self, scope: Scope, read: ReadOp, shared: SSAValue) -> None:
         """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours,
         which have one element each where these lie apart."""
-        kind, (rows, columns) = read.result.type.element_type, self.tile
+        kind, (rows, columns) = without_sign(element_of(read.result)), self.tile
         vector = self.plan.integer("vectorize") if line_of(read)[1] == 1 else 1
         size = element_bytes(kind)
         layout, _ = row_layout(columns, rows, vector, size, self.plan.threads())
@@ -428,14 +439,22 @@ class LoopBuilder(Builder):
         for op in (load, store):
             scope.emit.op(located(op, read))
 
-    def fragment(self, scope: Scope, along: tuple[bool, bool], hint: str | None) -> SSAValue:
+    def fragment(
+        self,
+        scope: Scope,
+        along: tuple[bool, bool],
+        hint: str | None,
+        element: Attribute = f32,
+    ) -> SSAValue:
         """A fragment that differs along some axes of the tile.
 
         Its elements lie with the threads that have the points of the tile that read them.
         """
         sizes = [n if here else 1 for n, here in zip(self.tile, along, strict=True)]
         layout = self.spread.image(_projection(along)).layout()
-        return scope.emit.value(tile.FragmentOp(FragmentType.of(sizes, f32, layout)), hint)
+        return scope.emit.value(
+            tile.FragmentOp(FragmentType.of(sizes, without_sign(element), layout)), hint
+        )
 
     def map(
         self,
@@ -460,7 +479,8 @@ class LoopBuilder(Builder):
             if label in used:
                 axes[label] = _expr(place, origin)
         known = {**held, **self.shared}
-        point = LoopPoint(self.frame, Block(arg_types=[f32]), axes, origin, known, self.turned)
+        own = Block(arg_types=[cast("FragmentType", space.type).element_type])
+        point = LoopPoint(self.frame, own, axes, origin, known, self.turned)
         point.block.args[0].name_hint = space.name_hint
         for value in held:
             point.known(value)
@@ -484,12 +504,12 @@ class LoopBuilder(Builder):
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
-        fold = None
+        fold, kind = None, accumulated(reduce)
         if self.adds or not apart or self.plan.integer("vectorize") == 1:
-            acc = self.fragment(scope, (held[0], held[1]), hint)
+            acc = self.fragment(scope, (held[0], held[1]), hint, kind)
         else:
-            acc, fold = self.folded(scope, (held[0], held[1]), apart, hint)
-        neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
+            acc, fold = self.folded(scope, (held[0], held[1]), apart, hint, kind)
+        neutral = _neutral(emit, reduce)
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
         inner = {*apart, *([] if self.slides is None else [self.slides[0].label])}
@@ -504,7 +524,7 @@ class LoopBuilder(Builder):
         else:
             self.turns_of(scope, reduce, order, apart, acc, fold)
         if apart:
-            whole = self.fragment(scope, along, hint)
+            whole = self.fragment(scope, along, hint, kind)
             over, shared = _projection(along), self.parts > 1
             emit.op(tile.ReduceOp(reduce.fn.data, acc, over, whole, cluster=shared))
             acc = whole
@@ -513,7 +533,12 @@ class LoopBuilder(Builder):
         return acc
 
     def folded(
-        self, scope: Scope, held: tuple[bool, bool], apart: Mapping[str, int], hint: str | None
+        self,
+        scope: Scope,
+        held: tuple[bool, bool],
+        apart: Mapping[str, int],
+        hint: str | None,
+        element: Attribute,
     ) -> tuple[SSAValue, AffineMap | None]:
         """A fragment for what threads have of a reduction, and where in it a tile's elements go.
 
@@ -534,9 +559,9 @@ class LoopBuilder(Builder):
                 continue
             sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
             sizes[axis] = size
-            kind = FragmentType.of(sizes, f32, layout)
+            kind = FragmentType.of(sizes, element, layout)
             return scope.emit.value(tile.FragmentOp(kind), hint), fold
-        return self.fragment(scope, held, hint), None
+        return self.fragment(scope, held, hint, element), None
 
     def loop(
         self,
@@ -676,24 +701,28 @@ class LoopBuilder(Builder):
         tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
 
         def combined(point: Point, scalar: SSAValue) -> SSAValue:
-            value = point.cast(scalar, f32)
+            kind = accumulated(reduce)
+            value = point.converted(scalar, element_of(reduce.operand), kind)
             emit, (old, *_) = point.emit, point.block.args
             inside: SSAValue | None = None
             for label, size in tails.items():
                 here = point.index(point.axes[label])
                 inside = emit.both(inside, emit.compare("slt", here, size))
             if inside is not None:
-                neutral = emit.value(arith.ConstantOp(FloatAttr(reduce.init.value.data, f32)))
+                neutral = _neutral(emit, reduce)
                 value = emit.value(arith.SelectOp(inside, value, neutral))
             if fold is not None:
                 return value
-            new = emit.value(BINARY[COMBINE[reduce.fn.data]](old, value))
-            return _rounded(emit, new, reduce)
+            fn = COMBINE[reduce.fn.data]
+            if is_integer(kind):
+                return integers.binary(emit, fn, old, value, kind)
+            return _rounded(emit, emit.value(BINARY[fn](old, value)), reduce)
 
         here = acc
         if fold is not None:
             axes = [fold.results[axis] != ZERO for axis in (0, 1)]
-            here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint)
+            kind = accumulated(reduce)
+            here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint, kind)
         wanted = [Wanted(reduce.operand, here, (ROW, COLUMN), combined)]
         self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
         if fold is not None:
@@ -724,6 +753,14 @@ def _walks(space: Space, plan: ScheduleOp) -> list[Walk]:
         for i, (label, size, step) in enumerate(axes)
         if label is not None and label in space.walked
     ]
+
+
+def _neutral(emit: Emit, reduce: ReduceOp) -> SSAValue:
+    """What a reduction begins with, in the type in which it accumulates."""
+    kind = accumulated(reduce)
+    if is_integer(kind):
+        return integers.number(emit, int(number_of(reduce.init)), kind)
+    return emit.value(arith.ConstantOp(FloatAttr(float(number_of(reduce.init)), f32)))
 
 
 def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:

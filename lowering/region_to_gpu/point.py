@@ -24,7 +24,9 @@ from xdsl.ir.affine import (
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import Number, is_integer, number_of, without_sign
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import FmodOp
 from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
@@ -34,6 +36,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    IndexOp,
     InsideOp,
     ReadOp,
     ReduceOp,
@@ -42,6 +45,7 @@ from polyc.dialects.region import (
     UnaryOp,
 )
 from polyc.dialects.region.types import ValType
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
@@ -55,18 +59,41 @@ BINARY: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
     "max": arith.MaximumfOp,
     "min": arith.MinimumfOp,
     "pow": math.PowFOp,
+    "atan2": math.Atan2Op,
+    "fmod": FmodOp,
 }
 """Scalar op of each binary function; max and min propagate NaN (S0.6)."""
 
 UNARY: Mapping[str, Callable[[SSAValue], Operation]] = {
     "abs": math.AbsFOp,
+    "acos": math.AcosOp,
+    "acosh": math.AcoshOp,
+    "asin": math.AsinOp,
+    "asinh": math.AsinhOp,
+    "atan": math.AtanOp,
+    "atanh": math.AtanhOp,
+    "cbrt": math.CbrtOp,
+    "ceil": math.CeilOp,
+    "cos": math.CosOp,
+    "cosh": math.CoshOp,
     "erf": math.ErfOp,
     "exp": math.ExpOp,
+    "exp2": math.Exp2Op,
+    "expm1": math.ExpM1Op,
+    "floor": math.FloorOp,
     "log": math.LogOp,
-    "rsqrt": math.RsqrtOp,
-    "sqrt": math.SqrtOp,
-    "tanh": math.TanhOp,
+    "log10": math.Log10Op,
+    "log1p": math.Log1pOp,
+    "log2": math.Log2Op,
     "neg": arith.NegfOp,
+    "round": math.RoundEvenOp,
+    "rsqrt": math.RsqrtOp,
+    "sin": math.SinOp,
+    "sinh": math.SinhOp,
+    "sqrt": math.SqrtOp,
+    "tan": math.TanOp,
+    "tanh": math.TanhOp,
+    "trunc": math.TruncOp,
 }
 """Scalar op of each unary function that is one op."""
 
@@ -257,15 +284,32 @@ class Point:
             case ReadOp():
                 return self.read(op)
             case ConstantOp():
-                return self.number(op.value.value.data, op.result.type.element_type)
+                return self.number(number_of(op.value), op.result.type.element_type)
             case DimOp():
-                return self.dim(op.size)
+                return self.dim(op.size, op.result.type.element_type)
+            case IndexOp():
+                place = self.place(op.expr, op.result.type.labels, op)
+                return integers.from_index(
+                    self.emit, self.index(place), op.result.type.element_type
+                )
             case InsideOp():
                 return self.inside(op.set.data, op.result.type.labels, op)
             case BroadcastInDimOp() | TransposeOp():
                 return (yield op.operand)
             case CastOp():
-                return self.cast((yield op.operand), op.result.type.element_type)
+                source, target = element_of(op.operand), op.result.type.element_type
+                return self.converted((yield op.operand), source, target)
+            case UnaryOp() if integers.is_whole(element_of(op.operand)):
+                value = yield op.operand
+                return integers.unary(self.emit, op.fn.data, value, element_of(op.operand))
+            case BinaryOp() if integers.is_whole(element_of(op.lhs)):
+                lhs = yield op.lhs
+                rhs = yield op.rhs
+                return integers.binary(self.emit, op.fn.data, lhs, rhs, element_of(op.lhs))
+            case CompareOp() if integers.is_whole(element_of(op.lhs)):
+                lhs = yield op.lhs
+                rhs = yield op.rhs
+                return integers.compare(self.emit, op.fn.data, lhs, rhs, element_of(op.lhs))
             case UnaryOp():
                 # All arithmetic is in f32 (S0.6).
                 found = self.unary(op.fn.data, self.cast((yield op.operand), f32))
@@ -301,13 +345,14 @@ class Point:
         tensor, place = self.source(op)
         self._places.append(place)
         self.inputs.append(tensor)
-        arg = self.block.insert_arg(op.result.type.element_type, len(self.block.args))
+        kind = without_sign(op.result.type.element_type)
+        arg = self.block.insert_arg(kind, len(self.block.args))
         arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
         if op.fill.value.data == 0 and guards_bounds(self.frame.kernel, op):
             return arg  # What is outside of a tensor a map sees as 0.
-        fill = self.number(op.fill.value.data, op.result.type.element_type)
+        fill = self.number(number_of(op.fill), op.result.type.element_type)
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
@@ -361,23 +406,40 @@ class Point:
         dims = [indices.get(i, anywhere) for i in range(self.rank)]
         return self.emit.apply(place, dims, self.origin)
 
-    def dim(self, size: Dim) -> SSAValue:
-        """A size as f32, computed outside of the map."""
+    def dim(self, size: Dim, element: Attribute) -> SSAValue:
+        """A size as f32 or an integer, computed outside of the map."""
         outer = self.frame.emit
+        if is_integer(element):
+            return integers.from_index(outer, self.frame.size(size), element)
         whole = outer.value(arith.IndexCastOp(self.frame.size(size), i32))
         return outer.value(arith.SIToFPOp(whole, f32))
 
-    def number(self, value: float, kind: Attribute) -> SSAValue:
+    def number(self, value: Number, kind: Attribute) -> SSAValue:
         """A constant; 0 or 1 of a condition."""
-        if kind == i1:
-            return self.emit.value(arith.ConstantOp.from_int_and_width(int(value), 1))
+        if integers.is_whole(kind):
+            return integers.number(self.emit, int(value), kind)
         return self.emit.value(arith.ConstantOp(FloatAttr(value, cast(AnyFloat, kind))))
 
+    def converted(self, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        """A scalar of a region's type in another one: rounded, cut to an integer or wrapped."""
+        if is_integer(source) and is_integer(target):
+            return integers.resized(self.emit, value, source, target)
+        if is_integer(source):
+            return self.cast(integers.to_real(self.emit, value, source), target)
+        if is_integer(target):
+            return integers.from_real(self.emit, self.cast(value, f32), target)
+        return self.cast(value, target)
+
     def cast(self, value: SSAValue, target: Attribute) -> SSAValue:
-        """A scalar in another type: rounded, or 1 or 0 of a condition, or whether it is not 0."""
-        source = value.type
+        """A scalar in another type: rounded, or 1 or 0 of a condition, or whether it is not 0.
+
+        An integer is where it was computed, in a type that may be wider than the one it is of.
+        """
+        source, target = value.type, without_sign(target)
         if source == target:
             return value
+        if is_integer(source) and is_integer(target):
+            return integers.resized(self.emit, value, source, target)
         if source == i1:
             return self.cast(self.emit.value(arith.UIToFPOp(value, f32)), target)
         if target == i1:
@@ -395,8 +457,18 @@ class Point:
         one = self.emit.value(arith.ConstantOp(FloatAttr(1.0, f32)))
         if fn == "reciprocal":
             return self.emit.value(arith.DivfOp(one, value))
+        if fn == "sign":
+            return self._sign(value, one)
         assert fn == "sigmoid", fn
         *ops, last = sigmoid(value, one)
         for op in ops:
             self.emit.op(op)
         return self.emit.value(last)
+
+    def _sign(self, value: SSAValue, one: SSAValue) -> SSAValue:
+        """1 above 0, -1 below, and what is neither as it is: a zero with its sign, and NaN."""
+        zero, minus = self.number(0.0, f32), self.number(-1.0, f32)
+        below = self.emit.value(arith.CmpfOp(value, zero, COMPARE["lt"]))
+        other = self.emit.value(arith.SelectOp(below, minus, value))
+        above = self.emit.value(arith.CmpfOp(value, zero, COMPARE["gt"]))
+        return self.emit.value(arith.SelectOp(above, one, other))

@@ -77,6 +77,16 @@ class IndexScalar(IndexRule):
             write(rewriter, op, Placed.of([]), [])
 
 
+class IndexIota(IndexRule):
+    """The positions along an axis: a leaf of rank 1."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tiny.IotaOp, rewriter: PatternRewriter) -> None:
+        if not done(op):
+            axes = self.axes(op, tiny.tensor_of(op.result).dims)
+            write(rewriter, op, Placed.of([[a] for a in axes]), [])
+
+
 class IndexUnary(IndexRule):
     """A unary function or a cast: the operand's axes, the identity map."""
 
@@ -248,6 +258,7 @@ def index_rules() -> list[RewritePattern]:
     numbering = Numbering()
     rules: Sequence[type[IndexRule]] = (
         IndexLeaves,
+        IndexIota,
         IndexScalar,
         IndexUnary,
         IndexElementwise,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -82,7 +82,7 @@ class JoinReductions(RewritePattern):
             op.fn.data,
             inner.operand,
             [label for label in type_of(inner.operand).labels if label in both],
-            acc=cast(AnyFloat | None, inner.acc),
+            acc=inner.acc,
             label=op.label or inner.label,
             precision=inner.precision,
         )
@@ -115,7 +115,7 @@ class HoistFromReduction(RewritePattern):
         row = judge(c, self.classes, self.table).row
         if row is None:
             return
-        acc = None if isinstance(c.body, region.CastOp) else cast(AnyFloat | None, op.acc)
+        acc = None if isinstance(c.body, region.CastOp) else op.acc
         precision = op.precision if row.becomes == "sum" else None
         reduced = region.ReduceOp(
             row.becomes, c.varying, op.labels, acc=acc, label=op.label, precision=precision

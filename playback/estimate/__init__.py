@@ -1,6 +1,6 @@
 """Arrays that know how far a right computation of them may be off (S0.6)."""
 
-from polyc.playback.estimate import elements, movements, sums
+from polyc.playback.estimate import curves, elements, integers, movements, sums
 from polyc.playback.estimate.array import (
     FACTOR,
     Estimate,
@@ -11,7 +11,9 @@ from polyc.playback.estimate.array import (
     rounding_freely,
     unsure_beyond,
 )
+from polyc.playback.estimate.curves import atan2, curve
 from polyc.playback.estimate.elements import erf
+from polyc.playback.estimate.integers import to_integers
 from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
 
@@ -20,8 +22,12 @@ __all__ = [
     "Estimate",
     "accumulated",
     "as_estimate",
+    "atan2",
+    "curve",
+    "curves",
     "elements",
     "erf",
+    "integers",
     "may_be_stored",
     "movements",
     "products_of",
@@ -30,5 +36,6 @@ __all__ = [
     "rounding_freely",
     "scattered",
     "sums",
+    "to_integers",
     "unsure_beyond",
 ]

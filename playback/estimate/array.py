@@ -18,7 +18,7 @@ finite terms may overflow in one order and not in another, or a divisor may be 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
@@ -45,6 +45,9 @@ UFUNCS: dict[str, Callable[..., Any]] = {}
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {}
 """The rule of ``reduce`` of NumPy's functions of elements."""
+
+INTEGERS: dict[str, Callable[..., Any]] = {}
+"""The rules of integers: of each method of NumPy's functions, and of a ``cast`` to or from them."""
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """The rule of each of NumPy's functions of arrays that playback uses."""
@@ -141,6 +144,10 @@ class Estimate:
             return self
         return rounded(self, np.dtype(dtype), reproducible=True)
 
+    def view(self, dtype: Any) -> Estimate:
+        """The same bits of integers as another type of their width."""
+        return Estimate(self.value.view(dtype), self.shared, self.random)
+
     def copy(self) -> Estimate:
         return self.moved(np.copy)
 
@@ -234,12 +241,14 @@ class Estimate:
     # NumPy's functions ------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        name = ufunc.__name__
+        name, found = ufunc.__name__, [as_estimate(a) for a in args]
         with np.errstate(all="ignore"):
+            if method in INTEGERS and _are_integers(found):
+                return INTEGERS[method](ufunc, *found, **kwargs)
             if method == "__call__" and name in UFUNCS and not kwargs:
-                return UFUNCS[name](*(as_estimate(a) for a in args))
+                return UFUNCS[name](*found)
             if method == "reduce" and name in REDUCTIONS:
-                return REDUCTIONS[name](as_estimate(args[0]), **kwargs)
+                return REDUCTIONS[name](found[0], **kwargs)
         return NotImplemented
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -377,6 +386,16 @@ def rounding_freely() -> Generator[None]:
         _FREELY.reset(token)
 
 
+def _are_integers(values: Sequence[Estimate]) -> bool:
+    """Whether a function of these computes with integers: Python's own may stand beside floats."""
+    kinds = {a.dtype.kind for a in values}
+    return not kinds.isdisjoint("iu") and kinds <= {"i", "u", "b"}
+
+
+def _kinds(*types: np.dtype[Any]) -> str:
+    return "".join(t.kind for t in types)
+
+
 def rounded(x: Estimate, dtype: np.dtype[Any], reproducible: bool) -> Estimate:
     """``x`` rounded to ``dtype``.
 
@@ -385,6 +404,8 @@ def rounded(x: Estimate, dtype: np.dtype[Any], reproducible: bool) -> Estimate:
     multiple of it, or not at all: half an ulp of each is lost, and nothing is known of what is
     beyond the type.
     """
+    if "i" in (kinds := _kinds(x.dtype, dtype)) or "u" in kinds:
+        return INTEGERS["cast"](x, dtype)
     reproducible = reproducible and not (_FREELY.get() and not x.exact)
     with np.errstate(all="ignore"):
         value = x.value.astype(dtype)

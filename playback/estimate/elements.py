@@ -32,6 +32,21 @@ COST = {
     "sqrt": 2.0,
     "tanh": 4.0,
     "erf": 4.0,
+    "acos": 4.0,
+    "acosh": 8.0,
+    "asin": 4.0,
+    "asinh": 6.0,
+    "atan": 4.0,
+    "atanh": 6.0,
+    "cbrt": 2.0,
+    "cos": 4.0,
+    "cosh": 4.0,
+    "expm1": 2.0,
+    "log10": 4.0,
+    "log1p": 2.0,
+    "sin": 4.0,
+    "sinh": 6.0,
+    "tan": 8.0,
 }
 """Unit roundoffs that a function's own computation costs, relative to its result.
 
@@ -106,7 +121,7 @@ def _extreme(larger: bool) -> Callable[[Estimate, Estimate], Estimate]:
     return rule
 
 
-def _sloped(
+def sloped(
     name: str, function: Callable[[Array], Array], change: Callable[[Array, Array], Array]
 ) -> Callable[[Estimate], Estimate]:
     """A function of one operand; ``change(x, e)`` is how far it moves within ``e`` of ``x``."""
@@ -140,6 +155,16 @@ _CERTAIN: dict[str, Callable[[Array, Array], Array]] = {
     "tanh": lambda x, y: x == 0,
     "erf": lambda x, y: x == 0,
     "log": lambda x, y: x == 1,
+    "log2": lambda x, y: x == 1,
+    "log10": lambda x, y: x == 1,
+    **dict.fromkeys(
+        (
+            *("asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "exp2", "expm1", "log1p"),
+            *("sin", "sinh", "tan"),
+        ),
+        lambda x, y: x == 0,
+    ),
+    **dict.fromkeys(("acos", "acosh"), lambda x, y: x == 1),
 }
 """Where a function has one result, which every way to compute it gives."""
 
@@ -147,16 +172,6 @@ _CERTAIN: dict[str, Callable[[Array, Array], Array]] = {
 def _inexact(name: str, x: Array, y: Array) -> Array:
     certain = _CERTAIN.get(name)
     return np.ones(y.shape, np.bool_) if certain is None else ~certain(x, y)
-
-
-def _ends(function: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """How far a monotone function moves, from its values at both ends, in f64."""
-
-    def change(x: Array, e: Array) -> Array:
-        here = function(x)
-        return np.fmax(np.abs(function(x + e) - here), np.abs(here - function(x - e)))
-
-    return change
 
 
 def _log_change(x: Array, e: Array) -> Array:
@@ -180,7 +195,7 @@ def _tanh_change(x: Array, e: Array) -> Array:
 
 def erf(x: Estimate, function: Callable[[Array], Array]) -> Estimate:
     """The error function, which NumPy has not; ``function`` computes it on arrays."""
-    return _sloped("erf", function, _bell)(x)
+    return sloped("erf", function, _bell)(x)
 
 
 def _sign_change(function: Callable[[Array], Array]) -> Callable[[Estimate], Estimate]:
@@ -242,15 +257,12 @@ UFUNCS.update(
         "minimum": _extreme(False),
         "fmax": _extreme(True),
         "fmin": _extreme(False),
-        "exp": _sloped("exp", np.exp, lambda x, e: np.exp(x) * np.expm1(e)),
-        "exp2": _sloped("exp2", np.exp2, lambda x, e: np.exp2(x) * np.expm1(e * np.log(2.0))),
-        "log": _sloped("log", np.log, _log_change),
-        "log2": _sloped("log2", np.log2, lambda x, e: _log_change(x, e) / np.log(2.0)),
-        "sqrt": _sloped("sqrt", np.sqrt, _sqrt_change),
-        "tanh": _sloped("tanh", np.tanh, _tanh_change),
-        "floor": _sloped("floor", np.floor, _ends(np.floor)),
-        "ceil": _sloped("ceil", np.ceil, _ends(np.ceil)),
-        "rint": _sloped("rint", np.rint, _ends(np.rint)),
+        "exp": sloped("exp", np.exp, lambda x, e: np.exp(x) * np.expm1(e)),
+        "exp2": sloped("exp2", np.exp2, lambda x, e: np.exp2(x) * np.expm1(e * np.log(2.0))),
+        "log": sloped("log", np.log, _log_change),
+        "log2": sloped("log2", np.log2, lambda x, e: _log_change(x, e) / np.log(2.0)),
+        "sqrt": sloped("sqrt", np.sqrt, _sqrt_change),
+        "tanh": sloped("tanh", np.tanh, _tanh_change),
         "negative": _sign_change(np.negative),
         "absolute": _sign_change(np.abs),
         "power": _power,

@@ -11,6 +11,7 @@ from polyc.dialects.common.precision import F32X3, TF32
 from polyc.playback.estimate.array import (
     FACTOR,
     FINITE,
+    FLOOR,
     FUNCTIONS,
     REDUCTIONS,
     UFUNCS,
@@ -99,6 +100,59 @@ def _sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None, **
     beyond = _overflow(total, lambda: np.sum(terms, axis=axes, keepdims=True), finite)
     found = unsure_where(found, beyond)
     return found if keepdims else found.moved(lambda a: np.squeeze(a, axes))
+
+
+def _product_along(x: Estimate, axis: Any = 0, keepdims: bool = False, **_: Any) -> Estimate:
+    """``np.multiply.reduce``: a product along axes, whose order is anyone's."""
+    axes = _axes(axis, x.ndim)
+    value = np.asarray(np.multiply.reduce(x.value, axis=axes, keepdims=True))
+
+    def joined(terms: Array) -> Array:
+        return np.asarray(np.multiply.reduce(terms, axis=axes, keepdims=True))
+
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    found = _product_of(x, value, joined, np.full(value.shape, float(count)))
+    return found if keepdims else found.moved(lambda a: np.squeeze(a, axes))
+
+
+def _scattered_product(x: Estimate, at: tuple[Array, ...], value: Array) -> Estimate:
+    def joined(terms: Array) -> Array:
+        found = np.ones(value.shape)
+        np.multiply.at(found, at, terms)
+        return found
+
+    count = np.zeros(value.shape)
+    np.add.at(count, at, 1.0)
+    return _product_of(x, value, joined, count)
+
+
+def _product_of(
+    x: Estimate, value: Array, joined: Callable[[Array], Array], count: Array
+) -> Estimate:
+    """A product's errors: how much it grows where each factor is larger by its error.
+
+    Whole numbers below 2**24 are exact.  Where the factors above 1 overflow without the others, or
+    those below vanish, so may a part of the product, in one order and not in another.
+    """
+    size, error = np.abs(in_f64(x)), x.error
+    whole = joined(size)
+    moved = None if x.exact else (joined(size + FACTOR * error) - whole) / FACTOR
+    real = np.isfinite(size)
+    above = joined(np.where(real, np.maximum(size, 1.0), 1.0))
+    below = joined(np.where(size > 0, np.minimum(size, 1.0), 1.0))
+
+    def among(holds: Array) -> Array:
+        """Whether one factor is such."""
+        return joined(np.where(holds, 0.0, 1.0)) == 0
+
+    cost = U * (count - 1) * np.abs(value) + FLOOR
+    integers = ~among((size != np.rint(size)) | (error > 0)) & (above <= EXACT)
+    exact = (count < 2) | (whole == 0) | integers
+    found = made(value, moved, np.where(exact, 0.0, cost))
+    overflows = (above > FINITE) & among(size < 1)
+    vanishes = (below < FLOOR) & ((above > 1) | among(np.isinf(size)))
+    doubtful = (count > 1) & (overflows | vanishes)
+    return unsure_where(found, np.asarray(doubtful | among(np.isinf(error))))
 
 
 def _squares(e: Array, axes: tuple[int, ...]) -> Array:
@@ -237,9 +291,11 @@ def accumulated(a: Any, b: Any) -> Any:
 
 def scattered(kind: str, source: Estimate, at: tuple[Array, ...], start: Array) -> Estimate:
     """``start`` with each element of ``source`` combined into the one at its place."""
-    join = {"sum": np.add, "max": np.maximum, "min": np.minimum}[kind]
+    join = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[kind]
     value = start.copy()
     join.at(value, at, source.value)
+    if kind == "prod":
+        return _scattered_product(source, at, value)
     shared, random = np.zeros(start.shape), np.zeros(start.shape)
     if kind != "sum":
         np.maximum.at(shared, at, errors_of(source, "shared"))
@@ -301,7 +357,7 @@ def _min_along(x: Estimate, axis: Any = 0, **how: Any) -> Estimate:
 
 
 UFUNCS["matmul"] = _matmul
-REDUCTIONS.update(maximum=_max_along, minimum=_min_along)
+REDUCTIONS.update(maximum=_max_along, minimum=_min_along, multiply=_product_along)
 FUNCTIONS.update(
     {
         np.sum: _sum,

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import fail
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.frontend.scaled import scaled_load
@@ -34,7 +35,8 @@ from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
-from polyc.playback.signature import bind
+from polyc.playback.signature import bind, value_sizes
+from polyc.rewriting.frontend.parameters import lifted
 
 
 def run(
@@ -43,8 +45,9 @@ def run(
     """The outputs of ``graph``, each in its stored type.
 
     ``inputs`` have the signature's shapes at ``symbols`` and its dtypes (bf16 is that of
-    ``ml_dtypes``).  Values are f32 from the first load and rounded at casts, at operands
-    of gemm, convolutions and attention, and at outputs.  Raises PolycError when an argument
+    ``ml_dtypes``); what ops name of a parameter file follows them, in the order of these ops.
+    Real numbers are f32 from the first load and rounded at casts, at operands of gemm,
+    convolutions and attention, and at outputs.  Raises PolycError when an argument
     does not fit.
     """
     values = evaluate(graph, inputs, symbols)
@@ -66,6 +69,7 @@ def evaluate(
     in f64 and rounded once to f32.  On arrays with errors, those of a value that may be stored in
     its own type are what its readers may see; those that round it to that type see no other.
     """
+    graph = lifted(graph)
     values: dict[SSAValue, Array] = {
         arg: value_of(array)
         for arg, array in zip(graph.body.block.args, bind(graph, inputs, symbols), strict=True)
@@ -93,7 +97,7 @@ def evaluate(
 
 
 def value_of(array: Array) -> Array:
-    """A stored array as it is inside a graph: f32, or booleans."""
+    """A stored array as it is inside a graph: f32, integers or booleans."""
     return array if array.dtype == np.bool_ else widen(array)
 
 
@@ -138,12 +142,22 @@ class _Player:
                 return found
             case frontend.CompareOp():
                 return functions.compare(op.function, args[0], args[1])
+            case frontend.ClassifyOp():
+                return functions.classify(op.function, args[0])
             case frontend.SelectOp():
                 return np.where(args[0], args[1], args[2])
             case frontend.CastOp():
                 return converted(args[0], frontend.tensor_of(op.result).element_type, _rounder(op))
             case frontend.ConstantOp():
-                return np.asarray(op.number, np.float32)
+                return functions.number(op.number, frontend.tensor_of(op.result).element_type)
+            case frontend.DimOp():
+                kind = frontend.tensor_of(op.result).element_type
+                return functions.size(op.size.evaluate(self.symbols), kind)
+            case frontend.IotaOp():
+                kind = frontend.tensor_of(op.result)
+                shape = value_sizes(kind, self.symbols)
+                found = functions.iota(shape[op.axis], kind.element_type)
+                return views.expand(found, (op.axis,), shape)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.ResizeOp():
@@ -196,7 +210,7 @@ class _Player:
         match fn:
             case "mean":
                 result = self._mean(x, axes)
-            case "sum":
+            case "sum" if x.dtype.kind not in "iu":
                 result = self._sum(x, axes)
             case _:
                 result = np.expand_dims(functions.reduce(fn, x, axes), axes)
@@ -227,8 +241,10 @@ def converted(
 ) -> Array:
     """``x`` after a cast that the user wrote, as it is inside a graph."""
     if element == i1:
-        return x if x.dtype == np.bool_ else x != 0
-    return widen(rounder(widen(x), element))
+        return x if x.dtype == np.bool_ else x != x.dtype.type(0)
+    if not is_integer(element):
+        x = round_to(x, f32)
+    return widen(rounder(x, element))
 
 
 def _rounding_of(op: Operation, operand: SSAValue) -> Callable[[Array, Attribute], Array]:

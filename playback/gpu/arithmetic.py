@@ -138,7 +138,7 @@ _UNSIGNED: dict[type[Operation], Callable[[Any, Any], Any]] = {
 _DIVISION: dict[type[Operation], tuple[bool, Callable[[Any, Any], Any]]] = {
     arith.DivUIOp: (False, lambda a, b: a // b),
     arith.RemUIOp: (False, lambda a, b: a % b),
-    arith.DivSIOp: (True, lambda a, b: np.trunc(a / b).astype(np.int64)),
+    arith.DivSIOp: (True, lambda a, b: (a - np.fmod(a, b)) // b),
     arith.RemSIOp: (True, np.fmod),
     arith.FloorDivSIOp: (True, lambda a, b: a // b),
     arith.CeilDivSIOp: (True, lambda a, b: -(-a // b)),
@@ -199,9 +199,13 @@ def division(kind: type[Operation], dtype: np.dtype[Any]) -> Callable[..., Any]:
             if kind is arith.DivSIOp:
                 quotient = abs(int(x)) // abs(int(y))
                 return (quotient if (a < 0) == (b < 0) else -quotient), False
-            return int(work(int(x), int(y))), False
-        found = work(x.astype(np.int64), np.where(zero, 1, y).astype(np.int64))
-        return np.where(zero, -1, found).astype(dtype), zero
+            if kind is arith.RemSIOp:
+                rest = abs(int(x)) % abs(int(y))
+                return (rest if a >= 0 else -rest), False
+            return wrap(int(work(int(x), int(y))), dtype.itemsize * 8), False
+        whole = np.int64 if signed else np.uint64
+        found = work(x.astype(whole), np.where(zero, 1, y).astype(whole))
+        return np.where(zero, -1, found.astype(dtype)).astype(dtype), zero
 
     return divide
 
@@ -261,8 +265,14 @@ def _rsqrt(x: Value) -> Value:
     return np.float32(1) / np.sqrt(x)
 
 
-def _erf(x: Value) -> Value:
-    return functions.erf(functions.as_array(x))
+def _played(name: str) -> Callable[[Value], Value]:
+    """A function that is playback's own, and takes arrays alone."""
+    of_arrays = functions.UNARY[name]
+    return lambda x: of_arrays(functions.as_array(x))
+
+
+def _atan2(y: Value, x: Value) -> Value:
+    return functions.atan2(functions.as_array(y), functions.as_array(x))
 
 
 def _fma(a: Value, b: Value, c: Value) -> Value:
@@ -282,18 +292,35 @@ FLOAT: dict[type[Operation], Callable[..., Any]] = {
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
     math.AbsFOp: np.abs,
+    math.AcosOp: _played("acos"),
+    math.AcoshOp: _played("acosh"),
+    math.AsinOp: _played("asin"),
+    math.AsinhOp: _played("asinh"),
+    math.AtanOp: _played("atan"),
+    math.Atan2Op: _atan2,
+    math.AtanhOp: _played("atanh"),
+    math.CbrtOp: _played("cbrt"),
     math.CeilOp: np.ceil,
+    math.CosOp: _played("cos"),
+    math.CoshOp: _played("cosh"),
     math.Exp2Op: np.exp2,
+    math.ExpM1Op: _played("expm1"),
     math.ExpOp: np.exp,
     math.FloorOp: np.floor,
+    math.Log10Op: _played("log10"),
+    math.Log1pOp: _played("log1p"),
     math.Log2Op: np.log2,
     math.LogOp: np.log,
     math.PowFOp: np.power,
     math.RoundEvenOp: np.rint,
+    math.SinOp: _played("sin"),
+    math.SinhOp: _played("sinh"),
     math.SqrtOp: np.sqrt,
+    math.TanOp: _played("tan"),
     math.TanhOp: np.tanh,
+    math.TruncOp: np.trunc,
     math.RsqrtOp: _rsqrt,
-    math.ErfOp: _erf,
+    math.ErfOp: _played("erf"),
     math.FmaOp: _fma,
 }
 """Functions of floats, as docs/semantics.md gives them for every layer."""
@@ -309,6 +336,10 @@ def cast(dtype: np.dtype[Any]) -> Callable[[Value], Value]:
             return wrap(int(value), dtype.itemsize * 8)
         if dtype.kind == "b":
             return bool(int(value) & 1)
+        if dtype.kind == "f" and isinstance(value, int):
+            # NumPy would round a large one twice.
+            whole = np.uint64 if value > np.iinfo(np.int64).max else np.int64
+            return np.asarray(value, whole).astype(dtype)[()]
         return dtype.type(value)
 
     return run
@@ -324,6 +355,18 @@ def cast_unsigned(source: np.dtype[Any], dtype: np.dtype[Any]) -> Callable[[Valu
         if is_lanes(value):
             return value.view(unsigned).astype(dtype)
         return plain(int(value) % (1 << source.itemsize * 8))
+
+    return run
+
+
+def cut(dtype: np.dtype[Any], unsigned: bool) -> Callable[[Value], Value]:
+    """A float as an integer, cut towards 0; one that the type does not hold is anything."""
+    held = _unsigned(dtype) if unsigned else dtype
+
+    def run(value: Value) -> Value:
+        with np.errstate(all="ignore"):
+            found = np.asarray(value).astype(held).view(dtype)
+        return found if is_lanes(value) else int(found)
 
     return run
 

@@ -19,6 +19,7 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
 from polyc.dialects.gpu.module import DispatchOp, ModuleOp, gpu_module_of
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
+from polyc.playback import functions
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER
 from polyc.playback.gpu.counters import Counters
@@ -137,7 +138,7 @@ def _tensors(
         )
     tensors: list[GlobalTensor] = []
     for i, (name, kind) in enumerate(zip(names, dispatch.arg_types, strict=True)):
-        dtype, shape = dtype_of(kind.element_type), _shape(kind, symbols)
+        dtype, shape = functions.dtype_of(kind.element_type), _shape(kind, symbols)
         if i < count:
             array = np.asarray(inputs[i], order="C")
             if array.shape != shape or array.dtype != dtype:
@@ -149,6 +150,8 @@ def _tensors(
         else:
             array = np.empty(shape, dtype)
             array.reshape(-1).view(np.uint8).fill(0xFF)
+        # Kernels have integers without a sign, as this machine has them signed.
+        array = array.view(dtype_of(kind.element_type))
         base = BASE + (i << 32) + alignment % 256
         tensors.append(GlobalTensor(name, array, base, "output" if i >= count else "input"))
     return tensors
@@ -295,7 +298,11 @@ def simulate(
         runs.finish()
         if kernel is not None:
             _unwritten(kernel, outputs, report)
-    result.outputs = [t.data.reshape(t.shape) for t in outputs]
+    stored = [functions.dtype_of(kind.element_type) for kind in dispatch.arg_types]
+    result.outputs = [
+        t.data.reshape(t.shape).view(dtype)
+        for t, dtype in zip(outputs, stored[len(tensors) - len(outputs) :], strict=True)
+    ]
     result.seconds = time.perf_counter() - start
     return result
 

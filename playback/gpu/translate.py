@@ -18,6 +18,7 @@ from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.playback.gpu import (
     cluster,
     exchange,
+    floats,
     grid,
     im2col,
     memory,
@@ -32,7 +33,7 @@ from polyc.playback.gpu.translator import Translator, simulates
 Body = Callable[..., Any]
 """A translated kernel: called with a warp and the kernel's arguments, it is a generator."""
 
-GROUPS = (threads, memory, im2col, sync, cluster, exchange, grid, tensor_cores, upstream)
+GROUPS = (threads, memory, im2col, sync, cluster, exchange, floats, grid, tensor_cores, upstream)
 """Imported for what they enter into the table of translators."""
 
 

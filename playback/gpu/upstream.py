@@ -132,6 +132,11 @@ def _cast_unsigned(t: Translator, op: Operation) -> None:
     _call(t, op, arithmetic.cast_unsigned(source, target))
 
 
+@simulates(arith.FPToSIOp, arith.FPToUIOp)
+def _cut(t: Translator, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
+    _call(t, op, arithmetic.cut(dtype_of(op.result.type), isinstance(op, arith.FPToUIOp)))
+
+
 @simulates(arith.TruncIOp)
 def _truncate(t: Translator, op: arith.TruncIOp) -> None:
     _call(t, op, arithmetic.truncate(dtype_of(op.input.type), dtype_of(op.result.type)))

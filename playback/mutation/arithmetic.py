@@ -33,6 +33,7 @@ OTHER_FUNCTION: dict[type[Operation], type[Operation]] = {
     arith.SubfOp: arith.AddfOp,
     arith.MulfOp: arith.AddfOp,
     arith.DivfOp: arith.MulfOp,
+    hw.FmodOp: arith.DivfOp,
 }
 """What a function of two operands is taken for."""
 
@@ -44,6 +45,16 @@ OTHER_UNARY: dict[type[Operation], type[Operation]] = {
     math.TanhOp: math.ErfOp,
     math.ErfOp: math.TanhOp,
     math.LogOp: math.Log2Op,
+    math.Log1pOp: math.LogOp,
+    math.ExpM1Op: math.ExpOp,
+    math.SinOp: math.CosOp,
+    math.CosOp: math.SinOp,
+    math.SinhOp: math.AsinhOp,
+    math.AtanOp: math.TanOp,
+    math.FloorOp: math.CeilOp,
+    math.CeilOp: math.FloorOp,
+    math.RoundEvenOp: math.TruncOp,
+    math.TruncOp: math.RoundEvenOp,
 }
 """What a function of one operand is taken for."""
 

@@ -29,6 +29,7 @@ from xdsl.ir.affine import (
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.dim import shape_text
+from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.region.scope import KernelScope
 from polyc.dialects.region.types import MemRefType, ValType
@@ -209,18 +210,22 @@ class _Player:
             case region.ReadOp():
                 return self._read(op)
             case region.ConstantOp():
-                return np.asarray(op.number, np.float32)
+                return functions.number(op.number, op.result.type.element_type)
             case region.DimOp():
-                return np.asarray(op.size.evaluate(self.symbols), np.float32)
+                return functions.size(op.size.evaluate(self.symbols), op.result.type.element_type)
+            case region.IndexOp():
+                names = [self.symbols[s] for s in self.kernel.symbol_names]
+                found = np.asarray(evaluate(op.expr, self._grid(op.result), names))
+                return self._whole(round_to(found, op.result.type.element_type), op.result)
             case region.InsideOp():
                 return self._whole(self._inside(op.set.data, self._grid(op.result)), op.result)
             case region.UnaryOp():
-                return functions.unary(op.fn.data, widen(self.values[op.operand]))
+                return functions.unary(op.fn.data, _computed(self.values[op.operand]))
             case region.BinaryOp():
-                x, y = (widen(self.values[o]) for o in op.operands)
+                x, y = (_computed(self.values[o]) for o in op.operands)
                 return functions.binary(op.fn.data, x, y)
             case region.CompareOp():
-                x, y = (widen(self.values[o]) for o in op.operands)
+                x, y = (_computed(self.values[o]) for o in op.operands)
                 return functions.compare(op.fn.data, x, y)
             case region.SelectOp():
                 condition, x, y = (self.values[o] for o in op.operands)
@@ -313,7 +318,7 @@ class _Player:
             coordinates.append(at)
         if op.fill is None:
             return array[tuple(coordinates)]
-        fill = np.asarray(op.fill.value.data, np.float32).astype(array.dtype)
+        fill = functions.number(number_of(op.fill), op.fill.type).astype(array.dtype)
         if not array.size:
             return np.asarray(fill)
         return np.where(inside, array[tuple(coordinates)], fill)
@@ -328,7 +333,7 @@ class _Player:
             if op.operand in self.factors:
                 return sum_of_products(*self.factors[op.operand], axes)
             array = self.values[op.operand]
-            if fn == "sum" and element != f32:
+            if fn == "sum" and element != f32 and not is_integer(element):
                 return narrow_sum(array, axes, element)
             return functions.reduce(fn, widen(array), axes)
 
@@ -357,6 +362,11 @@ def evaluate(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[int]) ->
                     return a % b
         case _:
             raise ValueError(f"{expr} is not an affine expression")
+
+
+def _computed(array: Array) -> Array:
+    """Operands of a function: conditions as they are, real numbers in f32."""
+    return array if array.dtype == np.bool_ else widen(array)
 
 
 def _repeats(array: Array) -> list[bool]:

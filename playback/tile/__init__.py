@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from xdsl.dialects.builtin import IntegerType
+
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp, why_crowded
 from polyc.dialects.gpu.module import ModuleOp
+from polyc.dialects.gpu.types import GlobalType
 from polyc.playback.estimate import Estimate
-from polyc.playback.functions import row_major, zeros_like
+from polyc.playback.functions import dtype_of, row_major, zeros_like
+from polyc.playback.gpu import arithmetic
 from polyc.playback.tile.cta import Array, Cluster, Cta, Plays, undefined
 from polyc.playback.tile.data import DATA
 from polyc.playback.tile.flow import FLOW
@@ -39,14 +43,19 @@ def run(
     """
     dispatch = module.dispatch()
     kinds = list(dispatch.arg_types)
-    tensors = [row_major(a) for a in inputs]
+    signed = [arithmetic.dtype_of(kind.element_type) for kind in kinds]
+    tensors = [
+        row_major(a) if a.dtype.kind != "u" else row_major(a).view(dtype)
+        for a, dtype in zip(inputs, signed, strict=False)
+    ]
     known = any(isinstance(a, Estimate) for a in inputs)
     for kind in kinds[dispatch.num_inputs.value.data :]:
         shape = tuple(d.evaluate(symbols) for d in kind.dims)
         tensors.append(undefined(shape, kind.element_type, known))
     outputs = tensors[dispatch.num_inputs.value.data :]
+    ends = kinds[dispatch.num_inputs.value.data :]
     if all(out.size == 0 for out in outputs):
-        return outputs
+        return _as_stored(outputs, ends)
     chosen = _chosen(module, symbols, variant, multiprocessors)
     kernels = {k.sym_name.data: k for k in module.kernels()}
     workspaces: dict[str, Array] = {}
@@ -58,7 +67,8 @@ def run(
             workspaces[name] = source.reshape([d.evaluate(symbols) for d in op.type.dims])
             there.add(name)
         else:
-            workspaces[name] = _workspace(op, symbols, known)
+            counts = op.zeroed is not None and isinstance(op.type.element_type, IntegerType)
+            workspaces[name] = _workspace(op, symbols, known and not counts)
     for launch in chosen.launches():
         if launch.fills_name in there:
             continue
@@ -84,7 +94,16 @@ def run(
                     for block in range(first, first + size)
                 ]
             )
-    return outputs
+    return _as_stored(outputs, ends)
+
+
+def _as_stored(arrays: Sequence[Array], kinds: Sequence[GlobalType]) -> list[Array]:
+    """Integers as the host has them, which kernels see without a sign."""
+    dtypes = [dtype_of(kind.element_type) for kind in kinds]
+    return [
+        array.view(dtype) if dtype.kind == "u" else array
+        for array, dtype in zip(arrays, dtypes, strict=True)
+    ]
 
 
 def _chosen(

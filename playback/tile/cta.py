@@ -142,7 +142,7 @@ def undefined(shape: Sequence[int], element: Attribute, known: bool = False) -> 
     """What nobody has written: NaN, or -1 where there is no NaN; ``known`` with its errors."""
     found = np.empty(tuple(shape), arithmetic.dtype_of(element))
     found.reshape(-1).view(np.uint8).fill(0xFF)
-    return cast(Array, Estimate.memory(found)) if known and found.dtype.kind not in "ib" else found
+    return cast(Array, Estimate.memory(found)) if known else found
 
 
 def slot_of(cta: Cta, slot: SSAValue | None) -> int:

@@ -18,6 +18,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    FmodOp,
     LoadGlobalOp,
     SharedTileOp,
 )
@@ -25,6 +26,7 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
 from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
 from polyc.playback.gpu import arithmetic
+from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
 from polyc.playback.tile.im2col import taken
 from polyc.playback.tile.numbers import INTEGER, evaluated, play_constant
@@ -173,6 +175,7 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
 
 COMBINE: dict[str, tuple[Any, float]] = {
     "sum": (np.add, 0.0),
+    "prod": (np.multiply, 1.0),
     "max": (np.maximum, -np.inf),
     "min": (np.minimum, np.inf),
 }
@@ -258,6 +261,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 return
             case tile.TileIndexOp():
                 return
+            case _ if integers.is_integer_op(op):
+                found = integers.evaluated(op, operands)
             case affine.ApplyOp():
                 m = op.map.data
                 found = evaluated(m.results[0], operands[: m.num_dims], operands[m.num_dims :])
@@ -282,8 +287,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
-            case arith.UIToFPOp():
-                found = as_array(operands[0]).astype(dtype_of(op.result.type))
+            case FmodOp():
+                found = np.fmod(*operands)
             case _ if type(op) in arithmetic.FLOAT:
                 found = arithmetic.FLOAT[type(op)](*operands)
             case _:

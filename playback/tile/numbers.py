@@ -21,6 +21,7 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.playback.functions import dtype_of
 from polyc.playback.gpu import arithmetic
+from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays
 
 BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
@@ -91,6 +92,12 @@ def _to_float(cta: Cta, op: arith.SIToFPOp) -> None:
     cta.values[op.result] = dtype_of(op.result.type).type(cta.values[op.input])
 
 
+def _converted(cta: Cta, op: Operation) -> None:
+    """A size in another type, outside of maps."""
+    found = integers.evaluated(op, [cta.values[v] for v in op.operands])
+    cta.values[op.results[0]] = int(found) if found.dtype.kind == "i" else found[()]
+
+
 def _apply(cta: Cta, op: affine.ApplyOp) -> None:
     m, operands = op.map.data, cta.numbers(op.mapOperands)
     cta.values[op.result] = m.eval(operands[: m.num_dims], operands[m.num_dims :])[0]
@@ -109,6 +116,7 @@ NUMBERS: Plays = {
     arith.ConstantOp: play_constant,
     arith.IndexCastOp: _index_cast,
     arith.SIToFPOp: _to_float,
+    **dict.fromkeys((arith.TruncIOp, arith.ExtSIOp, arith.ExtUIOp, arith.UIToFPOp), _converted),
     affine.ApplyOp: _apply,
     arith.CmpiOp: _compare,
     arith.SelectOp: _choose,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap, AffineSet
 
 from polyc.affine import isl
 from polyc.dialects import region
+from polyc.dialects.common.elements import number_of
 from polyc.dialects.index import bounds
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.region.points import Point, both, composed, moved_set
@@ -25,6 +25,7 @@ COMPOSED = (
     region.ReadOp,
     region.ConstantOp,
     region.DimOp,
+    region.IndexOp,
     region.InsideOp,
     region.UnaryOp,
     region.BinaryOp,
@@ -140,6 +141,11 @@ class Composer:
                 tested = Point.of(point.axes, (), points.num_symbols, points)
                 assert tested.guard is not None
                 return self.values.add(region.InsideOp(tested.guard, tested.axes), op, hint)
+            case region.IndexOp():
+                (expr,) = composed(op.map.data, point.map.results)
+                at = Point.of(point.axes, (expr,), point.map.num_symbols)
+                made = region.IndexOp(at.map, at.axes, op.result.type.element_type)
+                return self.values.add(made, op, hint)
             case region.BroadcastInDimOp() | region.TransposeOp():
                 return operands[0]
             case region.ReduceOp():
@@ -168,7 +174,7 @@ class Composer:
         guard, fill = point.guard, None if point.guard is None else 0.0
         if op.guard is not None and op.fill is not None:
             guard = both(guard, moved_set(op.guard.data, point.map.results, len(point.axes)))
-            fill = op.fill.value.data
+            fill = number_of(op.fill)
         if guard is not None:
             guard = isl.simplify_set(guard, domain(self.producer, point.axes))
             if not guard.constraints:
@@ -194,7 +200,7 @@ class Composer:
             op.fn.data,
             body,
             [a.label for a in fresh],
-            acc=cast("AnyFloat | None", op.acc),
+            acc=op.acc,
             label=label,
             precision=op.precision,
         )

@@ -26,6 +26,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    IndexOp,
     InsideOp,
     KernelOp,
     ReadOp,
@@ -209,7 +210,7 @@ class _Search:
                 yield from self._read(goal, ours, theirs, state)
             case ReduceOp(), ReduceOp():
                 yield from self._reduced(goal, ours, theirs, state)
-            case (DimOp(), DimOp()) | (InsideOp(), InsideOp()):
+            case (DimOp(), DimOp()) | (IndexOp(), IndexOp()) | (InsideOp(), InsideOp()):
                 yield replace(state, leaves=(*state.leaves, goal))
             case _:
                 mine = [_real(v) for v in ours.operands]
@@ -335,7 +336,7 @@ class _Search:
 # What a value is, sizes aside ----------------------------------------------------------
 
 _PLAIN = (
-    *(ReadOp, ConstantOp, DimOp, InsideOp),
+    *(ReadOp, ConstantOp, DimOp, IndexOp, InsideOp),
     *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, ReduceOp),
 )
 """The ops that are compared; two others never match."""
@@ -356,7 +357,7 @@ def _figure(op: Operation) -> object:
     """What an op says beside its operands, axes and sizes."""
     match op:
         case ConstantOp():
-            return struct.pack("d", op.number)
+            return str(op.number) if isinstance(op.number, int) else struct.pack("d", op.number)
         case ReduceOp():
             return op.fn.data, op.accumulator
         case UnaryOp() | BinaryOp() | CompareOp():
@@ -392,7 +393,7 @@ def _own_axes(kernel: KernelOp) -> dict[SSAValue, set[str]]:
     own: dict[SSAValue, set[str]] = {}
     for op, value in _values(kernel):
         labels = set(val_type(value).labels)
-        if isinstance(op, ReadOp | InsideOp | ConstantOp | DimOp) or op.regions:
+        if isinstance(op, ReadOp | IndexOp | InsideOp | ConstantOp | DimOp) or op.regions:
             own[value] = labels
         else:
             own[value] = set[str]().union(*(own[v] for v in op.operands)) & labels

@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
 from polyc.affine import isl
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim, Shape, shape_text
 from polyc.dialects.common.sizes import product, quotient
-from polyc.dialects.region import DimOp, InsideOp, KernelOp, ReadOp
+from polyc.dialects.region import DimOp, IndexOp, InsideOp, KernelOp, ReadOp
 from polyc.dialects.region.types import AxisAttr, val_type
 from polyc.rewriting.region.compose import domain
 
@@ -209,6 +209,15 @@ class Sizes:
                     size = self._dim(ours.size).substitute(bindings)
                     if not self.target.same_size(size, theirs.size):
                         return f"it uses the size {theirs.size}, and the pattern {size}"
+                case IndexOp(), IndexOp():
+                    whole = self._domain(bindings, theirs.result)
+                    mine = self._moved(bindings, ours.expr, ours, theirs, axes)
+                    if mine is None or not isl.maps_equal(
+                        AffineMap(whole.num_dims, whole.num_symbols, (mine,)),
+                        theirs.map.data,
+                        whole,
+                    ):
+                        return "its index counts other points than the pattern's"
                 case InsideOp(), InsideOp():
                     whole = self._domain(bindings, theirs.result)
                     moved = self._moved_set(bindings, ours.set.data, ours, theirs, axes)
@@ -262,8 +271,8 @@ class Sizes:
     def _into(
         self,
         bindings: Bindings,
-        ours: ReadOp | InsideOp,
-        theirs: ReadOp | InsideOp,
+        ours: ReadOp | IndexOp | InsideOp,
+        theirs: ReadOp | IndexOp | InsideOp,
         axes: Mapping[str, str],
     ) -> tuple[list[AffineExpr], list[AffineExpr | None]]:
         """The target's expressions for the dimensions and the symbols of an op of the pattern."""
@@ -279,8 +288,8 @@ class Sizes:
         self,
         bindings: Bindings,
         expr: AffineExpr,
-        ours: ReadOp | InsideOp,
-        theirs: ReadOp | InsideOp,
+        ours: ReadOp | IndexOp | InsideOp,
+        theirs: ReadOp | IndexOp | InsideOp,
         axes: Mapping[str, str],
     ) -> AffineExpr | None:
         """An index of the pattern in the target's terms; None where a size of it is not affine."""
@@ -295,8 +304,8 @@ class Sizes:
         self,
         bindings: Bindings,
         points: AffineSet,
-        ours: ReadOp | InsideOp,
-        theirs: ReadOp | InsideOp,
+        ours: ReadOp | IndexOp | InsideOp,
+        theirs: ReadOp | IndexOp | InsideOp,
         axes: Mapping[str, str],
     ) -> AffineSet | None:
         """A set of the pattern in the target's terms; None where a size of it is not affine."""

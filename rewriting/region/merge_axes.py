@@ -21,6 +21,7 @@ from polyc.affine.expressions import Floor, linear_of, uses_dim
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BroadcastInDimOp,
+    IndexOp,
     InsideOp,
     KernelOp,
     ReadOp,
@@ -80,7 +81,7 @@ def _points(kernel: KernelOp) -> set[str]:
         single = [axis.label for axis in kernel.iters if axis.size == one]
         found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
-        if isinstance(op, InsideOp):
+        if isinstance(op, IndexOp | InsideOp):
             found.difference_update(val_type(op.result).labels)
     return found
 
@@ -197,7 +198,7 @@ def _mergeable(kernel: KernelOp, reads: Sequence[_Reading]) -> set[Pair]:
         parts.append((labels, set(pairwise(labels))))
     found = set[Pair]().union(*(pairs for _, pairs in parts))
     for op in kernel.body.walk():
-        if isinstance(op, InsideOp):
+        if isinstance(op, IndexOp | InsideOp):
             parts.append((val_type(op.result).labels, set()))
         else:
             # A value, or a reduction over what it lacks, has both or neither.

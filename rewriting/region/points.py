@@ -16,6 +16,7 @@ from xdsl.ir.affine import (
 from polyc.affine import isl
 from polyc.affine.expressions import nodes
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import Number
 from polyc.dialects.index import moved_row
 from polyc.dialects.region.types import AxisAttr
 
@@ -31,7 +32,7 @@ class Point:
     axes: tuple[AxisAttr, ...]
     map: AffineMap
     guard: AffineSet | None = None
-    fill: float | None = None
+    fill: Number | None = None
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class Point:
         results: Sequence[AffineExpr],
         symbols: int,
         guard: AffineSet | None = None,
-        fill: float | None = None,
+        fill: Number | None = None,
     ) -> Point:
         """The point with the unused axes left out and the rest in order of use."""
         rows = () if guard is None else guard.constraints

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineSet
 
 from polyc.dialects import region
+from polyc.dialects.common.elements import Number
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.rewriting.driver import located
 
@@ -52,13 +52,13 @@ class Values:
         inside: AffineSet,
         over: Sequence[AxisAttr],
         value: SSAValue,
-        fill: float,
+        fill: Number,
         order: Sequence[AxisAttr],
         like: Operation,
     ) -> SSAValue:
         """``value`` inside a set over some axes, ``fill`` elsewhere (S6.4)."""
         condition = self.add(region.InsideOp(inside, over), like)
-        element = cast(AnyFloat, cast(ValType, value.type).element_type)
+        element = cast(ValType, value.type).element_type
         other = self.add(region.ConstantOp(fill, element), like)
         labels = {*cast(ValType, value.type).labels, *(a.label for a in over)}
         axes = [a for a in order if a.label in labels]

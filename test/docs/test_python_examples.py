@@ -11,6 +11,7 @@ from polyc.test.support.root import ROOT
 SAYS = {
     "model": ["block: 1 tokens", "block: 5 tokens", "attention: (2, 4, 3, 32)", "ShapeMismatch"],
     "kernel": ["118.0 177.0", "kernel scaled: True, 0 bytes spilled"],
+    "parameters": ["layer.weight (64, 16)", "error[BadParams]", "layer(x)", "the same: True"],
     "compiler": ["frontend: ", "tiny: ", "region: "],
 }
 

@@ -46,7 +46,8 @@ def _play(text: str, inputs: Sequence[Array], symbols: Mapping[str, int] | None 
         FrontendToTiny().apply(make_context(), module)
         verify(module)
         below = tiny_playback.run(cast(tiny.GraphOp, next(iter(module.ops))), inputs, sizes)[0]
-        np.testing.assert_array_equal(np.signbit(above), np.signbit(below))
+        if above.dtype != np.bool_:
+            np.testing.assert_array_equal(np.signbit(above), np.signbit(below))
         np.testing.assert_array_equal(above, below)
         return below
     assert isinstance(graph, tiny.GraphOp)
@@ -149,6 +150,24 @@ def reduce(fn: str, values: Sequence[float]) -> float:
         again = float(_play(text, [array, np.ones_like(array)], {"N": len(values)}))
         assert again == result or (math.isnan(again) and math.isnan(result))
     return result
+
+
+def reduce_conditions(fn: str, values: Sequence[bool]) -> bool:
+    kinds = ("!frontend.tensor<[N], i1>", "!frontend.tensor<[], i1>")
+    text = f"""frontend.graph @f(%x: {kinds[0]}) -> {kinds[1]} {{
+      %y = frontend.reduce {fn} %x axes [0] : {kinds[0]} -> {kinds[1]}
+      frontend.output %y : {kinds[1]}
+    }}"""
+    return bool(_play(text, [np.asarray(values, np.bool_)], {"N": len(values)}))
+
+
+def classify(fn: str, x: float) -> bool:
+    condition = "!frontend.tensor<[], i1>"
+    text = f"""frontend.graph @f(%x: {SCALAR}) -> {condition} {{
+      %y = frontend.classify {fn} %x : {SCALAR} -> {condition}
+      frontend.output %y : {condition}
+    }}"""
+    return bool(_play(text, _scalars(x)))
 
 
 def softmax(values: Sequence[float]) -> list[float]:
@@ -435,16 +454,57 @@ def read_twice(values: Sequence[float], element: str) -> tuple[float, float, flo
     return float(_play(text, inputs, sizes)), float(found[0]), float(known.error)
 
 
+def _numbers(text: str, inputs: Sequence[tuple[Sequence[Any] | Any, str]], sizes: int) -> Any:
+    arrays = [np.asarray(x, np.float32 if t == "f32" else _dtype(t)) for x, t in inputs]
+    found = _play(text, arrays, {"N": sizes})
+    return found.astype(np.float32).item() if found.dtype.kind not in "iub" else int(found)
+
+
+def _dtype(element: str) -> Any:
+    return np.dtype("bool" if element == "i1" else element.replace("i", "int"))
+
+
+def integers(fn: str, element: str, *args: int) -> Any:
+    t = f"!frontend.tensor<[], {element}>"
+    names = [f"%x{'ab'[i]}" for i in range(len(args))]
+    text = f"""frontend.graph @f({", ".join(f"{n}: {t}" for n in names)}) -> {t} {{
+      %y = frontend.elementwise {fn} {", ".join(names)} : ({", ".join([t] * len(args))}) -> {t}
+      frontend.output %y : {t}
+    }}"""
+    return _numbers(text, [(x, element) for x in args], 0)
+
+
+def converted(x: Any, element: str, other: str) -> Any:
+    source, target = (f"!frontend.tensor<[], {t}>" for t in (element, other))
+    text = f"""frontend.graph @f(%x: {source}) -> {target} {{
+      %y = frontend.cast %x : {source} -> {target}
+      frontend.output %y : {target}
+    }}"""
+    return _numbers(text, [(x, element)], 0)
+
+
+def ranged(fn: str, element: str, values: Sequence[int]) -> Any:
+    source, target = (f"!frontend.tensor<[{n}], {element}>" for n in ("N", ""))
+    text = f"""frontend.graph @f(%x: {source}) -> {target} {{
+      %y = frontend.reduce {fn} %x axes [0] : {source} -> {target}
+      frontend.output %y : {target}
+    }}"""
+    return _numbers(text, [(values, element)], len(values))
+
+
 NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
     "chain": chain,
+    "classify": classify,
     "concat": concat,
+    "converted": converted,
     "conv2d": conv2d,
     "conv_transpose1d": conv_transpose1d,
     "elementwise": elementwise,
     "gemm": gemm,
     "inf": math.inf,
+    "integers": integers,
     "layer_norm": layer_norm,
     "log_softmax": log_softmax,
     "log_sum_exp": log_sum_exp,
@@ -452,8 +512,10 @@ NAMES: dict[str, Any] = {
     "nan": math.nan,
     "pad": pad,
     "pool": pool,
+    "ranged": ranged,
     "read_twice": read_twice,
     "reduce": reduce,
+    "reduce_conditions": reduce_conditions,
     "resize": resize,
     "rms_norm": rms_norm,
     "select": select,

@@ -20,7 +20,7 @@ from polyc.test.fuzz.random_programs import Maker, RandomProgram
 
 ALIGNED = (8, 16, 16, 24, 32, 32, 40, 64, 64, 72, 128, 136)
 ODD = (9, 13, 33, 50, 70)
-ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
+ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid", "hard_swish", "mish", "elu")
 
 
 def drawn(dice: random.Random) -> RandomProgram:
@@ -41,6 +41,7 @@ class Model(Maker):
         self.element: Attribute = dice.choice((f16, f16, f16, f16, bf16, bf16, bf16, bf16, f32))
         self.more: list[SSAValue] = []
         """Values that may be outputs beside the last."""
+        self.parameters = 0
 
     # Sizes and small parts
 
@@ -80,6 +81,12 @@ class Model(Maker):
         return self.add(frontend.CastOp(x, kind))
 
     def weight(self, *shape: Dim | int) -> SSAValue:
+        """An input; a third of those with sizes that are numbers are of a parameter file."""
+        kind = tensor(shape, self.element)
+        number = len(self.inputs) + self.parameters
+        if number % 3 == 0 and all(size.constant() is not None for size in kind.dims):
+            self.parameters += 1
+            return self.add(frontend.ParameterOp(f"layer.{number}/weight", kind))
         return self.input(shape, self.element)
 
     def stored(self, x: SSAValue) -> SSAValue:

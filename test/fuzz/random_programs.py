@@ -19,8 +19,15 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
 
-TAME = ("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh")
+TAME = (
+    *("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh"),
+    *("asinh", "atan", "cos", "elu", "hard_sigmoid", "hard_swish", "log_sigmoid", "mish"),
+    *("relu6", "selu", "sin", "softplus", "softsign"),
+)
 """Functions that keep small values small."""
+
+JUMPING = ("ceil", "floor", "round", "sign", "trunc")
+"""Functions that jump, which are asked of inputs alone, as relations are."""
 
 SYMBOLS = ("M", "N", "K")
 MOST = 4000
@@ -116,6 +123,7 @@ class Maker:
             "expand",
             "compare",
             "affine",
+            "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
         kinds += ["pool", "resize"] * (rank > 0)
@@ -136,11 +144,21 @@ class Maker:
 
     def guarded(self, x: SSAValue) -> SSAValue:
         """A function that grows or is not defined everywhere, where it is tame."""
-        match self.dice.randrange(4):
+        match self.dice.randrange(7):
             case 0:
-                return self.fn("exp", self.fn("tanh", x))
+                grows = self.dice.choice(("cosh", "exp", "exp2", "expm1", "sinh", "tan"))
+                return self.fn(grows, self.fn("tanh", x))
             case 1:
-                return self.fn("log", self.fn("add", self.fn("abs", x), self.number(1.0)))
+                log = self.dice.choice(("acosh", "cbrt", "log", "log10", "log2"))
+                return self.fn(log, self.fn("add", self.fn("abs", x), self.number(1.5)))
+            case 4:
+                return self.fn("log1p", self.fn("abs", x))
+            case 5:
+                half = self.fn("mul", self.fn("sigmoid", x), self.number(0.5))
+                return self.fn(self.dice.choice(("acos", "asin", "atanh")), half)
+            case 6:
+                right = self.fn("add", self.fn("abs", x), self.number(0.5))
+                return self.fn("atan2", self.dice.choice((x, self.number(1.0))), right)
             case 2:
                 root = self.dice.choice(("sqrt", "rsqrt"))
                 return self.fn(root, self.fn("add", self.fn("abs", x), self.number(0.5)))
@@ -166,6 +184,16 @@ class Maker:
         scaled = self.fn("mul", x, self.number(self.dice.choice((0.5, -0.25, 2.0))))
         return self.fn("add", scaled, self.number(self.dice.choice((0.5, -1.0))))
 
+    def jumping(self, x: SSAValue) -> SSAValue:
+        """What jumps, of an input, added to a value."""
+        given = self.input(tensor_of(x).dims)
+        if self.dice.random() < 0.5:
+            steps = self.fn(self.dice.choice(JUMPING), self.fn("mul", given, self.number(3.0)))
+        else:
+            by = self.dice.choice((self.number(0.75), self.input(tensor_of(x).dims)))
+            steps = self.fn(self.dice.choice(("fmod", "mod")), given, by)
+        return self.fn("add", x, steps)
+
     def cast(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((f16, bf16, f32))
         return self.f32(self.add(frontend.CastOp(x, kind)))
@@ -184,9 +212,17 @@ class Maker:
         return self.add(frontend.SelectOp(condition, x, self.fn("neg", x)))
 
     def reduce(self, x: SSAValue) -> SSAValue:
-        name = self.dice.choice(frontend.REDUCTIONS)
-        keep = self.dice.random() < 0.5
-        return self.add(frontend.ReduceOp(name, x, self.axes(tensor_of(x).rank), keepdims=keep))
+        name = self.dice.choice((*frontend.REDUCTIONS, *frontend.REDUCTIONS_OF_CONDITIONS))
+        keep, axes = self.dice.random() < 0.5, self.axes(tensor_of(x).rank)
+        if name == "prod":
+            x = self.fn("tanh", x)
+        if name not in frontend.REDUCTIONS_OF_CONDITIONS:
+            return self.add(frontend.ReduceOp(name, x, axes, keepdims=keep))
+        given = self.input(tensor_of(x).dims)
+        asked = self.add(frontend.ClassifyOp(self.dice.choice(frontend.CLASSES), given))
+        if self.dice.random() < 0.7:
+            asked = self.add(frontend.CompareOp("gt", given, self.number(0.5)))
+        return self.f32(self.add(frontend.ReduceOp(name, asked, axes, keepdims=keep)))
 
     def pool(self, x: SSAValue) -> SSAValue:
         """Windows along up to three axes, with room enough for one whatever the sizes are."""

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from polyc.bench.function_errors import KERNEL
 from polyc.playback.functions import erf
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
@@ -17,6 +18,15 @@ from polyc.tools.registry import make_context
 Array = np.ndarray[Any, Any]
 F32, BF16 = np.float32, ml_dtypes.bfloat16
 COUNT = 1024
+ULP = 2.0**-23
+"""An ulp of the numbers just above a power of two, the largest part of a number that one is."""
+
+
+def in_f64(name: str) -> Callable[[Array, Array], Array]:
+    """NumPy's function of ``math.name``, in f64."""
+    function = getattr(np, name.replace("a", "arc", 1) if name.startswith("a") else name)
+    return lambda x, y: function(x.astype(np.float64))
+
 
 FLOATS: dict[str, tuple[str, Callable[[Array, Array], Array], float]] = {
     "add": ("arith.addf %x, %y", np.add, 0),
@@ -41,6 +51,20 @@ FLOATS: dict[str, tuple[str, Callable[[Array, Array], Array], float]] = {
     "rsqrt": ("math.rsqrt %x", lambda x, y: 1 / np.sqrt(x.astype(np.float64)), 1e-6),
     "tanh": ("math.tanh %x", lambda x, y: np.tanh(x.astype(np.float64)), 1e-6),
     "erf": ("math.erf %x", lambda x, y: erf(x).astype(np.float64), 3e-7),
+    "trunc": ("math.trunc %x", lambda x, y: np.trunc(x), 0),
+    "fmod": ("gpu.fmod %x, %y", np.fmod, 0),
+    "atan2": (
+        "math.atan2 %x, %y",
+        lambda x, y: np.arctan2(x.astype(np.float64), y.astype(np.float64)),
+        KERNEL["atan2"][0] * ULP,
+    ),
+    **{
+        name: (f"math.{name} %x", in_f64(name), KERNEL[name][0] * ULP)
+        for name in (
+            *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh"),
+            *("expm1", "log10", "log1p", "sin", "sinh", "tan"),
+        )
+    },
 }
 """Name to the op, NumPy's function of (x, y), and the relative error allowed (0: exact)."""
 
@@ -189,6 +213,7 @@ def sample(seed: int) -> Array:
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 65520.0], F32)
     grid = np.repeat(special, 8) if seed else np.tile(special, 8)
     x[: len(grid)] = grid
+    x[len(grid) : len(grid) + 3] = [3e38, -1e30, 2.0**100]  # angles that f32 holds few bits of
     return x
 
 

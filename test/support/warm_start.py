@@ -26,6 +26,16 @@ def shifted(x: Any) -> Any:
     return x + 1.0
 
 
+PARAMETERS = """
+  %a = frontend.parameter "a" : !frontend.tensor<[8], f32>
+  %b = frontend.parameter "b" : !frontend.tensor<[8], f32>
+  %c = frontend.elementwise mul %a, %b
+      : (!frontend.tensor<[8], f32>, !frontend.tensor<[8], f32>) -> !frontend.tensor<[8], f32>
+  %p = frontend.elementwise add %x, %c
+      : (!frontend.tensor<[M, K], f32>, !frontend.tensor<[8], f32>) -> !frontend.tensor<[M, K], f32>
+  %0 ="""
+
+
 @polyc.jit(assume="N mod 8 == 0")
 def values(x: polyc.Tensor["M", "N", "f32"], *, by=2.0):  # noqa: F821
     return {"y": shifted(x) * by}
@@ -52,6 +62,11 @@ def main(path: str) -> None:
     for source in (text, path):
         shapes.append(polyc.compile(source)(x).shape)
         shapes += [np.shape(one) for one in polyc.load(source, "sm_90a").run([x])]
+    bound = (
+        text.replace("%x, %x", "%x, %p").replace("  %0 =", PARAMETERS).replace("[M, K]", "[M, 8]")
+    )
+    job = polyc.load(bound, "sm_90a", params={"a": x[0], "b": x[1]})
+    shapes += [np.shape(one) for one in job.run([x])]
     found = {
         "imported": [name for name in COMPILER if name in sys.modules],
         "launches": len(made.launches),

@@ -14,6 +14,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands.inputs import (
     add_device,
     add_kernels,
+    add_params,
     add_records,
     use_kernels,
     use_measured,
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a size at which kernels by hand are compared with plans (may be repeated); "
         f"a symbol without one is taken as {TYPICAL}",
     )
+    add_params(parser, "to see that it fits: what is made does not depend on it")
     parser.add_argument(
         "--dump", default="", help=f"layers to write, with commas between: {','.join(DUMPS)}"
     )
@@ -72,6 +74,13 @@ def main(args: argparse.Namespace) -> int:
     job.arch = own_arch(job, args.arch)
     job.plan = args.plan
     use_measured(job, args.records, args.device)
+    if args.params is not None:
+        from polyc.tools.held import bound
+        from polyc.tools.play import Signature
+
+        for op in job.module.ops:
+            if Signature.of(op) is not None:
+                bound(op, args.params)
     sizes = given_sizes(args.set)
     if sizes and args.kernels is None:
         raise PolycError("Usage", "--set is about kernels by hand; give their file by --kernels")

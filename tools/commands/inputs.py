@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +13,7 @@ from polyc.tools.pipeline import Compilation, graphs
 
 if TYPE_CHECKING:
     from polyc.dialects.common.signature import SignatureOp
+    from polyc.runtime.const_pool import Constants
 
 KINDS = ("uniform", "large", "mixed", "rows", "tiny", "special")
 """The kinds of random inputs, as ``playback/draws.py`` has them, which imports NumPy."""
@@ -47,6 +48,32 @@ def use_kernels(job: Compilation, path: str | None, sizes: Mapping[str, int]) ->
         from polyc.tools.kernels.by_hand import with_kernels
 
         with_kernels(job, path, sizes)
+
+
+def add_params(parser: argparse.ArgumentParser, how: str) -> None:
+    """The option ``--params``: files that hold what the program's constant pool keeps."""
+    parser.add_argument(
+        "--params",
+        action="append",
+        metavar="FILE",
+        help=f"a safetensors file with the program's parameters, {how} (may be repeated)",
+    )
+
+
+def settings_with(settings: Sequence[str], held: Constants | None) -> list[str]:
+    """What ``--set`` says, and the sizes that parameters show where it says nothing of them."""
+    given = {setting.partition("=")[0] for setting in settings}
+    shown = {} if held is None else held.sizes
+    return [*settings, *(f"{name}={size}" for name, size in shown.items() if name not in given)]
+
+
+def check_held(held: Constants | None, symbols: Mapping[str, int]) -> None:
+    """Raises PolycError ``BadSize`` where ``--set`` and the parameters do not agree on a size."""
+    for name, size in ({} if held is None else held.sizes).items():
+        if symbols[name] != size:
+            raise PolycError(
+                "BadSize", f"--set {name}={symbols[name]}: {name} is {size} by the parameters"
+            )
 
 
 def add_records(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,10 @@ from polyc.tools.check import EachPass, Expected, sizes_text
 from polyc.tools.commands.inputs import (
     add_draw,
     add_kernels,
+    add_params,
     add_records,
+    check_held,
+    settings_with,
     the_graph,
     use_kernels,
     use_measured,
@@ -61,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_draw(parser)
     add_records(parser)
     add_kernels(parser)
+    add_params(parser, "in place of random ones")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -78,14 +82,23 @@ def main(args: argparse.Namespace) -> int:
 
         if args.records is not None:
             raise PolycError("Usage", "--records is about a frontend.graph, not a gpu.module")
+        if args.params is not None:
+            raise PolycError("Usage", "--params is about a frontend.graph, not a gpu.module")
         use_kernels(source, args.kernels, {})
         return run(source, args, gpu, steps)
     graph = the_graph(source.module, args.file, args.graph)
-    symbols = sizes_of(args.set, graph)
+    held = None
+    if args.params is not None:
+        from polyc.tools.held import bound
+
+        held = bound(graph, args.params)
+    symbols = sizes_of(settings_with(args.set, held), graph)
+    check_held(held, symbols)
     steps.say(f"@{graph.sym_name.data} at {sizes_text(symbols)}, {_device_text(gpu, args.device)}")
     steps.finish(start.done[0])
     with steps.step("FP32 reference"):
-        expected = Expected.of_each_draw(graph, symbols, args.seed, args.draw)
+        arrays = {} if held is None else held.arrays()
+        expected = Expected.of_each_draw(graph, symbols, args.seed, args.draw, arrays)
     kept: dict[str, ModuleOp] = {}
     programs: list[Program] = []
     refused: PolycError | None = None
@@ -112,7 +125,7 @@ def main(args: argparse.Namespace) -> int:
                 refused, step.note = error, "no kernel"
         if refused is not None:
             break
-        programs.append(_compile(job, symbols, steps))
+        programs.append(_compile(job, symbols, steps, args.params))
     for layer in LAYERS:
         with steps.step(f"play back {layer}") as step:
             errors = [e.check(kept[layer], f"the {layer} layer") for e in expected]
@@ -157,12 +170,14 @@ def _agrees(errors: Sequence[float]) -> str:
     return f"agrees, largest error {errors[0]:.1e}"
 
 
-def _compile(job: Compilation, symbols: Mapping[str, int], steps: Steps) -> Program:
+def _compile(
+    job: Compilation, symbols: Mapping[str, int], steps: Steps, params: Sequence[str] | None
+) -> Program:
     """The program, with the kernels that run at these sizes."""
     from polyc.runtime.program import Program
 
     with steps.step(f"compile {job.arch}") as step:
-        program = Program.compile(job.module, lazily=True)
+        program = Program.compile(job.module, lazily=True, params=params)
         results = program.compiled_at(symbols)
         kernels = {name: info for r in results for name, info in r.kernels.items()}
         spilled = [name for name, info in kernels.items() if info.spill_bytes]
@@ -185,7 +200,10 @@ def _on_gpu(
         errors: list[float] = []
         try:
             for wanted in expected:
-                outputs = cast("list[Any]", program.run(wanted.inputs, wanted.symbols))
+                held = program.constants
+                kept = () if held is None else held.entries
+                data = [array for i, array in enumerate(wanted.inputs) if i not in kept]
+                outputs = cast("list[Any]", program.run(data, wanted.symbols))
                 errors.append(wanted.compare(f"the kernel for {program.arch}", outputs))
         except PolycError as error:
             if error.kind != "ArchMismatch" or args.arch is not None:

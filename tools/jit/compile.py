@@ -30,7 +30,8 @@ def jit(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
 
     ``arch`` is that of the tensors' GPU unless given; ``assume`` states facts about sizes
     (``"K mod 8 == 0"``); ``plan`` is a schedule of the user's; ``options`` has ``records`` and
-    ``kernels`` as ``polyc.load`` does; ``device="cpu"`` plays back; ``execution_backend`` names a
+    ``kernels`` as ``polyc.load`` does; ``params`` are what ``polyc.parameter`` names
+    (docs/tools/parameters.md); ``device="cpu"`` plays back; ``execution_backend`` names a
     backend; ``out_idx`` says which outputs calls allocate, the others following the inputs.
 
     Raises PolycError at the function's line.
@@ -72,12 +73,14 @@ def compile(
     device: str | None = None,
     execution_backend: str | None = None,
     out_idx: Sequence[int] | int | None = None,
+    params: Any = None,
 ) -> Compiled:
     """A program from a text, a path, a module or a function, called like a jitted function.
 
     A path may be of IR or of a Python file with tile programs; ``name`` picks one of several
     programs.  ``constants`` are a function's keyword arguments of compile time, and all its tensors
-    are annotated.  The rest is as for ``jit``.  Raises PolycError, and OSError for a file.
+    are annotated.  ``params`` are what the constant pool keeps, as ``polyc.load`` has it, and calls
+    take the other inputs.  The rest is as for ``jit``.  Raises PolycError, and OSError for a file.
     """
     settings: dict[str, Any] = {
         "plan": plan,
@@ -85,6 +88,7 @@ def compile(
         "device": device,
         "execution_backend": execution_backend,
         "out_idx": out_idx,
+        "params": params,
     }
     if arch is not None:
         check_arch(arch)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
 from polyc.runtime.compiled_calls import RETURNS, base
+from polyc.runtime.const_pool import Given, Params, bind, merged
 from polyc.runtime.garbage import rarely
 from polyc.runtime.signature import HostSignature
 from polyc.tools.jit.backends import Again, Backend, Runnable, chosen, gpu_of
@@ -53,10 +54,19 @@ class Compiled(base(), Runnable):
         device: str | None = None,
         execution_backend: str | None = None,
         out_idx: Sequence[int] | int | None = None,
+        params: Given = None,
     ) -> None:
         declared = written.declared
         self._written, self._tiles = written, declared.tiles
         signature = declared.signature
+        given = None if params is None else Params.of(params)
+        if written.captured:
+            given = Params.of(written.captured).joined(given)
+        self._params = given
+        self.constants = None if self._params is None else bind(signature, self._params)
+        """What its constant pool keeps; None where calls give all inputs."""
+        if self.constants is not None:
+            signature = signature.called(self.constants.entries, self.constants.sizes)
         self.name, self.signature = signature.name, signature
         self.arch = declared.arch if arch is None else arch
         self._plan, self._options = plan, dict(options or {})
@@ -227,15 +237,29 @@ class Compiled(base(), Runnable):
     @rarely()
     def _lowered(self, arch: str) -> Program:
         from polyc.runtime.program import Program
+        from polyc.tools.bound import bound_program
+        from polyc.tools.load import bound_origins
 
         if self._plan is not None and self._tiles:
             raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
-        return Program(kept.origin(self.entry(arch), lambda: self._origin(arch)))
+        apart = self._plan is None and not self._tiles and "kernels" not in self._options
+        if self._params is None or not apart:
+            origin = kept.origin(self.entry(arch), lambda: self._origin(arch))
+            return Program(origin, self._params)
+        records = self._options.get("records")
+        return bound_program(
+            self._params,
+            lambda part: self.entry(arch, part),
+            lambda: bound_origins(self._written.module, arch, records=records),
+        )
 
-    def entry(self, arch: str) -> str | None:
-        """The name of its code for an architecture on disk; None where nothing is kept."""
+    def entry(self, arch: str, part: str | None = None) -> str | None:
+        """The name of its code for an architecture on disk; None where nothing is kept.
+
+        ``part`` is one of the two programs that it is made as where it keeps parameters.
+        """
         ir = self._written.declared.ir
-        return program_key(ir, arch, plan=self._plan, options=self._options)
+        return program_key(ir, arch, plan=self._plan, options=self._options, part=part)
 
     def _origin(self, arch: str) -> Origin:
         """The program, lowered for an architecture."""
@@ -268,6 +292,8 @@ class Compiled(base(), Runnable):
 
         from polyc.tools.play import play_op
 
+        if self.constants is not None:
+            inputs = merged(inputs, self.constants.arrays())
         with np.errstate(all="ignore"):
             found = play_op(self._written.op, inputs, symbols)
             if found is None:
@@ -390,6 +416,8 @@ class Compiled(base(), Runnable):
             if left := len(choice.facts) - len(facts):
                 facts.append(f"{left} on when it is the fastest")
             lines.append(f"  variant {choice.name}: {', '.join(facts) or 'always'}")
+        if made := [name for name in program.described.made if name]:
+            lines.append(f"  made of parameters once, when they are bound: {', '.join(made)}")
         for name, info in program.kernels.items():
             lines.append(
                 f"  kernel {name}: {info.registers} registers, {info.spill_bytes} bytes spilled, "

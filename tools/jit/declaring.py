@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.rewriting.driver import verify
-from polyc.runtime.signature import HostSignature
+from polyc.rewriting.frontend.parameters import lift_parameters
 from polyc.tile.programs import Program as TileProgram
+from polyc.tools.held import host_signature
 from polyc.tools.jit.written import Declared, Returned, Written
 from polyc.tools.kept import digest
 from polyc.tools.play import Signature
@@ -24,20 +25,22 @@ def written(
     module: ModuleOp,
     name: str | None = None,
     returns: tuple[Returned, Sequence[str]] | None = None,
+    captured: Mapping[str, object] | None = None,
 ) -> Written:
     """The program of a verified module; ``name`` picks one of several.  Raises PolycError."""
+    lift_parameters(module)
     op, whole = _program_in(module, name)
     tiles = isinstance(op, GpuModuleOp)
     shape, keys = returns or (None, ())
     declared = Declared(
         digest(module_text(whole)),
-        _signature_of(op),
+        host_signature(op),
         tiles,
         op.arch.data if tiles else None,
         shape,
         tuple(keys),
     )
-    return Written(declared, lambda: (op, whole))
+    return Written(declared, lambda: (op, whole), captured or {})
 
 
 def written_elsewhere(source: object, name: str | None) -> tuple[ModuleOp, str | None]:
@@ -83,28 +86,3 @@ def _program_in(module: ModuleOp, name: str | None) -> tuple[Operation, ModuleOp
 def _name_of(op: Operation) -> str:
     signature = Signature.of(op)
     return "" if signature is None else signature.sym_name.data
-
-
-def _signature_of(op: Operation) -> HostSignature:
-    found = Signature.of(op)
-    assert found is not None
-    every = [*found.inputs, *found.outputs]
-    if isinstance(op, GpuModuleOp):
-        promised = [_aligned(attrs.data) for attrs in op.dispatch().arg_attrs]
-    else:
-        promised = [getattr(one, "align", None) or 0 for one in every]
-    return HostSignature(
-        found.sym_name.data,
-        tuple(one.name for one in every),
-        tuple(one.type.dims for one in every),
-        tuple(str(one.type.element_type) for one in every),
-        tuple(promised),
-        len(found.inputs),
-        tuple(found.symbol_names),
-        tuple(found.facts),
-    )
-
-
-def _aligned(attrs: Mapping[str, Attribute]) -> int:
-    found = attrs.get("align")
-    return found.value.data if isinstance(found, IntegerAttr) else 0

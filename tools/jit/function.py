@@ -16,6 +16,7 @@ from polyc.dialects.common.diagnostic import Place, PolycError
 from polyc.dialects.common.size_expr import Dim
 from polyc.runtime.compiled_calls import base
 from polyc.runtime.garbage import rarely
+from polyc.runtime.views import LIBRARY_NAMES
 from polyc.tile.specs import TensorSpec
 from polyc.tools import kept
 from polyc.tools.jit.backends import chosen
@@ -34,7 +35,7 @@ KEPT = 64
 RESERVED = ("out", "stream", "symbols", "gpu_index")
 """Arguments of every call, which no parameter is named as."""
 
-_ELEMENTS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "bool": "i1"}
+_ELEMENTS = {name: element for element, name in LIBRARY_NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Jit(base()):
         device: str | None = None,
         execution_backend: str | None = None,
         out_idx: Sequence[int] | int | None = None,
+        params: Any = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -81,6 +83,7 @@ class Jit(base()):
             "device": device,
             "execution_backend": execution_backend,
             "out_idx": out_idx,
+            "params": params,
         }
         self.backend = chosen(execution_backend, device)
         self.retraced: str | None = None
@@ -399,7 +402,9 @@ class Jit(base()):
             return _arguments(self._sig, {**constants, **values})
 
         graph = traced(self.function, kinds, arguments, name=self.name, facts=self._facts)
-        return written(graph.module, returns=(graph.shape, graph.keys))
+        if graph.captured:
+            self.retraced = f"it captures tensors ({', '.join(graph.captured)})"
+        return written(graph.module, None, (graph.shape, graph.keys), graph.captured)
 
     def _written_tiles(
         self,

@@ -64,11 +64,18 @@ class Declared:
 class Written:
     """A program: ``declared``, and its op in a module that has no other, made when asked for.
 
+    ``captured`` are tensors with numbers that it was traced with, by the names of their entries.
     Any number of threads may ask it.
     """
 
-    def __init__(self, declared: Declared, make: Callable[[], tuple[Operation, ModuleOp]]) -> None:
+    def __init__(
+        self,
+        declared: Declared,
+        make: Callable[[], tuple[Operation, ModuleOp]],
+        captured: Mapping[str, object] | None = None,
+    ) -> None:
         self.declared = declared
+        self.captured = captured or {}
         self._make = make
         self._made: tuple[Operation, ModuleOp] | None = None
         self._lock = threading.RLock()
@@ -93,7 +100,8 @@ class Written:
 def remembered(name: str | None, make: Callable[[], Written]) -> Written:
     """The program of a source's entry; where there is none, the one that ``make`` makes.
 
-    Raises what ``make`` does.
+    A program with tensors that it captured has no entry: every process traces it.  Raises what
+    ``make`` does.
     """
     if (data := kept.load(name)) is not None:
         try:
@@ -108,5 +116,7 @@ def remembered(name: str | None, make: Callable[[], Written]) -> Written:
 
             return Written(declared, both)
     found = make()
+    if found.captured:
+        return found  # no entry has tensors
     kept.save(name, found.declared.json())
     return found

@@ -29,6 +29,7 @@ from polyc.dialects.gpu.hardware.cluster import (
     StoreClusterOp,
 )
 from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
+from polyc.dialects.gpu.hardware.floats import FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -145,6 +146,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     LoadClusterOp,
     StoreClusterOp,
     MBarrierArriveClusterOp,
+    FmodOp,
 ]
 
 __all__ = [
@@ -165,6 +167,7 @@ __all__ = [
     "ElectOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
+    "FmodOp",
     "GridSizeOp",
     "LdmatrixOp",
     "LoadClusterOp",

@@ -522,7 +522,7 @@ class TileIndexOp(IRDLOperation):
             raise VerifyException(f"a tile of rank {rank} has no axis {self.axis.value.data}")
 
 
-REDUCTIONS = ("sum", "max", "min")
+REDUCTIONS = ("sum", "prod", "max", "min")
 """What a ``gpu.reduce`` does with the elements that fall together."""
 
 

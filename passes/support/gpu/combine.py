@@ -19,16 +19,21 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.rewriting.emit import Emit
 
 NEUTRAL = {
-    f32: {"sum": 0.0, "max": float("-inf"), "min": float("inf")},
-    i32: {"sum": 0, "max": -(2**31), "min": 2**31 - 1},
+    f32: {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")},
+    i32: {"sum": 0, "prod": 1, "max": -(2**31), "min": 2**31 - 1},
 }
 """What a reduction over nothing is (S0.6)."""
 
 COMBINE: Mapping[Attribute, Mapping[str, Callable[[SSAValue, SSAValue], Operation]]] = {
-    f32: {"sum": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp},
-    i32: {"sum": arith.AddiOp, "max": arith.MaxSIOp, "min": arith.MinSIOp},
+    f32: {
+        "sum": arith.AddfOp,
+        "prod": arith.MulfOp,
+        "max": arith.MaximumfOp,
+        "min": arith.MinimumfOp,
+    },
+    i32: {"sum": arith.AddiOp, "prod": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp},
 }
-"""Two values as one: max and min of f32 propagate NaN (S0.6), sums of i32 wrap."""
+"""Two values as one: max and min of f32 propagate NaN (S0.6), sums and products of i32 wrap."""
 
 CHAINS = 2
 """Partial results a thread keeps for each of its own, so that one need not wait for another."""

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import region
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.region.types import ValType
 from polyc.passes.support.region.facts import never_empty, nonnegative
 from polyc.rewriting.changes import DEFAULT_CLASSES, ChangeClass
@@ -62,7 +63,7 @@ class Candidate:
     def constant(self) -> float | None:
         """The number that ``other`` is, if it is one."""
         if self.other is not None and isinstance(owner := self.other.owner, region.ConstantOp):
-            return owner.number
+            return float(owner.number)
         return None
 
     def __str__(self) -> str:
@@ -198,6 +199,10 @@ def _rows() -> Iterable[Row]:
     for fn in ("tanh", "sigmoid", "erf"):
         for op in ("max", "min"):
             yield Row(fn, "only", op, op, "reassociating", (NONEMPTY,))
+    # Monotone and total, and infinities stay.
+    for fn in ("floor", "ceil", "trunc", "round"):
+        for op in ("max", "min"):
+            yield Row(fn, "only", op, op, "exact")
     for op, flip in _FLIP.items():
         for side in ("lhs", "rhs"):
             # max and min against a bound distribute over each other.
@@ -234,6 +239,7 @@ KNOWN_WRONG: dict[tuple[str, str], str] = {
     ("sub", "sum"): "sum(x - c) holds c once for each point",
     ("max", "sum"): "sum(max(x, c)) is not max(sum(x), c)",
     ("min", "sum"): "sum(min(x, c)) is not min(sum(x), c)",
+    ("sin", "max"): "sin is not monotone: max(sin(x)) over 0 and 3 is not sin(3)",
     ("abs", "max"): "abs is not monotone: max(abs(x)) over -3 and 1 is 3",
     ("abs", "min"): "abs is not monotone: min(abs(x)) over -3 and 1 is 1",
 }
@@ -248,7 +254,12 @@ def register(*rows: Row) -> None:
 # Reductions of reductions ----------------------------------------------------------------
 
 
-JOIN: dict[str, ChangeClass] = {"sum": "reassociating", "max": "exact", "min": "exact"}
+JOIN: dict[str, ChangeClass] = {
+    "sum": "reassociating",
+    "prod": "reassociating",
+    "max": "exact",
+    "min": "exact",
+}
 """R0: two reductions by the same function as one, and the class of that change."""
 
 
@@ -272,7 +283,7 @@ def _accumulators(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
 
 
 def _narrow(outer: region.ReduceOp, inner: region.ReduceOp) -> str | None:
-    if outer.fn.data != "sum" or outer.accumulator == f32:
+    if outer.fn.data != "sum" or outer.accumulator == f32 or is_integer(outer.accumulator):
         return None
     return (
         f"a sum in {outer.accumulator} depends on its order by more than its last bits: 4096 ones "
@@ -326,6 +337,9 @@ def judge(
     c: Candidate, classes: Sequence[str] = DEFAULT_CLASSES, table: Sequence[Row] | None = None
 ) -> Verdict:
     """The first row that allows ``c``; without one the reason of each that fits."""
+    kind = cast(ValType, c.varying.type).element_type
+    if not isinstance(kind, AnyFloat):
+        return Verdict(None, f"{c} is of {kind}, and the rows are of real numbers")
     if not SAME_ACCUMULATOR.holds(c):
         return Verdict(None, f"{c} needs {SAME_ACCUMULATOR.text}")
     reasons: list[str] = []

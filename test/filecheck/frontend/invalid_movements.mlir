@@ -121,7 +121,7 @@ frontend.graph @f(%x: !frontend.tensor<[M, N], f16>) -> !frontend.tensor<[M, N],
 
 // -----
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad computes with f16, bf16 or f32, not i1; use frontend.select or a frontend.cast
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad computes with numbers, not i1; use frontend.select or a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[M, N], i1>) -> !frontend.tensor<[M, N], i1> {
   %r = frontend.pad %x low [0, 1] high [0, 1] value 0.0 : !frontend.tensor<[M, N], i1> -> !frontend.tensor<[M, N + 2], i1>
   frontend.output %x : !frontend.tensor<[M, N], i1>

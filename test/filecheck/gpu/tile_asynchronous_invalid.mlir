@@ -268,7 +268,7 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
 
 // -----
 
-// CHECK: a reduction is sum, max, min, not "mean"
+// CHECK: a reduction is sum, prod, max, min, not "mean"
 gpu.module @m arch "sm_90a" symbols [M, N] {
   gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
     %g = gpu.fragment : !gpu.fragment<[64, 64], f32>

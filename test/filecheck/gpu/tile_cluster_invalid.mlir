@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: a reduction is sum, max, min, not "mean"
+// CHECK: a reduction is sum, prod, max, min, not "mean"
 gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k(%M: index = symbol M) threads 128 cluster 4 {
     %x = gpu.fragment : !gpu.fragment<[64, 128], f32>

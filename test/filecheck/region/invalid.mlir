@@ -61,7 +61,7 @@ region.kernel @f iters [m: M, k: K]
 
 // -----
 
-// CHECK: unknown function cube; it is one of abs, erf,
+// CHECK: unknown function cube; it is one of abs, acos,
 region.kernel @f iters [m: M, k: K]
     ins(%x: !region.memref<[M, K], f32, align 4>)
     outs(y: !region.memref<[M, K], f32, align 4> gmem) {
@@ -105,7 +105,7 @@ region.kernel @f iters [m: M, k: K]
 
 // -----
 
-// CHECK: error[NeutralInvalid]: init of a max is -inf, what it gives over nothing, not -65504.0; a finite number in its place changes the result
+// CHECK: error[NeutralInvalid]: init of a max is -inf, what it gives over nothing, not -65504.0; another number in its place changes the result
 region.kernel @f iters [m: M, k: K]
     ins(%x: !region.memref<[M, K], f32, align 4>)
     outs(y: !region.memref<[M, K], f32, align 4> gmem) {
@@ -475,4 +475,15 @@ region.kernel @f iters [m: M, k: K]
     assuming (P >= 1) {
   %y = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, K], f32, align 4> -> !region.val<[m: M, k: K], f32>
   region.yield %y : !region.val<[m: M, k: K], f32>
+}
+
+// -----
+
+// CHECK: error[AccDtypeMissing]: a prod accumulates in f32, not in f16; write acc f32
+region.kernel @f iters [m: M]
+    ins(%x: !region.memref<[M, K], f16, align 4>)
+    outs(y: !region.memref<[M], f16, align 4> gmem) {
+  %y = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, K], f16, align 4> -> !region.val<[m: M, k: K], f16>
+  %s = region.reduce prod %y over [k] init 1.0 : !region.val<[m: M, k: K], f16> -> !region.val<[m: M], f16>
+  region.yield %s : !region.val<[m: M], f16>
 }

@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: a size is an f32 with no axes, not !region.val<[], f16>
+// CHECK: a size is an f32 or an integer with no axes, not !region.val<[], f16>
 region.kernel @k iters [m: M] ins(%x: !region.memref<[M], f32, align 4>) outs(y: !region.memref<[M], f32, align 4> gmem) {
   %0 = region.dim M : !region.val<[], f16>
   %r = region.read %x affine_map<(d0)[s0] -> (d0)> : !region.memref<[M], f32, align 4> -> !region.val<[m: M], f32>

@@ -1,7 +1,7 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 // Each text breaks one rule of the dialect; the message says which, with the values.
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad computes in f32; an operand has f16, add a tiny.cast
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad computes in f32 or an integer type; an operand has f16, add a tiny.cast
 tiny.graph @f(%x: !tiny.tensor<[M], f16>) -> !tiny.tensor<[M], f16> {
   %r = tiny.pad %x low [0] high [0] value 0.0 : !tiny.tensor<[M], f16> -> !tiny.tensor<[M], f16>
   tiny.output %x : !tiny.tensor<[M], f16>
@@ -177,7 +177,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
 
 // -----
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: mask computes in f32; an operand has i1, add a tiny.cast
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: mask computes in f32 or an integer type; an operand has i1, add a tiny.cast
 tiny.graph @f(%x: !tiny.tensor<[M, N], i1>) -> !tiny.tensor<[M, N], i1> {
   %r = tiny.mask %x where affine_set<(d0, d1)[s0, s1] : (d0 - d1 >= 0)> fill 0.0 : !tiny.tensor<[M, N], i1> -> !tiny.tensor<[M, N], i1>
   tiny.output %x : !tiny.tensor<[M, N], i1>
@@ -193,7 +193,7 @@ tiny.graph @f(%x: !tiny.tensor<[M], f32>) -> !tiny.tensor<[M], f32> {
 
 // -----
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: a dim is a scalar of f32, not !tiny.tensor<[M], f32>
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: a dim is a scalar of f32 or an integer type, not !tiny.tensor<[M], f32>
 tiny.graph @f(%x: !tiny.tensor<[M], f32>) -> !tiny.tensor<[M], f32> {
   %r = tiny.dim M : !tiny.tensor<[M], f32>
   tiny.output %x : !tiny.tensor<[M], f32>

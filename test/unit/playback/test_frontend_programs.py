@@ -424,6 +424,27 @@ def test_functions_of_one_operand(fn: str) -> None:
     np.testing.assert_allclose(below, above, rtol=1e-5, atol=1e-6)
 
 
+def test_functions_of_two_operands() -> None:
+    """To the bit, infinities, NaN and both zeros against each other among them."""
+
+    def make(graph: GraphOp) -> list[SSAValue]:
+        pair = graph.body.block.args
+        return [add(graph, frontend.ElementwiseOp(fn, pair)) for fn in frontend.BINARY_FUNCTIONS]
+
+    module = closed([tensor("N", f32)] * 2, make)
+    special = [0.0, -0.0, 0.5, -1.0, 2.0, -2.5, 7.0, np.inf, -np.inf, np.nan]
+    x, y = (v.ravel().astype(np.float32) for v in np.meshgrid(special, special))
+    graph = cast(GraphOp, next(iter(module.ops)))
+    above = frontend_playback.run(graph, [x, y], {"N": 100})
+    FrontendToTiny().apply(make_context(), module)
+    for one, other in zip(above, _tiny(module, [x, y], {"N": 100}), strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
+    rest = above[frontend.BINARY_FUNCTIONS.index("mod")]
+    plain = np.isfinite(x) & np.isfinite(y) & (y != 0)
+    np.testing.assert_array_equal(rest[plain], np.remainder(x[plain], y[plain]))
+
+
 # Against plain definitions -------------------------------------------------------------------
 
 

@@ -1,5 +1,7 @@
 """The compiled backend of calls, against calls that are checked each time: the same launches."""
 
+# pyright: basic, reportPrivateUsage=false
+
 from __future__ import annotations
 
 import gc
@@ -9,19 +11,22 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.module import gpu_module_of
 from polyc.runtime import compiled_calls, torch_layout
 from polyc.runtime.program import ALLOCATING, PLAIN, Program
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.fast_extension import LAYOUT, FakeCudaInC, FakeTorchInC, extension
 from polyc.test.support.gpu_producers import FakeTorch, Tensor
 from polyc.test.support.in_place import in_place
-from polyc.test.unit.runtime.test_repeated import BASE, STEPS, Both, kept
+from polyc.test.unit.runtime.test_repeated import BASE, MODULE, SOURCE, STEPS, Both, kept
+from polyc.tools.parsing import parse_text
 
 PARAMETERS = {"wide": 5, "narrow": 3, "one": 2, "two": 3}
 
@@ -475,3 +480,24 @@ def test_a_context_that_is_current_is_asked_for(both: Compiled) -> None:
     for current in (primary(0), None, primary(1), SECOND):
         for _ in range(2):
             both.step(BASE | {"current": current})
+
+
+def test_constants_are_no_part_of_a_call(
+    ctx: Context, cuda: FakeCuda, torch: FakeTorchInC, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = MODULE.replace("[N], f32>)\n", '[N], f32> {storage = "const_pool"})\n')
+    origin = Program.of_module(gpu_module_of(parse_text(ctx, text, "m.mlir")), [SOURCE])._origin
+    job = Program(origin, {"W": np.ones(4, np.float32)})
+    x, y = torch.zeros(3, 4), torch.zeros(3)
+    job.run([x], out=[y])
+    calls = job.repeated(PLAIN)
+    assert calls.compiled((x,), (y,)) is not None  # it is learned
+    monkeypatch.setattr(calls, "run", None)
+    monkeypatch.setattr(Program, "run", None)
+    other = torch.zeros(3, 4)
+    assert calls.compiled((other,), (y,)) is not None
+    first, *_, last = cuda.launches
+    assert len(cuda.launches) == 3 and first.kernel == last.kernel == "wide"
+    assert last.values[0] == last.values[1] == other.data_ptr()
+    assert last.values[2] == first.values[2]
+    assert last.values[3] == y.data_ptr()

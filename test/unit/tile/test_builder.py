@@ -1189,7 +1189,7 @@ def test_reduction_of_another_kind() -> None:
         s, m = T.alloc_fragment((64, 64), T.f32), T.alloc_fragment((64,), T.f32)
         T.reduce("mean", s, m)  # here
 
-    refused(body, "InvalidIR", 'a reduction is sum, max, min, not "mean"')
+    refused(body, "InvalidIR", 'a reduction is sum, prod, max, min, not "mean"')
 
 
 def test_any_of_what_are_no_conditions() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,102 @@ UNARY: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 def test_of_one_tensor(name: str):
     ours, numpys = UNARY[name]
     np.testing.assert_allclose(played(ours, X), numpys(X), rtol=2e-5, atol=2e-6)
+
+
+def test_functions_of_elements_are_numpys():
+    """All in one graph: what NumPy has, under its name or Python's."""
+    x, y = X[:, :3], Y[:, :3]
+    ours = {
+        "acos": lambda x, y: polyc.acos(polyc.tanh(x)),
+        "acosh": lambda x, y: polyc.acosh(polyc.abs(x) + 1.0),
+        "asin": lambda x, y: polyc.asin(polyc.tanh(x)),
+        "atan2": lambda x, y: polyc.atan2(y, x),
+        "atanh": lambda x, y: polyc.atanh(polyc.tanh(x)),
+        "fmod": polyc.fmod,
+        "log10": lambda x, y: polyc.log10(polyc.abs(x)),
+        "log1p": lambda x, y: polyc.log1p(polyc.abs(x)),
+        "log2": lambda x, y: polyc.log2(polyc.abs(x)),
+        "mod": lambda x, y: polyc.mod(x, y) + x % 0.5 + 1.0 % y,
+        "round": lambda x, y: round(x) + math.floor(x) + math.ceil(x) + math.trunc(x),
+    }
+    numpys = {
+        "acos": np.arccos(np.tanh(x)),
+        "acosh": np.arccosh(np.abs(x) + 1),
+        "asin": np.arcsin(np.tanh(x)),
+        "atan2": np.arctan2(y, x),
+        "atanh": x,
+        "fmod": np.fmod(x, y),
+        "log10": np.log10(np.abs(x)),
+        "log1p": np.log1p(np.abs(x)),
+        "log2": np.log2(np.abs(x)),
+        "mod": x % y + x % np.float32(0.5) + np.float32(1) % y,
+        "round": np.rint(x) + np.floor(x) + np.ceil(x) + np.trunc(x),
+        "elu": np.where(x > 0, x, np.expm1(x)),
+        "hard_sigmoid": np.clip(x + 3, 0, 6) / 6,
+        "hard_swish": x * np.clip(x + 3, 0, 6) / 6,
+        "log_sigmoid": -np.log1p(np.exp(-x)),
+        "mish": x * np.tanh(np.log1p(np.exp(x))),
+        "relu6": np.clip(x, 0, 6),
+        "selu": 1.05070098 * np.where(x > 0, x, 1.67326324 * np.expm1(x)),
+        "softplus": np.log1p(np.exp(x)),
+        "softsign": x / (1 + np.abs(x)),
+        **{
+            name: getattr(np, {"asinh": "arcsinh", "atan": "arctan"}.get(name, name))(x)
+            for name in (
+                *("asinh", "atan", "cbrt", "ceil", "cos", "cosh", "exp2", "expm1"),
+                *("floor", "sign", "sin", "sinh", "tan", "trunc"),
+            )
+        },
+    }
+
+    def each(x: Any, y: Any) -> Any:
+        return tuple(
+            ours[name](x, y) if name in ours else getattr(polyc, name)(x) for name in numpys
+        )
+
+    for name, found in zip(numpys, played(each, x, y), strict=True):
+        np.testing.assert_allclose(found, numpys[name], rtol=2e-5, atol=3e-6, err_msg=name)
+
+
+def test_conditions_of_numbers_and_what_is_reduced_to_one():
+    x = X.copy()
+    x[0, 0], x[1, 1], x[2] = np.nan, np.inf, -np.inf
+
+    def ours(x: Any, y: Any) -> Any:
+        return (
+            polyc.isnan(x),
+            polyc.isinf(x),
+            polyc.isfinite(x),
+            polyc.any(polyc.isnan(x), 1),
+            polyc.all(polyc.isfinite(x), (0, 1), keepdims=True),
+            (y > -9.0).all(0),
+            polyc.prod(y, -1),
+            y.prod(),
+            polyc.norm(y, 1),
+            polyc.norm(y, 0, keepdims=True, ord=1),
+            polyc.logsumexp(x),
+        )
+
+    with np.errstate(all="ignore"):
+        expected = (
+            np.isnan(x),
+            np.isinf(x),
+            np.isfinite(x),
+            np.isnan(x).any(1),
+            np.isfinite(x).all(keepdims=True),
+            (Y > -9).all(0),
+            Y.prod(-1),
+            Y.prod(),
+            np.sqrt((Y * Y).sum(1)),
+            np.abs(Y).sum(0, keepdims=True),
+            np.log(np.exp(x).sum(-1)),
+        )
+    for got, wanted in zip(played(ours, x, Y), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
+    with pytest.raises(PolycError, match="any is of conditions, i1"):
+        text(lambda x: polyc.any(x), Tensor["M", "f32"])
+    with pytest.raises(PolycError, match="ord is 1 or 2, not 3"):
+        text(lambda x: polyc.norm(x, ord=3), Tensor["M", "f32"])
 
 
 def test_products_say_how_precise_they_are():
@@ -157,7 +254,7 @@ def test_attention_is_softmax_of_products():
         (lambda x: polyc.maximum(1.0, 2.0), "of values of the graph"),
         (
             lambda x: polyc.exp(np.ones(3)),  # pyright: ignore
-            "ndarray is no value of the graph; pass it",
+            "'float64' is no element type",
         ),
         (lambda x: polyc.where(x, 1.0, x), "a condition is i1"),
         (lambda x: polyc.gelu(x, approximate="fast"), "approximate is"),
@@ -168,6 +265,7 @@ def test_attention_is_softmax_of_products():
         (lambda x: polyc.conv2d(x, x, padding=(1, 2, 3)), "padding of a conv2d"),
         (lambda x: polyc.reshape(x, -1, -1), "leaves 2 sizes open"),
         (lambda x: x.cast("f64"), "no element type"),
+        (lambda x: round(x, 2), "scale x for digits"),
     ],
 )
 def test_what_is_refused_points_at_its_line(made: Callable[[Any], Any], message: str):

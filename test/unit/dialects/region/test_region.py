@@ -98,9 +98,13 @@ def test_number_text_reads_back(value: float) -> None:
 
 
 def test_every_function_has_a_meaning() -> None:
-    assert set(UNARY_FNS) <= set(functions.UNARY)
-    assert set(BINARY_FNS) <= set(functions.BINARY)
-    assert set(COMPARE_FNS) <= set(functions.COMPARE)
+    assert set(UNARY_FNS.floats) <= set(functions.UNARY)
+    assert set(BINARY_FNS.floats) <= set(functions.BINARY)
+    assert set(UNARY_FNS.integers) <= set(functions.INTEGER_UNARY)
+    assert set(BINARY_FNS.integers) == set(functions.INTEGER_BINARY)
+    assert set(UNARY_FNS.conditions) == set(functions.CONDITION_UNARY)
+    assert set(BINARY_FNS.conditions) == set(functions.CONDITION_BINARY)
+    assert set(COMPARE_FNS.names) == set(functions.COMPARE)
     assert functions.IDENTITY == NEUTRAL
     assert set(NEUTRAL) == set(REDUCE_FNS) == set(tiny.REDUCTIONS)
 

@@ -21,14 +21,17 @@ from polyc.lowering.frontend_to_tiny import (
     FrontendToTiny,
     LowerAttention,
     LowerCast,
+    LowerClassify,
     LowerCompare,
     LowerConcat,
     LowerConstant,
     LowerConv,
     LowerConvTranspose,
+    LowerDim,
     LowerElementwise,
     LowerGemm,
     LowerGraph,
+    LowerIota,
     LowerMovement,
     LowerNorm,
     LowerOutput,
@@ -195,6 +198,11 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.permute": (LowerMovement(), f"%r = frontend.permute %x perm [1, 0] : {T} -> {T}"),
     "frontend.expand": (LowerMovement(), f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"),
     "frontend.slice": (LowerMovement(), f"%r = frontend.slice %x [0:M, 0:M] : {T} -> {T}"),
+    "frontend.classify": (
+        LowerClassify(),
+        f"""%c = frontend.classify isnan %x : {T} -> {CONDITION}
+        %r = frontend.select %c, %x, %x : ({CONDITION}, {T}, {T}) -> {T}""",
+    ),
     "frontend.pad": (
         LowerMovement(),
         f"%r = frontend.pad %x low [0, 0] high [0, 0] value 0.0 : {T} -> {T}",
@@ -234,7 +242,12 @@ def test_a_constant_needs_no_operand() -> None:
 
 def test_every_pattern_is_tested() -> None:
     tested = {type(p) for p in PATTERNS.values()} | {type(p) for p, _ in MORE.values()}
-    assert {type(p) for p in patterns()} == tested | {LowerGraph, LowerConstant}
+    assert {type(p) for p in patterns()} == tested | {
+        LowerGraph,
+        LowerConstant,
+        LowerDim,
+        LowerIota,
+    }
 
 
 # Random graphs: the same numbers before and after ---------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.hardware import FmodOp, SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -192,7 +192,30 @@ def test_lower_region_asks_for_pointers_as_wide_as_the_plans_vectors() -> None:
 
 MATH: dict[type[Operation], Callable[..., Any]] = {
     math.AbsFOp: np.abs,
+    math.AcosOp: functions.acos,
+    math.AcoshOp: functions.acosh,
+    math.AsinOp: functions.asin,
+    math.AsinhOp: functions.asinh,
+    math.AtanOp: functions.atan,
+    math.Atan2Op: functions.atan2,
+    math.AtanhOp: functions.atanh,
+    math.CbrtOp: functions.cbrt,
+    math.CeilOp: np.ceil,
+    math.CosOp: functions.cos,
+    math.CoshOp: functions.cosh,
     math.ErfOp: functions.erf,
+    math.Exp2Op: functions.exp2,
+    math.ExpM1Op: functions.expm1,
+    math.FloorOp: np.floor,
+    math.Log10Op: functions.log10,
+    math.Log1pOp: functions.log1p,
+    math.Log2Op: functions.log2,
+    math.RoundEvenOp: np.rint,
+    math.SinOp: functions.sin,
+    math.SinhOp: functions.sinh,
+    math.TanOp: functions.tan,
+    math.TruncOp: np.trunc,
+    FmodOp: np.fmod,
     math.ExpOp: np.exp,
     math.LogOp: np.log,
     math.PowFOp: np.power,
@@ -238,8 +261,8 @@ SPECIAL = np.array(
 X, Y = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
 
 
-def body(module: ModuleOp, acc: Any, x: Any) -> Any:
-    """What the first kernel's map yields for these accumulators and elements of X."""
+def body(module: ModuleOp, acc: Any, x: Any, v: Any = None) -> Any:
+    """What the first kernel's map yields for these accumulators and elements of X and v."""
     op = find(module, tile.MapOp)[0]
 
     def compare(event: Event) -> list[Any]:
@@ -256,7 +279,7 @@ def body(module: ModuleOp, acc: Any, x: Any) -> Any:
     )
     names = ["acc", *(t.name_hint for t in op.inputs)]
     for arg, name in zip(op.body.block.args, names, strict=True):
-        machine.set(arg, {"acc": acc, "X": x, "v": x}[str(name)])
+        machine.set(arg, {"acc": acc, "X": x, "v": x if v is None else v}[str(name)])
     for outside in find(module, arith.ConstantOp):
         machine.run([outside])
     with np.errstate(all="ignore"):
@@ -273,16 +296,40 @@ def assert_same(found: Any, expected: Any) -> None:
     assert (np.signbit(found[zero]) == np.signbit(expected[zero])).all()
 
 
-@pytest.mark.parametrize("fn", UNARY_FUNCTIONS)
-def test_a_unary_function_in_an_epilogue(fn: str) -> None:
-    module = lowered(region(f"%y = region.unary {fn} %acc : {MN}", "%y"))
-    assert_same(body(module, SPECIAL, SPECIAL), functions.unary(fn, SPECIAL))
+def chosen(made: Sequence[str]) -> str:
+    """An epilogue that computes ``made`` of %acc and %x, and takes the one whose number v has."""
+    flags = MN.replace("f32", "i1")
+    lines = [
+        f"%w = region.read %v affine_map<(i)[s0, s1, s2] -> (i)> : "
+        f"!region.memref<[N], f32, align 16> -> {VECTOR}",
+        f"%which = region.broadcast_in_dim %w dims [1] : {VECTOR} -> {MN}",
+        READ_X,
+    ]
+    last = "%acc"
+    for i, op in enumerate(made):
+        lines += [
+            f"%made{i} = {op} : {MN}",
+            f"%k{i} = region.constant {i}.0 : !region.val<[], f32>",
+            f"%n{i} = region.broadcast_in_dim %k{i} dims [] : !region.val<[], f32> -> {MN}",
+            f"%is{i} = region.compare eq %which, %n{i} : {MN}, {MN} -> {flags}",
+            f"%so{i} = region.select %is{i}, %made{i}, {last} : {flags}, {MN}, {MN} -> {MN}",
+        ]
+        last = f"%so{i}"
+    return region("\n  ".join(lines), last)
 
 
-@pytest.mark.parametrize("fn", BINARY_FUNCTIONS)
-def test_a_binary_function_in_an_epilogue(fn: str) -> None:
-    module = lowered(region(f"{READ_X}\n  %y = region.binary {fn} %acc, %x : {MN}", "%y"))
-    assert_same(body(module, X, Y), functions.binary(fn, X, Y))
+def test_the_unary_functions_in_an_epilogue() -> None:
+    module = lowered(chosen([f"region.unary {fn} %acc" for fn in UNARY_FUNCTIONS]))
+    for number, fn in enumerate(UNARY_FUNCTIONS):
+        which = np.full(SPECIAL.shape, number, np.float32)
+        assert_same(body(module, SPECIAL, SPECIAL, which), functions.unary(fn, SPECIAL))
+
+
+def test_the_binary_functions_in_an_epilogue() -> None:
+    module = lowered(chosen([f"region.binary {fn} %acc, %x" for fn in BINARY_FUNCTIONS]))
+    for number, fn in enumerate(BINARY_FUNCTIONS):
+        which = np.full(X.shape, number, np.float32)
+        assert_same(body(module, X, Y, which), functions.binary(fn, X, Y))
 
 
 @pytest.mark.parametrize("fn", COMPARISONS)

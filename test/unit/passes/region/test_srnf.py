@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 
 from polyc.dialects.region import BinaryOp, ConstantOp, ReduceOp, UnaryOp, kernel_of
+from polyc.dialects.tiny import UNARY_FUNCTIONS
 from polyc.passes.region.srnf import RegionSrnf, normalise, refusals
 from polyc.passes.support.region import facts as region_facts
 from polyc.passes.support.region import legality
 from polyc.passes.support.region.legality import TABLE, Row, register
+from polyc.playback import functions
 from polyc.rewriting.changes import CLASSES
 from polyc.test.support.legality_programs import (
     ANY,
@@ -92,6 +94,22 @@ def test_nonnegative_by_function(fn: str) -> None:
     assert region_facts.nonnegative(body.add(UnaryOp(fn, body.x)))
 
 
+def test_what_is_never_negative_is_so_at_every_number() -> None:
+    """Each function of the language, of any numbers and of those above 0."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-1, 1, 200), rng.uniform(-90, 90, 200), [0.0, -0.0, np.inf]])
+    x = x.astype(np.float32)
+    for fn in UNARY_FUNCTIONS:
+        body = Body()
+        if region_facts.nonnegative(body.add(UnaryOp(fn, body.x))):
+            assert not (functions.unary(fn, x) < 0).any(), fn
+        size = body.add(UnaryOp("abs", body.x))
+        if region_facts.nonnegative(body.add(UnaryOp(fn, size))):
+            assert not (functions.unary(fn, np.abs(x)) < 0).any(), fn
+    body = Body()
+    assert not region_facts.nonnegative(body.add(UnaryOp("sin", body.add(UnaryOp("abs", body.x)))))
+
+
 def test_nonnegative_by_operands() -> None:
     body = Body()
     x = body.x
@@ -141,6 +159,20 @@ def test_join_holds_its_class_on_random_values(fn: str, x: list[float], empty: b
         assert np.allclose(before, after, rtol=1e-5, atol=1e-3, equal_nan=True)
     else:
         assert np.array_equal(before, after, equal_nan=True)
+
+
+def test_products_join_and_no_function_moves_out_of_one() -> None:
+    body = Body()
+    inner = body.add(ReduceOp("prod", body.x, ["k"]))
+    module = body.finish(body.add(ReduceOp("prod", inner, ["m"])))
+    x = np.random.default_rng(1).uniform(-1.5, 1.5, (3, 4)).astype(np.float32)
+    before = run_body(module, x, np.zeros(3, np.float32))
+    assert [n.kind for n in normalise(module).fired] == ["reassociating"]
+    assert np.allclose(before, run_body(module, x, np.zeros(3, np.float32)), rtol=1e-5)
+    for fn in ("neg", "exp", "floor"):
+        moving = program(Row(fn, "only", "prod", "prod", "reassociating"), None)
+        assert not fires(moving)
+        assert "has no row" in refusals(moving, CLASSES)[0].text
 
 
 @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)

@@ -56,7 +56,14 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "floor": (np.floor, -9.0, 9.0),
     "ceil": (np.ceil, -9.0, 9.0),
     "rint": (np.rint, -9.0, 9.0),
+    "trunc": (np.trunc, -9.0, 9.0),
 }
+
+
+def rest_of_nine(x: Any, y: Any) -> Any:
+    return np.fmod(x * np.float32(9), y)
+
+
 BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "add": (np.add, -9.0, 9.0),
     "subtract": (np.subtract, -9.0, 9.0),
@@ -65,6 +72,8 @@ BINARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "maximum": (np.maximum, -1.0, 1.0),
     "minimum": (np.minimum, -1.0, 1.0),
     "power": (np.power, 0.1, 8.0),
+    "fmod": (np.fmod, 0.5, 9.0),
+    "fmod of a product": (rest_of_nine, 0.5, 9.0),
 }
 
 
@@ -90,7 +99,7 @@ def test_a_function_of_one_moves_within_its_error(name: str, relative: float) ->
         if name in ("log", "log2", "sqrt"):
             moved = np.abs(moved)
         assert off(found, function(moved)) <= (FACTOR if relative else 1.0)
-    if name not in ("floor", "ceil", "rint"):
+    if name not in ("floor", "ceil", "rint", "trunc"):
         # Not only large enough: the error is of the size of what was done.
         assert np.nanmedian(found.error) <= 60 * (relative + 40 * U) * np.nanmax(
             np.abs(function(x))
@@ -310,15 +319,51 @@ def test_parts_of_a_sum_add_their_roundings_as_roots() -> None:
     assert accumulated(np.float32(1), np.float32(2)) == 3
 
 
-@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min"])
 def test_scattered_is_the_reduction(kind: str) -> None:
     x = with_errors(values(-1, 1, 3, (6, 50)), 1e-3)
-    start = np.full(6, {"sum": 0, "max": -INF, "min": INF}[kind], np.float32)
+    if kind == "prod":
+        x = x + np.float32(1.5)
+    start = np.full(6, {"sum": 0, "prod": 1, "max": -INF, "min": INF}[kind], np.float32)
     at = (np.broadcast_to(np.arange(6)[:, None], (6, 50)),)
     found = scattered(kind, x, at, start)
-    wanted = {"sum": np.sum, "max": np.max, "min": np.min}[kind](x, axis=1)
+    wanted = {
+        "sum": np.sum,
+        "prod": np.multiply.reduce,
+        "max": np.max,
+        "min": np.min,
+    }[kind](x, axis=1)
     np.testing.assert_allclose(found.value, wanted.value, rtol=1e-5)
     assert (found.error >= wanted.error * 0.9).all() and (found.error <= wanted.error * 60).all()
+
+
+def test_a_product_is_within_its_error_in_any_order() -> None:
+    x = values(-1.3, 1.3, 5, (40, 60))
+    known = with_errors(x, 1e-4)
+    rng = np.random.default_rng(2)
+    for one, most in ((Estimate(x), 1.0), (known, FACTOR)):
+        found = np.multiply.reduce(one, axis=1)
+        moved = x.astype(np.float64) + one.error * rng.uniform(-1, 1, x.shape)
+        assert off(found, np.multiply.reduce(moved, axis=1)) <= most
+        for seed in range(5):
+            total = np.ones(40, np.float32)
+            for column in np.random.default_rng(seed).permutation(60):
+                total *= x[:, column]
+            assert off(found, total.astype(np.float64)) <= most
+        assert np.median(found.error) <= 1e-2 * np.max(np.abs(found.value))
+
+
+def test_products_that_overflow_in_one_order_tell_nothing() -> None:
+    big, small = np.float32(1e30), np.float32(1e-30)
+    rows = [[big, big, small], [small, small, big], [2, 3, 7], [big, big, big], [INF, 0, 1]]
+    x = np.array(rows, np.float32)
+    found = np.multiply.reduce(Estimate(x), axis=1)
+    assert np.isinf(found.error).tolist() == [True, True, False, False, False]
+    assert found.value[2] == 42 and found.error[2] == 0 and found.value[3] == INF
+    assert np.multiply.reduce(Estimate(np.zeros((2, 0), np.float32)), axis=1).value.tolist() == [
+        1,
+        1,
+    ]
 
 
 # Roundings -----------------------------------------------------------------------------------

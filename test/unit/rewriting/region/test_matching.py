@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, FloatAttr, StringAttr
+from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, StringAttr
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstraintExpr, AffineMap, AffineSet
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import number_attr
 from polyc.dialects.region import (
     BinaryOp,
     ConstantOp,
@@ -233,7 +234,7 @@ def changed(kernel: KernelOp, kind: type[Operation], change: Callable[[Any], Non
 
 def test_another_reduction_is_not_found() -> None:
     def least(op: ReduceOp) -> None:
-        op.fn, op.init = StringAttr("min"), FloatAttr(NEUTRAL["min"], op.init.type)
+        op.fn, op.init = StringAttr("min"), number_attr(NEUTRAL["min"], op.init.type)
 
     rows = region(example("softmax"))
     found = match(rows, changed(rows, ReduceOp, least))
@@ -245,7 +246,7 @@ def test_another_reduction_is_not_found() -> None:
 def test_another_fill_is_not_found() -> None:
     def fill(op: ReadOp) -> None:
         assert op.fill is not None
-        op.fill = FloatAttr(-0.0, op.fill.type)
+        op.fill = number_attr(-0.0, op.fill.type)
 
     found = match(region(CONV), changed(region(CONV), ReadOp, fill))
     assert isinstance(found, Difference)
@@ -415,13 +416,13 @@ def _mutated(ops: list[Operation], number: int, way: int, dice: random.Random) -
         case UnaryOp():
             op.fn = StringAttr("neg" if op.fn.data != "neg" else "abs")
         case ConstantOp():
-            op.value = FloatAttr(op.number + 1 + way, op.value.type)
+            op.value = number_attr(op.number + 1 + way, op.value.type)
         case ReduceOp() if op.acc is None or op.fn.data != "sum":
             fn = "max" if op.fn.data != "max" else "min"
             op.fn = StringAttr(fn)
-            op.init = FloatAttr(NEUTRAL[fn], op.init.type)
+            op.init = number_attr(NEUTRAL[fn], op.init.type)
         case ReadOp() if way == 1 and op.fill is not None:
-            op.fill = FloatAttr(op.fill.value.data + 1, op.fill.type)
+            op.fill = number_attr(op.fill.value.data + 1, op.fill.type)
         case ReadOp() if len(op.map.data.results) > 1:
             over = op.map.data
             results = (*over.results[1:], over.results[0])

@@ -43,4 +43,4 @@ def test_a_new_process_lowers_and_imports_nothing(tmp_path: Path):
     assert "xdsl" in first["imported"] and first["retraced"] == [None, None]
     second = start(tmp_path)
     assert second["imported"] == []
-    assert second == first | {"imported": []} and second["launches"] == 6
+    assert second == first | {"imported": []} and second["launches"] == 8

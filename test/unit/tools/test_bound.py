@@ -1,0 +1,135 @@
+"""Programs that keep their parameters: what these alone decide is made once a GPU, and shared."""
+
+# pyright: basic, reportPrivateUsage=false
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polyc
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.passes.finish import finished
+from polyc.playback.gpu import simulate
+from polyc.runtime import const_pool
+from polyc.runtime.program import Program
+from polyc.test.support.fake_cuda import FakeCuda
+from polyc.test.support.gpu_producers import FakeTorch
+from polyc.test.support.in_place import in_place
+from polyc.tools.bound import halves
+from polyc.tools.load import parsed
+
+# A folded scale, which is made once, and a bias, which is read as it is.
+TEXT = """
+frontend.graph @norm(%x: !frontend.tensor<[M, 8], f32>) -> !frontend.tensor<[M, 8], f32> {
+  %v = frontend.parameter "var" : !frontend.tensor<[8], f32>
+  %b = frontend.parameter "bias" : !frontend.tensor<[8], f32>
+  %0 = frontend.elementwise rsqrt %v : !frontend.tensor<[8], f32>
+  %1 = frontend.elementwise mul %x, %0
+      : (!frontend.tensor<[M, 8], f32>, !frontend.tensor<[8], f32>) -> !frontend.tensor<[M, 8], f32>
+  %2 = frontend.elementwise add %1, %b
+      : (!frontend.tensor<[M, 8], f32>, !frontend.tensor<[8], f32>) -> !frontend.tensor<[M, 8], f32>
+  frontend.output %2 : !frontend.tensor<[M, 8], f32>
+}
+"""
+PARAMS = {"var": np.full(8, 4, np.float32), "bias": np.ones(8, np.float32)}
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeCuda]:
+    monkeypatch.delenv("POLYC_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield from in_place(FakeCuda(), monkeypatch)
+
+
+@pytest.fixture
+def torch(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    monkeypatch.setitem(sys.modules, "torch", made := FakeTorch(cuda))
+    return made
+
+
+def test_what_is_made_is_made_once_and_what_it_is_made_of_goes(
+    cuda: FakeCuda, torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "norm.safetensors"
+    polyc.write_params(path, PARAMS)
+    job = polyc.load(TEXT, "sm_90a", params=path)
+    assert job.names == ("x", "C") and job.described.made == ("", "", "made0")
+    assert job.described.pooled == ("", "bias", "")
+    for _ in range(2):
+        job.run([torch.zeros(3, 8)])
+    made, first, second = cuda.launches
+    assert made.kernel.startswith("norm_made") and first.kernel == second.kernel
+    # The variance is on the GPU no more, what was made of it is.
+    var, scale = made.values[:2]
+    gc.collect()
+    assert var in cuda.freed and scale not in cuda.freed
+    assert scale in first.values and scale in second.values
+    # Another program of the same text and file makes nothing; on another GPU it is made there.
+    same = polyc.compile(TEXT, "sm_90a", params=str(path))
+    same(torch.zeros(5, 8))
+    assert [one.kernel for one in cuda.launches[3:]] == [first.kernel]
+    assert scale in cuda.launches[3].values
+    same(torch.zeros(5, 8, index=1))
+    assert [one.kernel for one in cuda.launches[4:]] == [made.kernel, first.kernel]
+    other = polyc.load(TEXT, "sm_90a", params=PARAMS)
+    other.run([torch.zeros(3, 8)])
+    assert [one.kernel for one in cuda.launches[6:]] == [made.kernel, first.kernel]
+    monkeypatch.setattr(Program, "results", [])  # of the kernels that ran, nothing is asked here
+    report = same.report
+    assert "made of parameters once, when they are bound: made0" in report
+    there = len(const_pool._POOL)
+    del job, same, other
+    gc.collect()
+    assert len(const_pool._POOL) < there and scale in cuda.freed and not cuda.freed_in_use
+
+
+def test_all_that_is_wrong_of_both_is_said_once(cuda: FakeCuda) -> None:
+    wrong = {"var": np.ones(7, np.float32), "more": PARAMS["bias"]}
+    for make in (polyc.load, polyc.compile):
+        with pytest.raises(PolycError) as caught:
+            make(TEXT, "sm_90a", params=wrong)
+        assert caught.value.kind == "BadParams"
+        assert caught.value.message == (
+            "params does not fit norm: var has shape [7], and the program takes [8], and 2 more "
+            "faults"
+        )
+        assert caught.value.notes == ("bias is missing, f32 [8]", "nothing asks for more")
+
+
+def test_a_plan_of_the_users_is_for_the_whole_graph(cuda: FakeCuda, tmp_path: Path) -> None:
+    whole = polyc.compile(TEXT, "sm_90a")
+    kept = polyc.compile(TEXT, "sm_90a", params=PARAMS, plan=whole.plan)
+    assert kept.program().described.made == ("", "", "")
+    assert kept.program().names == ("x", "C")
+
+
+def test_one_of_several_graphs(cuda: FakeCuda, torch: FakeTorch) -> None:
+    text = TEXT + TEXT.replace("@norm", "@again")
+    job = polyc.load(text, "sm_90a", name="again", params=PARAMS)
+    job.run([torch.zeros(3, 8)])
+    assert [one.kernel.partition("_")[0] for one in cuda.launches] == ["again"] * 2
+    with pytest.raises(PolycError, match="expected one graph, found norm, again; name one"):
+        polyc.load(text, "sm_90a", params=PARAMS)
+
+
+def test_tiles_keep_parameters_as_they_are(cuda: FakeCuda, torch: FakeTorch) -> None:
+    module = polyc.compile(TEXT, "sm_90a").program().module
+    job = polyc.load(module, params=PARAMS)
+    job.run([torch.zeros(3, 8)])
+    assert job.names == ("x", "C") and len(cuda.launches) == 1
+
+
+def test_the_threads_of_both_compute_the_graph() -> None:
+    main, before = halves(parsed(TEXT.replace("rsqrt", "neg").encode(), "text"), "sm_80")
+    assert before is not None and before.described.pooled == ("var",)
+    (made,) = simulate(finished(before.module()), [PARAMS["var"]], {}).outputs
+    assert (made == -PARAMS["var"]).all() and made.dtype == np.float32
+    x = np.arange(40, dtype=np.float32).reshape(5, 8)
+    (y,) = simulate(finished(main.module()), [x, PARAMS["bias"], made], {"M": 5}).outputs
+    assert (y == 1 - 4 * x).all()
