@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
@@ -61,6 +62,8 @@ PARTED = 32
 """Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
 VECTOR = 8
 """Elements of the widest access."""
+ACCUMULATOR_BYTES = 4
+"""What integers are accumulated in at least."""
 
 
 LINE_BYTES = 128
@@ -152,6 +155,9 @@ def vector_of(loops: Loops) -> int:
     most = max(len(t.shape) for t in loops.kernel.seen)
     large = [t for t in loops.kernel.seen if len(t.shape) == most]
     widest = max(element_bytes(t.element_type) for t in large)
+    if any(is_integer(reduce.accumulator) for reduce in loops.reductions):
+        # Integers are accumulated in 32 bits, and a thread has no registers for more of them.
+        widest = max(widest, ACCUMULATOR_BYTES)
     return min(VECTOR, MAX_VECTOR_BYTES // widest)
 
 
