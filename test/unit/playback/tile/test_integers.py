@@ -54,4 +54,4 @@ def test_conversions() -> None:
     assert evaluated(arith.UIToFPOp(x, f32), [A]).tolist() == A.view(np.uint8).tolist()
     numbers = np.asarray([3.7, -3.7], np.float32)
     assert evaluated(arith.FPToSIOp(r, i16), [numbers]).tolist() == [3, -3]
-    assert evaluated(arith.FPToUIOp(r, i8), [np.float32([200.5])]).tolist() == [-56]
+    assert evaluated(arith.FPToUIOp(r, i8), [np.asarray([200.5], np.float32)]).tolist() == [-56]
