@@ -36,7 +36,7 @@ def test_what_is_made_of_an_unknown_integer_is_not_known() -> None:
     less = functions.compare("lt", cut, posing(Estimate(np.asarray([9, 9], np.int32))))
     assert isinstance(less, Estimate) and np.isinf(less.error).tolist() == [False, True]
     assert isinstance(cut, Estimate)
-    real = cut.astype(np.float32)
+    real = Estimate.astype(cut, np.float32)
     assert real.value.tolist() == [1, 2] and np.isinf(real.error).tolist() == [False, True]
 
 
