@@ -8,9 +8,8 @@ points of a reduced axis, and a ``gpu.reduce`` brings their parts together.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import cast
 
@@ -52,11 +51,23 @@ from polyc.families.loops.recognise import (
 )
 from polyc.families.loops.windows import Window, WindowTile, find_window, held_value, tile_from
 from polyc.lowering.region_to_gpu import integers
-from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.loop_parts import Part, combine, store
+from polyc.lowering.region_to_gpu.loop_scope import (
+    AxisPlace,
+    LoopPoint,
+    Scope,
+    Walk,
+    WindowPoint,
+    held_in,
+    placed,
+    places_of,
+    projection,
+    tile_sizes,
+    walks_of,
+)
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import (
     BINARY,
@@ -147,96 +158,10 @@ def _grid(space: Space, plan: ScheduleOp) -> Grid:
     axes = [
         Axis("", Dim.const(1)) if label in (None, *space.walked) else Axis(str(label), size, step)
         for label, size, step in zip(
-            space.labels, space.sizes, _tile_sizes(space, plan), strict=True
+            space.labels, space.sizes, tile_sizes(space, plan), strict=True
         )
     ]
     return Grid(tuple(axes), 1 if plan.stores_sums else plan.integer("split_k"))
-
-
-def _tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
-    """What a tile has of each axis of a space."""
-    rows, columns, _ = plan.tile_sizes
-    ends = [1 if space.row is None else rows, 1 if space.column is None else columns]
-    return [*(1 for _ in space.outer), *ends]
-
-
-@dataclass(frozen=True)
-class AxisPlace:
-    """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on."""
-
-    along: int | None
-    start: SSAValue
-
-
-@dataclass(frozen=True)
-class Walk:
-    """An axis that a block walks: where a tile has it, its size, and how far a step goes."""
-
-    label: str
-    along: int | None
-    size: Dim
-    step: int
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Where code is emitted: the block, the axes' places there, and the reductions made so far."""
-
-    emit: Emit
-    places: Mapping[str, AxisPlace]
-    made: ChainMap[tuple[object, ...], SSAValue] = field(
-        default_factory=ChainMap[tuple[object, ...], SSAValue]
-    )
-
-    def inside(self, emit: Emit, label: str, place: AxisPlace) -> Scope:
-        """The scope of a loop over an axis."""
-        return Scope(emit, {**self.places, label: place}, self.made.new_child())
-
-    def along(self, labels: Sequence[str]) -> tuple[bool, bool]:
-        """Whether values with these axes differ between a tile's rows, and its columns."""
-        used = {self.places[label].along for label in labels}
-        return 0 in used, 1 in used
-
-
-class LoopPoint(Point):
-    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first."""
-
-    def __init__(
-        self,
-        frame: Frame,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        origin: Sequence[SSAValue],
-        held: Mapping[SSAValue, Held],
-        turned: Mapping[Operation, SSAValue],
-    ) -> None:
-        super().__init__(frame, block, {}, axes, 2, origin, held.get)
-        self.turned = turned
-
-    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
-        if op in self.turned:
-            return self.turned[op], (COLUMN, ROW)
-        return super().source(op)
-
-
-class WindowPoint(Point):
-    """A point of what a tile reads: its rows go along one coordinate of what is ``slid``."""
-
-    def __init__(
-        self,
-        frame: Frame,
-        block: Block,
-        axes: Mapping[str, AffineExpr],
-        origin: Sequence[SSAValue],
-        slid: Mapping[Operation, int],
-    ) -> None:
-        super().__init__(frame, block, {}, axes, 2, origin, dict[SSAValue, Held]().get)
-        self.slid = slid
-
-    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
-        tensor, place = super().source(op)
-        along = self.slid.get(op)
-        return tensor, tuple(e + ROW if i == along else e for i, e in enumerate(place))
 
 
 class LoopBuilder(Builder):
@@ -358,7 +283,7 @@ class LoopBuilder(Builder):
         and the first one writes.
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
-        places = _places(space, at)
+        places = places_of(space, at)
         scope = Scope(self.emit, places)
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
@@ -368,14 +293,14 @@ class LoopBuilder(Builder):
             held = self.reduction(scope, reduce)
             if self.part is not None and self.rank is not None:
                 origin: list[SSAValue] = []
-                where = {label: _expr(place, origin) for label, place in places.items()}
+                where = {label: placed(place, origin) for label, place in places.items()}
                 to = self.sums[reduce.result]
                 new = store(self.emit, self.part, held, self.rank, where, origin, to)
                 located(new, reduce)
         if self.part is not None and self.rank is not None:
             return
         if self.rank is None:
-            self.walk(scope, space, _walks(space, self.plan))
+            self.walk(scope, space, walks_of(space, self.plan))
             return
         first = self.emit.compare("eq", self.rank, self.emit.index(0))
         self.emit.when(first, lambda inner: self.store(Scope(inner, places, scope.made), space))
@@ -426,7 +351,7 @@ class LoopBuilder(Builder):
         for label in read.result.type.labels:
             place = scope.places[label]
             along = None if place.along is None else 1 - place.along
-            axes[label] = _expr(AxisPlace(along, place.start), origin)
+            axes[label] = placed(AxisPlace(along, place.start), origin)
         point = Point(self.frame, Block(arg_types=[kind]), {}, axes, 2, origin)
         tensor, place = point.source(read)
         element = point.block.insert_arg(kind, 1)
@@ -451,7 +376,7 @@ class LoopBuilder(Builder):
         Its elements lie with the threads that have the points of the tile that read them.
         """
         sizes = [n if here else 1 for n, here in zip(self.tile, along, strict=True)]
-        layout = self.spread.image(_projection(along)).layout()
+        layout = self.spread.image(projection(along)).layout()
         return scope.emit.value(
             tile.FragmentOp(FragmentType.of(sizes, without_sign(element), layout)), hint
         )
@@ -470,14 +395,15 @@ class LoopBuilder(Builder):
         It is told where the axes of the scope stand that ``values`` use, and ``labels``.
         """
         held: dict[SSAValue, Held] = {
-            reduce.result: _held(self.reduction(scope, reduce)) for reduce in reductions_in(values)
+            reduce.result: held_in(self.reduction(scope, reduce))
+            for reduce in reductions_in(values)
         }
         origin: list[SSAValue] = []
         axes: dict[str, AffineExpr] = {}
         used = {*axes_in(values), *labels}
         for label, place in scope.places.items():
             if label in used:
-                axes[label] = _expr(place, origin)
+                axes[label] = placed(place, origin)
         known = {**held, **self.shared}
         own = Block(arg_types=[cast("FragmentType", space.type).element_type])
         point = LoopPoint(self.frame, own, axes, origin, known, self.turned)
@@ -518,14 +444,14 @@ class LoopBuilder(Builder):
             self.loop(scope, reduce, order, apart, acc, fold)
         elif self.adds:
             origin: list[SSAValue] = []
-            where = {label: _expr(place, origin) for label, place in scope.places.items()}
+            where = {label: placed(place, origin) for label, place in scope.places.items()}
             to, fn = self.sums[reduce.result], COMBINE[reduce.fn.data]
             combine(emit, self.part, fn, neutral, acc, where, origin, to)
         else:
             self.turns_of(scope, reduce, order, apart, acc, fold)
         if apart:
             whole = self.fragment(scope, along, hint, kind)
-            over, shared = _projection(along), self.parts > 1
+            over, shared = projection(along), self.parts > 1
             emit.op(tile.ReduceOp(reduce.fn.data, acc, over, whole, cluster=shared))
             acc = whole
         for op in emit.ops[start:]:
@@ -546,7 +472,7 @@ class LoopBuilder(Builder):
         left to what is on its way.
         """
         axis = next(iter(apart.values()))
-        whole = self.spread.image(_projection(held)).layout().registers.data
+        whole = self.spread.image(projection(held)).layout().registers.data
         for several in (8, 4, 2):
             size, rest = divmod(self.tile[axis], several)
             if rest or size < 1:
@@ -615,11 +541,11 @@ class LoopBuilder(Builder):
             here = scope.inside(emit, window.label, AxisPlace(None, emit.index(tap)))
             for read in window.still:
                 value, along = held_value(read), column in read.result.type.labels
-                layout = self.spread.image(_projection((False, along))).layout()
+                layout = self.spread.image(projection((False, along))).layout()
                 sizes = [1, self.tile[1] if along else 1]
                 kind = FragmentType.of(sizes, type_of(value).element_type, layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
-                place = _projection((False, along)).results
+                place = projection((False, along)).results
                 self.hold(here, value, held, place, {})
                 self.shared[value] = Held(held, place)
             for value, one in slid.items():
@@ -639,7 +565,7 @@ class LoopBuilder(Builder):
         """Bring a value at the places of a scope into a fragment, by a map over it."""
         origin: list[SSAValue] = []
         used = axes_in([value])
-        axes = {a: _expr(scope.places[a], origin) for a in used}
+        axes = {a: placed(scope.places[a], origin) for a in used}
         kind = cast("FragmentType", held.type).element_type
         point = WindowPoint(self.frame, Block(arg_types=[kind]), axes, origin, slid)
         owner = value.owner
@@ -735,26 +661,6 @@ def _narrowest(kernel: KernelOp) -> int:
     return min((element_bytes(op.result.type.element_type) for op in reads), default=1)
 
 
-def _places(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
-    """Where a tile stands along the axes of a space that no block walks."""
-    places: dict[str, AxisPlace] = {}
-    for i, label in enumerate(space.labels):
-        if label is not None and label not in space.walked:
-            places[label] = AxisPlace(space.along(i), at[label])
-            at[label].name_hint = f"{label}0"
-    return places
-
-
-def _walks(space: Space, plan: ScheduleOp) -> list[Walk]:
-    """The axes of a space that a block walks, in order."""
-    axes = zip(space.labels, space.sizes, _tile_sizes(space, plan), strict=True)
-    return [
-        Walk(label, space.along(i), size, step)
-        for i, (label, size, step) in enumerate(axes)
-        if label is not None and label in space.walked
-    ]
-
-
 def _neutral(emit: Emit, reduce: ReduceOp) -> SSAValue:
     """What a reduction begins with, in the type in which it accumulates."""
     kind = accumulated(reduce)
@@ -771,26 +677,3 @@ def _rounded(emit: Emit, value: SSAValue, reduce: ReduceOp) -> SSAValue:
     kind = cast(AnyFloat, reduce.accumulator)
     picks = reduce.fn.data != "sum" and type_of(reduce.operand).element_type == kind
     return value if kind == f32 or picks else emit.value(arith.TruncFOp(value, kind))
-
-
-def _projection(along: tuple[bool, bool]) -> AffineMap:
-    """A tile's points, by the axes along which something differs."""
-    dims = [
-        AffineExpr.dimension(i) if here else AffineExpr.constant(0) for i, here in enumerate(along)
-    ]
-    return AffineMap(2, 0, tuple(dims))
-
-
-def _held(fragment: SSAValue) -> Held:
-    """A value's place in a fragment that may have one row or one column."""
-    assert isinstance(fragment.type, FragmentType)
-    rows, columns = fragment.type.sizes
-    return Held(fragment, _projection((rows > 1, columns > 1)).results)
-
-
-def _expr(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
-    """A place as an expression of a map's dimensions and origins, which learn its start."""
-    if place.start not in origin:
-        origin.append(place.start)
-    start = AffineExpr.symbol(origin.index(place.start))
-    return start if place.along is None else AffineExpr.dimension(place.along) + start

@@ -1,0 +1,149 @@
+"""``region-to-gpu``: where the axes of a region stand in the loops of a block, and points there."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp
+from polyc.families.loops.recognise import Space
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.lowering.region_to_gpu.grid import Coordinates
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point
+from polyc.rewriting.emit import Emit
+
+
+def tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
+    """What a tile has of each axis of a space."""
+    rows, columns, _ = plan.tile_sizes
+    ends = [1 if space.row is None else rows, 1 if space.column is None else columns]
+    return [*(1 for _ in space.outer), *ends]
+
+
+@dataclass(frozen=True)
+class AxisPlace:
+    """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on."""
+
+    along: int | None
+    start: SSAValue
+
+
+@dataclass(frozen=True)
+class Walk:
+    """An axis that a block walks: where a tile has it, its size, and how far a step goes."""
+
+    label: str
+    along: int | None
+    size: Dim
+    step: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where code is emitted: the block, the axes' places there, and the reductions made so far."""
+
+    emit: Emit
+    places: Mapping[str, AxisPlace]
+    made: ChainMap[tuple[object, ...], SSAValue] = field(
+        default_factory=ChainMap[tuple[object, ...], SSAValue]
+    )
+
+    def inside(self, emit: Emit, label: str, place: AxisPlace) -> Scope:
+        """The scope of a loop over an axis."""
+        return Scope(emit, {**self.places, label: place}, self.made.new_child())
+
+    def along(self, labels: Sequence[str]) -> tuple[bool, bool]:
+        """Whether values with these axes differ between a tile's rows, and its columns."""
+        used = {self.places[label].along for label in labels}
+        return 0 in used, 1 in used
+
+
+class LoopPoint(Point):
+    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        held: Mapping[SSAValue, Held],
+        turned: Mapping[Operation, SSAValue],
+    ) -> None:
+        super().__init__(frame, block, {}, axes, 2, origin, held.get)
+        self.turned = turned
+
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        if op in self.turned:
+            return self.turned[op], (COLUMN, ROW)
+        return super().source(op)
+
+
+class WindowPoint(Point):
+    """A point of what a tile reads: its rows go along one coordinate of what is ``slid``."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        block: Block,
+        axes: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        slid: Mapping[Operation, int],
+    ) -> None:
+        super().__init__(frame, block, {}, axes, 2, origin, dict[SSAValue, Held]().get)
+        self.slid = slid
+
+    def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
+        tensor, place = super().source(op)
+        along = self.slid.get(op)
+        return tensor, tuple(e + ROW if i == along else e for i, e in enumerate(place))
+
+
+def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
+    """Where a tile stands along the axes of a space that no block walks."""
+    places: dict[str, AxisPlace] = {}
+    for i, label in enumerate(space.labels):
+        if label is not None and label not in space.walked:
+            places[label] = AxisPlace(space.along(i), at[label])
+            at[label].name_hint = f"{label}0"
+    return places
+
+
+def walks_of(space: Space, plan: ScheduleOp) -> list[Walk]:
+    """The axes of a space that a block walks, in order."""
+    axes = zip(space.labels, space.sizes, tile_sizes(space, plan), strict=True)
+    return [
+        Walk(label, space.along(i), size, step)
+        for i, (label, size, step) in enumerate(axes)
+        if label is not None and label in space.walked
+    ]
+
+
+def projection(along: tuple[bool, bool]) -> AffineMap:
+    """A tile's points, by the axes along which something differs."""
+    dims = [
+        AffineExpr.dimension(i) if here else AffineExpr.constant(0) for i, here in enumerate(along)
+    ]
+    return AffineMap(2, 0, tuple(dims))
+
+
+def held_in(fragment: SSAValue) -> Held:
+    """A value's place in a fragment that may have one row or one column."""
+    assert isinstance(fragment.type, FragmentType)
+    rows, columns = fragment.type.sizes
+    return Held(fragment, projection((rows > 1, columns > 1)).results)
+
+
+def placed(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
+    """A place as an expression of a map's dimensions and origins, which learn its start."""
+    if place.start not in origin:
+        origin.append(place.start)
+    start = AffineExpr.symbol(origin.index(place.start))
+    return start if place.along is None else AffineExpr.dimension(place.along) + start
