@@ -280,19 +280,26 @@ def _cube_root(torch: Any) -> Run:
 
 
 def _resize(f: Any, op: frontend.ResizeOp, sizes: Mapping[str, int]) -> Run:
-    known = {
+    known: Mapping[tuple[str, str | None], str] = {
         ("asymmetric", "floor"): "nearest",
         ("half_pixel", "round_prefer_ceil"): "nearest-exact",
     }
-    mode = known[op.coordinates, op.rounding]
+    between = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
+    corners: bool | None = None
+    if op.mode == "nearest":
+        mode = known[op.coordinates, op.rounding]
+    else:
+        mode = between[op.mode][len(op.axes) - 1]
+        corners = op.coordinates == "align_corners"
     shape = _shape(tensor_of(op.result).dims, sizes)
     size = [shape[axis] for axis in op.axes]
     last = op.axes[-1] == len(shape) - 1
 
     def run(x: Any) -> Any:
         if last:
-            return f.interpolate(x, size=size, mode=mode)
-        return f.interpolate(x.movedim(-1, 1), size=size, mode=mode).movedim(1, -1)
+            return f.interpolate(x, size=size, mode=mode, align_corners=corners)
+        turned = x.movedim(-1, 1)
+        return f.interpolate(turned, size=size, mode=mode, align_corners=corners).movedim(1, -1)
 
     return run
 

@@ -375,10 +375,11 @@ class Builder:
         *,
         mode: str = "nearest",
         coordinates: str = "half_pixel",
-        rounding: str = "round_prefer_floor",
+        rounding: str | None = None,
     ) -> SSAValue:
-        """The nearest elements of a grid of other sizes, along axes."""
-        for what, name in (("mode", mode), ("coordinates", coordinates), ("rounding", rounding)):
+        """The elements of a grid of other sizes along axes, or what lies between them."""
+        named = {"mode": mode, "coordinates": coordinates}
+        for what, name in (named if rounding is None else {**named, "rounding": rounding}).items():
             if (fault := frontend.ResizeOp.fault(what, name)) is not None:
                 raise PolycError("BadArgument", fault, self.at())
         where = [self.axis(x, axis) for axis in axes]

@@ -476,13 +476,14 @@ def resize(
     scale: Numbers | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
-    rounding: str = "round_prefer_floor",
+    rounding: str | None = None,
     layout: str | None = None,
 ) -> Value:
-    """The nearest elements at the places of a grid of ``size``, or of ``scale`` times as many.
+    """The elements at the places of a grid of ``size``, or of ``scale`` times as many.
 
-    ``coordinates`` and ``rounding`` are ONNX's; PyTorch's ``nearest`` is ``asymmetric`` and
-    ``floor``.
+    ``mode`` is ``nearest``, ``linear`` or ``cubic``.  ``coordinates`` and ``rounding``, which is of
+    the nearest, are ONNX's; PyTorch's ``nearest`` is ``asymmetric`` and ``floor``, and its
+    ``bilinear`` and ``bicubic`` are ``linear`` and ``cubic`` along two axes, ``half_pixel``.
     """
     one = value_of(x)
     if (size is None) == (scale is None):

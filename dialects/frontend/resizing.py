@@ -1,13 +1,14 @@
-"""Resizing of ``frontend``: the nearest elements at other coordinates (S2.2)."""
+"""Resizing of ``frontend``: elements at other coordinates, or between them (S2.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.dialects.builtin import DenseArrayBase, StringAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -19,20 +20,39 @@ from polyc.dialects.frontend.reductions import AlongAxes
 from polyc.dialects.frontend.types import (
     TensorType,
     need_axes,
+    need_float,
+    need_number,
     parse_typed,
     print_typed,
     tensor,
     tensor_of,
 )
 
-MODES = ("nearest",)
+TAPS: Mapping[str, tuple[int, ...]] = {
+    "nearest": (0,),
+    "linear": (0, 1),
+    "cubic": (-1, 0, 1, 2),
+}
+"""The elements that each mode of ``frontend.resize`` takes, 0 being that at or before a place."""
+
+MODES = tuple(TAPS)
 """Ways in which ``frontend.resize`` takes elements."""
+
+CUBIC = -0.75
+"""The coefficient of the cubic convolution (R. G. Keys, 1981), as PyTorch's and ONNX's own."""
 
 COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel")
 """ONNX's ``coordinate_transformation_mode``: where a place of the result is in the operand."""
 
 ROUNDINGS = ("ceil", "floor", "round_prefer_ceil", "round_prefer_floor")
 """ONNX's ``nearest_mode``: which element is nearest to it."""
+
+
+NEAR = (CUBIC + 2, -(CUBIC + 3), 0.0, 1.0)
+"""The cubic weight of an element up to 1 from a place, by its distance, highest power first."""
+
+FAR = (CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
+"""That of one from 1 to 2 away."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +67,24 @@ class Places:
     high: int
 
 
+@dataclass(frozen=True)
+class Line:
+    """Element ``i`` of an axis is at ``(step * i + offset) / divisor`` of the operand's."""
+
+    step: int
+    offset: int
+    divisor: int
+
+    @property
+    def reduced(self) -> Line:
+        """The same in the least numbers; with a divisor of 1 every place is an element's."""
+        by = gcd(self.step, self.offset, self.divisor)
+        return Line(self.step // by, self.offset // by, self.divisor // by)
+
+
 @irdl_op_definition
 class ResizeOp(AlongAxes):
-    """The elements that are nearest to the places of a grid of other sizes (S2.2).
+    """The elements at the places of a grid of other sizes, or what lies between them (S2.2).
 
     ``frontend.resize nearest %x axes [2, 3] half_pixel round_prefer_floor : [N, C, H, W] ->
     [N, C, 2 * H, 2 * W]``.  With n elements of an axis and m of the result, place i of the result
@@ -58,13 +93,17 @@ class ResizeOp(AlongAxes):
     (``align_corners``, 0 where m is 1).  That is rounded, halves down with ``round_prefer_floor``
     and up with ``round_prefer_ceil``, and brought to the nearest end where it is outside.  The
     quotients are exact.
+
+    ``frontend.resize linear %x axes [2, 3] half_pixel : …`` weighs the elements at both sides of a
+    place by how near they are, and ``cubic`` the two at each side by Keys's convolution with the
+    coefficient -0.75, axis by axis.  An element that is outside is the nearest end.
     """
 
     name = "frontend.resize"
     fn = prop_def(StringAttr)
     operand = operand_def(TensorType)
     coordinates_attr = prop_def(StringAttr, prop_name="coordinates")
-    rounding_attr = prop_def(StringAttr, prop_name="rounding")
+    rounding_attr = opt_prop_def(StringAttr, prop_name="rounding")
     result = result_def(TensorType)
 
     def __init__(
@@ -75,9 +114,12 @@ class ResizeOp(AlongAxes):
         *,
         mode: str = "nearest",
         coordinates: str = "half_pixel",
-        rounding: str = "round_prefer_floor",
+        rounding: str | None = None,
     ) -> None:
-        """``size`` are those of the axes in the result."""
+        """``size`` are those of the axes in the result; ``rounding`` is of the nearest alone, whose
+        halves go down without it."""
+        if rounding is None and mode == "nearest":
+            rounding = "round_prefer_floor"
         kind = tensor_of(operand)
 
         def shape() -> Shape:
@@ -93,7 +135,7 @@ class ResizeOp(AlongAxes):
                 "fn": StringAttr(mode),
                 "axes": numbers_attr(axes),
                 "coordinates": StringAttr(coordinates),
-                "rounding": StringAttr(rounding),
+                "rounding": None if rounding is None else StringAttr(rounding),
             },
         )
 
@@ -108,9 +150,14 @@ class ResizeOp(AlongAxes):
         return self.coordinates_attr.data
 
     @property
-    def rounding(self) -> str:
-        """One of ``ROUNDINGS``."""
-        return self.rounding_attr.data
+    def rounding(self) -> str | None:
+        """One of ``ROUNDINGS``, of the nearest."""
+        return None if self.rounding_attr is None else self.rounding_attr.data
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """The elements that a place takes, from the one at or before it on."""
+        return TAPS[self.mode]
 
     @staticmethod
     def fault(what: str, name: str) -> str | None:
@@ -127,17 +174,31 @@ class ResizeOp(AlongAxes):
                 dims[axis] = found[axis]
         return tuple(dims)
 
-    def places(self, axis: int) -> Places:
-        """What is read along one of ``axes``.  Raises VerifyException where sizes do not say it."""
+    def need_elements(self, what: str) -> None:
+        need = need_number if self.mode == "nearest" else need_float
+        need(f"{what} {self.mode}", (self.operand,))
+
+    def line(self, axis: int) -> Line:
+        """Where the result's elements are along one of ``axes``.  Raises VerifyException."""
         size, count = (tensor_of(v).dims[axis] for v in (self.operand, self.result))
         ratio = self._ratio(axis, size, count)
         if ratio is None:
-            return Places(0, 0, 1, 0, 0)
-        # The operand's place of element i is (step * i + offset) / divisor.
+            return Line(0, 0, 1)
         over, under = ratio
-        step, offset, divisor = over, 0, under
         if "half_pixel" in self.coordinates:
-            step, offset, divisor = 2 * over, over - under, 2 * under
+            return Line(2 * over, over - under, 2 * under)
+        return Line(over, 0, under)
+
+    def places(self, axis: int, tap: int = 0) -> Places:
+        """What is read along one of ``axes``: the nearest, or an element at or beside a place.
+
+        Raises VerifyException where sizes do not say it.
+        """
+        size, count = (tensor_of(v).dims[axis] for v in (self.operand, self.result))
+        line = self.line(axis)
+        if not line.step:
+            return Places(0, 0, 1, 0, 0)
+        step, offset, divisor = line.step, line.offset + tap * line.divisor, line.divisor
         match self.rounding:
             case "ceil":
                 offset += divisor - 1
@@ -159,6 +220,11 @@ class ResizeOp(AlongAxes):
             raise VerifyException(
                 f"resize reads the ends of axis {axis} again, whose size {size} may be 0; assume "
                 "it to be 1 or more, or take another rounding"
+            )
+        if not never_negative(count - low - high, self):
+            raise VerifyException(
+                f"resize {self.mode} reads the ends of axis {axis} {low + high} times for a result "
+                f"of {count}, which may be less; assume it to be that or more"
             )
         return Places(step, offset, divisor, low, high)
 
@@ -203,10 +269,15 @@ class ResizeOp(AlongAxes):
         for what, name in (
             ("mode", self.mode),
             ("coordinates", self.coordinates),
-            ("rounding", self.rounding),
+            *([("rounding", self.rounding)] if self.rounding is not None else []),
         ):
             if (fault := self.fault(what, name)) is not None:
                 raise VerifyException(fault)
+        if (self.rounding is None) == (self.mode == "nearest"):
+            way_out = "no rounding; leave it out"
+            if self.rounding is None:
+                way_out = f"a rounding; name one of {', '.join(ROUNDINGS)}"
+            raise VerifyException(f"resize {self.mode} takes {way_out}")
         dims, found = (tensor_of(v).dims for v in (self.operand, self.result))
         need_axes("resize", self.axes, dims)
         if len(found) != len(dims):
@@ -216,7 +287,8 @@ class ResizeOp(AlongAxes):
             )
         super().verify_()
         for axis in self.axes:
-            self.places(axis)
+            for tap in self.taps:
+                self.places(axis, tap)
 
     @classmethod
     def parse(cls, parser: Parser) -> ResizeOp:
@@ -232,8 +304,9 @@ class ResizeOp(AlongAxes):
         parser.parse_keyword("axes")
         axes: DenseArrayBase = numbers_attr(parse_numbers(parser, "an axis of a resize"))
         properties["axes"] = axes
-        for what in ("coordinates", "rounding"):
-            properties[what] = word(what)
+        properties["coordinates"] = word("coordinates")
+        if properties["fn"] == StringAttr("nearest"):
+            properties["rounding"] = word("rounding")
         args, results, attributes = parse_typed(parser, unresolved)
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes
@@ -242,5 +315,7 @@ class ResizeOp(AlongAxes):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.mode} ")
         printer.print_operand(self.operand)
-        printer.print_string(f" axes {numbers_text(self.axes)} {self.coordinates} {self.rounding}")
+        printer.print_string(f" axes {numbers_text(self.axes)} {self.coordinates}")
+        if self.rounding is not None:
+            printer.print_string(f" {self.rounding}")
         print_typed(printer, self, {})

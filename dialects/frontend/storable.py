@@ -130,7 +130,7 @@ def keeps(op: Operation) -> bool:
     if isinstance(op, CastOp):
         kinds = [tensor_of(v).element_type for v in (op.operand, op.result)]
         return kinds[1] == f32 and isinstance(kinds[0], AnyFloat)
-    return isinstance(op, MovementOp | ResizeOp)
+    return isinstance(op, MovementOp) or (isinstance(op, ResizeOp) and op.mode == "nearest")
 
 
 def rounds(op: Operation, operand: int, own: Attribute) -> bool:

@@ -299,10 +299,13 @@ def resize(
     x: Sequence[float],
     size: int,
     coordinates: str = "half_pixel",
-    rounding: str = "round_prefer_floor",
+    rounding: str | None = None,
+    mode: str = "nearest",
 ) -> list[float]:
     value = frontend.ConstantOp(0.0, frontend.tensor([len(x)], f32)).result
-    op = frontend.ResizeOp(value, [0], [size], coordinates=coordinates, rounding=rounding)
+    op = frontend.ResizeOp(
+        value, [0], [size], mode=mode, coordinates=coordinates, rounding=rounding
+    )
     return cast(list[float], _alone(op, [np.asarray(x, np.float32)]).tolist())
 
 

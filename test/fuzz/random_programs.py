@@ -267,6 +267,9 @@ class Maker:
         if all(dims[axis].constant() is not None for axis in axes):
             choice = self.dice.choice(frontend.COORDINATES)
             rounding = self.dice.choice(frontend.ROUNDINGS)
+            if self.dice.random() < 0.4:
+                mode = self.dice.choice(("linear", "cubic"))
+                return self.add(frontend.ResizeOp(x, axes, sizes, mode=mode, coordinates=choice))
         op = frontend.ResizeOp(x, axes, sizes, coordinates=choice, rounding=rounding)
         return self.add(op)
 

@@ -1,9 +1,9 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 // Each text breaks one rule of frontend.resize; the message says which, with the values.
 
-// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: linear is no mode of frontend.resize; there are nearest
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: bicubic is no mode of frontend.resize; there are nearest, linear, cubic
 frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K], f32> {
-  %r = frontend.resize linear %x axes [1] half_pixel floor : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, 2 * K], f32>
+  %r = frontend.resize bicubic %x axes [1] half_pixel floor : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, 2 * K], f32>
   frontend.output %x : !frontend.tensor<[M, K], f32>
 }
 
@@ -85,4 +85,20 @@ frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K],
 frontend.graph @f(%x: !frontend.tensor<[M, 0], f32>) -> !frontend.tensor<[M, 0], f32> {
   %r = frontend.resize nearest %x axes [1] half_pixel floor : !frontend.tensor<[M, 0], f32> -> !frontend.tensor<[M, 3], f32>
   frontend.output %x : !frontend.tensor<[M, 0], f32>
+}
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: resize linear computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+frontend.graph @f(%x: !frontend.tensor<[4], i32>) -> !frontend.tensor<[8], i32> {
+  %r = frontend.resize linear %x axes [0] half_pixel : !frontend.tensor<[4], i32> -> !frontend.tensor<[8], i32>
+  frontend.output %r : !frontend.tensor<[8], i32>
+}
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: resize cubic reads the ends of axis 0 3 times for a result of 2 * N, which may be less; assume it to be that or more
+frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> !frontend.tensor<[2 * N], f32> assuming (N >= 1) {
+  %r = frontend.resize cubic %x axes [0] half_pixel : !frontend.tensor<[N], f32> -> !frontend.tensor<[2 * N], f32>
+  frontend.output %r : !frontend.tensor<[2 * N], f32>
 }

@@ -18,3 +18,13 @@ frontend.graph @numbers(%x: !frontend.tensor<[7], f32>) -> !frontend.tensor<[1],
   %1 = frontend.resize nearest %0 axes [0] pytorch_half_pixel ceil : !frontend.tensor<[5], f32> -> !frontend.tensor<[1], f32>
   frontend.output %1 : !frontend.tensor<[1], f32>
 }
+
+// What lies between elements has no rounding.
+
+// CHECK: %0 = frontend.resize linear %x axes [1] half_pixel : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[M, 2 * N], f16>
+// CHECK-NEXT: %1 = frontend.resize cubic %0 axes [1] asymmetric {note = "kept"} : !frontend.tensor<[M, 2 * N], f16> -> !frontend.tensor<[M, N], f16>
+frontend.graph @between(%x: !frontend.tensor<[M, N], f16>) -> !frontend.tensor<[M, N], f16> assuming (N >= 4) {
+  %0 = frontend.resize linear %x axes [1] half_pixel : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[M, 2 * N], f16>
+  %1 = frontend.resize cubic %0 axes [1] asymmetric {note = "kept"} : !frontend.tensor<[M, 2 * N], f16> -> !frontend.tensor<[M, N], f16>
+  frontend.output %1 : !frontend.tensor<[M, N], f16>
+}

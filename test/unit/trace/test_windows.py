@@ -139,7 +139,7 @@ def test_resizes() -> None:
         (lambda x: polyc.conv1d(x, x), "conv1d takes an image of rank 3"),
         (lambda x: polyc.conv_transpose2d(x, x, layout="ncw"), "ncw is not a layout of conv_tran"),
         (lambda x: polyc.resize(x, 4, scale=2), "takes a size or a scale, one of them"),
-        (lambda x: polyc.resize(x, scale=2, mode="cubic"), "cubic is no mode of frontend.resize"),
+        (lambda x: polyc.resize(x, scale=2, mode="bicubic"), "bicubic is no mode of frontend"),
         (lambda x: polyc.resize(x, 7), "goes on by what no number is"),
         (lambda x: polyc.lp_pool(x, 3, 2), "p of lp_pool is 1 or 2, not 3"),
         (lambda x: polyc.adaptive_avg_pool(x, 7), "does not come in 7 equal windows"),

@@ -8,8 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.elements import ui8
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.playback import tiny as tiny_playback
@@ -22,6 +24,7 @@ from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
 from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
+from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 
@@ -93,6 +96,88 @@ def test_all_layers_agree_on_random_ones(part: int) -> None:
         maker.values.append(made)
         program = RandomProgram(maker.closed(), sizes)
         assert layers.failure(program, dice.randrange(100)) is None, f"{part} {number}"
+
+
+def between(size: int, count: int, mode: str, coordinates: str) -> frontend.GraphOp:
+    s = Sketch("between", f32)
+    x = s.input("x", size)
+    module = s.done(y=s.add(frontend.ResizeOp(x, [0], [count], mode=mode, coordinates=coordinates)))
+    graph = next(iter(module.ops))
+    assert isinstance(graph, frontend.GraphOp)
+    return graph
+
+
+def test_what_lies_between_is_what_pytorch_has() -> None:
+    x = np.asarray([1.0, 2.0, 3.0, 4.0], np.float32)
+
+    def found(count: int, mode: str, coordinates: str) -> list[float]:
+        return run(between(4, count, mode, coordinates), [x], {})[0].tolist()
+
+    assert found(8, "linear", "half_pixel") == [1.0, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4.0]
+    assert found(7, "linear", "align_corners") == [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    assert found(2, "linear", "asymmetric") == [1.0, 3.0]
+    # Weights at a rest of 3/4: -9/256, 67/256, 225/256, -27/256, turned at 1/4.
+    wanted = (-27 * 1 + 225 * 2 + 67 * 3 - 9 * 4) / 256
+    assert found(8, "cubic", "half_pixel")[3] == pytest.approx(wanted, abs=1e-6)
+    assert found(1, "cubic", "align_corners") == [1.0]
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_all_layers_agree_between_elements(mode: str) -> None:
+    cases = product(((3, 6), (4, 10), (7, 5), (5, 1), (1, 4), (2, 7)), frontend.COORDINATES)
+    for number, ((size, count), coordinates) in enumerate(cases):
+        if number % 3 == 0:
+            s = Sketch("f", f16)
+            x = s.input("x", size, size)
+            op = frontend.ResizeOp(x, [0, 1], [count, count], mode=mode, coordinates=coordinates)
+            program = RandomProgram(s.done(y=s.add(op)), {})
+            assert layers.failure(program, number) is None, (size, count, coordinates)
+
+
+def test_open_sizes_go_by_their_ratio() -> None:
+    text = """
+frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> !frontend.tensor<[3 * N], f32>
+    assuming (N >= 1) {
+  %0 = frontend.resize linear %x axes [0] half_pixel
+      : !frontend.tensor<[N], f32> -> !frontend.tensor<[3 * N], f32>
+  frontend.output %0 : !frontend.tensor<[3 * N], f32>
+}"""
+    for size in (1, 2, 5):
+        module = parse_text(make_context(), text, "f.mlir")
+        assert layers.failure(RandomProgram(module, {"N": size}), size) is None, size
+
+
+def test_integers_are_taken_as_they_are() -> None:
+    s = Sketch("f", ui8)
+    module = s.done(y=s.add(frontend.ResizeOp(s.input("x", 3, 4), [1], [9])))
+    assert layers.failure(RandomProgram(module, {}), 5) is None
+
+
+def test_a_rounding_is_the_nearest_s_alone() -> None:
+    s = Sketch("f", f32)
+    x = s.input("x", 4)
+    op = frontend.ResizeOp(x, [0], [8], mode="linear", rounding="floor")
+    with pytest.raises(VerifyException, match="resize linear takes no rounding; leave it out"):
+        op.verify()
+
+
+def smooth(channels: int, high: int) -> ModuleOp:
+    s = Sketch("smooth", f16)
+    x = s.input("x", 2, channels, high, high)
+    return s.done(y=s.add(frontend.ResizeOp(x, [2, 3], [2 * high, 2 * high], mode="linear")))
+
+
+def test_kernels_compute_what_lies_between() -> None:
+    module = smooth(2, 5)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+    program = Program.compile(lowered(smooth(16, 32), "gpu", "sm_90a"))
+    assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 
 def twice(channels: int, high: int) -> ModuleOp:
