@@ -71,7 +71,7 @@ def memory(view: TensorView) -> list[float]:
         (np.zeros(4, STRUCT), "TypeMismatch", "A holds void40"),
         (np.zeros(4, "V4"), "TypeMismatch", "A holds void32"),
         (np.zeros(4, object), "TypeMismatch", "A holds object"),
-        (np.zeros(4, "u1"), "TypeMismatch", "A holds uint8, the signature says f32; convert it"),
+        (np.zeros(4, "u1"), "TypeMismatch", "A holds ui8, the signature says f32; convert it"),
         (np.broadcast_to(np.float32(1), (4,)), "NotContiguous", "has strides [0], not [1]"),
         (np.ones(8, "f4")[::2], "NotContiguous", "has strides [2], not [1]; make it contiguous"),
         (np.ones(4, "f4")[::-1], "NotContiguous", "has strides [-1]"),
@@ -107,9 +107,9 @@ def test_arrays_that_are_plain_memory(tmp_path: Any) -> None:
 
 def test_a_condition_is_bool_alone() -> None:
     error = refused(lambda: taken(np.ones(4, np.uint8), "i1"))
-    assert error.message == "A holds uint8, the signature says i1; compare it with 0"
+    assert error.message == "A holds ui8, the signature says i1; compare it with 0"
     error = refused(lambda: taken(DLPack(256, [4], kind=UINT8), "i1"))
-    assert error.message == "A holds uint8, the signature says i1; compare it with 0"
+    assert error.message == "A holds ui8, the signature says i1; compare it with 0"
     assert taken(DLPack(256, [4], kind=BOOL), "i1").bytes == 4
 
 
@@ -258,7 +258,7 @@ def test_the_stream_of_a_cuda_array(pointer: int, told: int | None, stream: int 
         ({"stream": -1}, "BadArgument", "A says that its stream is -1"),
         ({"typestr": ">f4"}, "TypeMismatch", "A holds float32 with its bytes in the other order"),
         ({"typestr": "<V2"}, "TypeMismatch", "A holds void16"),
-        ({"typestr": "|u1"}, "TypeMismatch", "A holds uint8"),
+        ({"typestr": "|u1"}, "TypeMismatch", "A holds ui8"),
         ({"typestr": "?!"}, "BadArgument", "A has a __cuda_array_interface__ that is not under"),
         ({"typestr": ...}, "BadArgument", "not understood: 'typestr'"),
         ({"data": 5}, "BadArgument", "that is not understood"),

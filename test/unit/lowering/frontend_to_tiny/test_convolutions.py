@@ -87,7 +87,7 @@ def test_taps_along_the_depth_are_channels_of_each_plane() -> None:
     assert str(tiny.tensor_of(windows[1].operand).shape) == "#polyc.shape<[5 * N, 6, 7, 24]>"
 
 
-WHOLE = [
+WHOLE: list[tuple[type[frontend.ConvOp], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     (frontend.Conv1dOp, (8, 256, 64), (128, 3, 64), {"layout": "nwc", "padding": [1, 1]}),
     (frontend.Conv1dOp, (8, 64, 256), (128, 64, 3), {"layout": "ncw", "padding": [1, 1]}),
     (frontend.Conv3dOp, (2, 8, 16, 16, 64), (64, 3, 3, 3, 64), {"layout": "ndhwc"}),
