@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import f32
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import Number
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor
 from polyc.trace.annotations import element_name
@@ -21,8 +22,6 @@ from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
 from polyc.trace.values import Axes, Value, current, operand, same_type, value_of
-
-Number = float | int
 
 
 def _unary(fn: str, doc: str) -> Callable[[Value], Value]:

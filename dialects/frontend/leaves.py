@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IntegerAttr, f32, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
@@ -10,25 +12,18 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Dim, DimAttr, parse_constant, parse_dim, shape_text
+from polyc.dialects.common.dim import Dim, parse_constant, shape_text
 from polyc.dialects.common.elements import Number, is_integer
+from polyc.dialects.common.leaves import ConstantBase, DimBase
 from polyc.dialects.common.movements import parse_tensor
-from polyc.dialects.common.numbers import (
-    PlainAttr,
-    beside,
-    number_text,
-    parse_plain,
-    plain_attr,
-    plain_fault,
-    plain_number,
-)
-from polyc.dialects.common.signature import verify_symbols
+from polyc.dialects.common.numbers import plain_fault
+from polyc.dialects.common.signature import SizedTensorType, verify_symbols
 from polyc.dialects.common.sizes import verify_known
 from polyc.dialects.frontend.types import TensorType, need_number, tensor, tensor_of
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(ConstantBase):
     """A scalar, ``frontend.constant 0.5 : !frontend.tensor<[], f16>``; also inf, -inf, nan.
 
     It broadcasts like any operand.  A float type is nominal: the value is an f32.  An integer has
@@ -36,21 +31,12 @@ class ConstantOp(IRDLOperation):
     """
 
     name = "frontend.constant"
-    value = prop_def(PlainAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def __init__(self, value: Number, result_type: TensorType | None = None) -> None:
         """``value`` is rounded to f32; OverflowError when it is finite and too large."""
-        kind = result_type or tensor((), f32)
-        super().__init__(
-            properties={"value": plain_attr(value, kind.element_type)}, result_types=[kind]
-        )
-
-    @property
-    def number(self) -> Number:
-        """The value as a Python float, or int of an integer type."""
-        return plain_number(self.value)
+        super().__init__(value, result_type or tensor((), f32))
 
     def verify_(self) -> None:
         if tensor_of(self.result).rank:
@@ -62,66 +48,26 @@ class ConstantOp(IRDLOperation):
         if (fault := plain_fault(self.value, tensor_of(self.result).element_type)) is not None:
             raise VerifyException(fault)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
-        value = parse_plain(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        kind = parse_tensor(parser, TensorType)
-        value = beside(value, kind.element_type)
-        return cls.create(properties={"value": value}, result_types=[kind], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {number_text(self.number)}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
 
 @irdl_op_definition
-class DimOp(IRDLOperation):
+class DimOp(DimBase):
     """A size as a scalar, ``frontend.dim M * K : !frontend.tensor<[], i64>``.
 
     Of a float type it is rounded to f32, of an integer type it wraps where it is beyond that.
     """
 
     name = "frontend.dim"
-    size_attr = prop_def(DimAttr, prop_name="size")
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def __init__(self, size: Dim, element_type: Attribute = i64) -> None:
-        super().__init__(
-            properties={"size": DimAttr(size)}, result_types=[tensor((), element_type)]
-        )
-
-    @property
-    def size(self) -> Dim:
-        """The expression of the signature's symbols."""
-        return self.size_attr.data
+        super().__init__(size, tensor((), element_type))
 
     def verify_(self) -> None:
         t = tensor_of(self.result)
         if t.rank or t.element_type == i1:
             raise VerifyException(f"a dim is a scalar number, not {t}")
         verify_known(self, (self.size,), "a dim")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> DimOp:
-        size = parse_dim(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        return cls.create(
-            properties={"size": DimAttr(size)},
-            result_types=[parse_tensor(parser, TensorType)],
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.size}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition

@@ -38,7 +38,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Dim, DimAttr, parse_dim, shape_text
+from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.elements import (
     COMPARE,
     COMPARISONS,
@@ -50,15 +50,8 @@ from polyc.dialects.common.elements import (
     Number,
     is_integer,
 )
-from polyc.dialects.common.numbers import (
-    PlainAttr,
-    beside,
-    number_text,
-    parse_plain,
-    plain_attr,
-    plain_fault,
-    plain_number,
-)
+from polyc.dialects.common.leaves import ConstantBase, DimBase
+from polyc.dialects.common.numbers import number_text, plain_fault
 from polyc.dialects.common.signature import (
     SignatureOp,
     SizedTensorType,
@@ -85,7 +78,6 @@ from polyc.dialects.tiny.types import (
     need_own,
     parse_fn,
     parse_operands,
-    parse_tensor,
     print_operands,
     same_shapes,
     tensor,
@@ -157,28 +149,19 @@ class GraphOp(SignatureOp):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(ConstantBase):
     """A scalar, ``tiny.constant 0.0 : !tiny.tensor<[], f32>``; also ``inf``, ``-inf``, ``nan``.
 
     An integer has no point: ``tiny.constant 5 : !tiny.tensor<[], i64>``.
     """
 
     name = "tiny.constant"
-    value = prop_def(PlainAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def __init__(self, value: Number, result_type: TensorType | None = None) -> None:
         """``value`` is rounded to f32; OverflowError when it is finite and too large."""
-        kind = result_type or tensor((), f32)
-        super().__init__(
-            properties={"value": plain_attr(value, kind.element_type)}, result_types=[kind]
-        )
-
-    @property
-    def number(self) -> Number:
-        """The value as a Python float, or int of an integer type."""
-        return plain_number(self.value)
+        super().__init__(value, result_type or tensor((), f32))
 
     def verify_(self) -> None:
         t = tensor_of(self.result)
@@ -187,64 +170,26 @@ class ConstantOp(IRDLOperation):
         if (fault := plain_fault(self.value, t.element_type)) is not None:
             raise VerifyException(fault)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
-        value = parse_plain(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        kind = parse_tensor(parser)
-        value = beside(value, kind.element_type)
-        return cls.create(properties={"value": value}, result_types=[kind], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {number_text(self.number)}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
 
 @irdl_op_definition
-class DimOp(IRDLOperation):
+class DimOp(DimBase):
     """A size as a scalar, ``tiny.dim M * K : !tiny.tensor<[], f32>``, rounded to f32 (S3.1).
 
     A mean divides by one.  Of an integer type it wraps where it is beyond that.
     """
 
     name = "tiny.dim"
-    size_attr = prop_def(DimAttr, prop_name="size")
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def __init__(self, size: Dim, result_type: TensorType | None = None) -> None:
-        super().__init__(
-            properties={"size": DimAttr(size)}, result_types=[result_type or tensor((), f32)]
-        )
-
-    @property
-    def size(self) -> Dim:
-        """The expression of the signature's symbols."""
-        return self.size_attr.data
+        super().__init__(size, result_type or tensor((), f32))
 
     def verify_(self) -> None:
         t = tensor_of(self.result)
         if t.rank or not (t.element_type == f32 or is_integer(t.element_type)):
             raise VerifyException(f"a dim is a scalar of f32 or an integer type, not {t}")
         verify_known(self, (self.size,), "a dim")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> DimOp:
-        size = parse_dim(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        op = cls(size, parse_tensor(parser))
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.size}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition

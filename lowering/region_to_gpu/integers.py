@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, f32, i1
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.elements import (
@@ -168,8 +168,8 @@ def from_real(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
         return emit.value(arith.ConstantOp(FloatAttr(number, f32)))
 
     # The first numbers beyond the type are powers of two, which f32 has.
-    above = emit.value(arith.CmpfOp(value, real(float(most + 1)), "oge"))
     low, high = (real(float(n)) for n in (least, most + 1))
+    above = emit.value(arith.CmpfOp(value, high, "oge"))
     inside = emit.both(
         emit.value(arith.CmpfOp(value, low, "oge")), emit.value(arith.CmpfOp(value, high, "olt"))
     )
@@ -186,11 +186,6 @@ def from_index(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
     """A place or a size, a number of 32 bits, in an integer type."""
     i32 = IntegerType(32)
     return resized(emit, emit.value(arith.IndexCastOp(value, i32)), i32, target)
-
-
-def is_real(element: Attribute) -> bool:
-    """Whether a type holds real numbers."""
-    return isinstance(element, AnyFloat)
 
 
 def is_whole(element: Attribute) -> bool:
