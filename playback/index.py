@@ -28,7 +28,7 @@ from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.index import PieceAttr, ValueOp
-from polyc.playback import functions, views
+from polyc.playback import functions, gathers, views
 from polyc.playback import tiny as tiny_playback
 from polyc.playback.agreement import Mismatch, tolerance_check
 from polyc.playback.estimate import products_of
@@ -248,6 +248,8 @@ class Player:
     ) -> Array:
         if isinstance(op, tiny.ReduceOp):
             return self._reduced(op, entry, piece, coords, here)
+        if isinstance(op, tiny.GatherOp):
+            return self._gathered(op, entry, piece, coords, here)
         args = self._args(op, piece, coords, here)
         return args[0] if isinstance(op, MovementOp) else self._function(op, args)
 
@@ -266,6 +268,32 @@ class Player:
             else:
                 args.append(np.asarray(entry, dtype_of(tiny.tensor_of(operand).element_type)))
         return args
+
+    def _gathered(
+        self,
+        op: tiny.GatherOp,
+        entry: ValueOp,
+        piece: PieceAttr,
+        coords: Sequence[Array],
+        here: Array,
+    ) -> Array:
+        """A gather at coordinates: its operand's map has its indices for the axes they are of."""
+        inner = [*coords, *(np.zeros((), np.int64) for _ in entry.reduced)]
+        (read, *_), (_, *indices) = piece.entries, self._args(op, piece, inner, here)
+        assert isinstance(read, AffineMap)
+        extents = self._gone(entry)
+        element = tiny.tensor_of(op.result).element_type
+        if 0 in extents:
+            number = 0 if op.number is None else op.number
+            return functions.number(number, element)
+        inside, known = here, list[Array]()
+        for place, extent in zip(indices, extents, strict=True):
+            inside = inside & gathers.are_inside(place, extent)
+            known.append(gathers.nearest(place, extent))
+        wide = [*coords, *known]
+        places = [views.affine_value(e, wide, self.symbol_values) for e in read.results]
+        found = self.at(op.operand, places, here, op)
+        return gathers.settled(found, indices, inside | ~here, op.number, element)
 
     # Reductions
 

@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
-``movements`` and ``parameters``; all are offered here.
+norms), ``pooling``, ``resizing``, ``gathers``, ``elementwise``, ``leaves`` (constants, sizes,
+positions), ``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -49,6 +49,7 @@ from polyc.dialects.frontend.elementwise import (
     ElementwiseOp,
     SelectOp,
 )
+from polyc.dialects.frontend.gathers import GatherBase, GatherElementsOp, GatherNdOp, GatherOp
 from polyc.dialects.frontend.leaves import ConstantOp, DimOp, IotaOp
 from polyc.dialects.frontend.movements import (
     ConcatOp,
@@ -106,6 +107,10 @@ __all__ = [
     "ElementwiseOp",
     "ExpandOp",
     "Frontend",
+    "GatherBase",
+    "GatherElementsOp",
+    "GatherNdOp",
+    "GatherOp",
     "GemmOp",
     "GraphOp",
     "IotaOp",
@@ -173,6 +178,9 @@ Frontend = Dialect(
         AttentionOp,
         PoolOp,
         ResizeOp,
+        GatherOp,
+        GatherElementsOp,
+        GatherNdOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

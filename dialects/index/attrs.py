@@ -35,8 +35,10 @@ from polyc.dialects.common.dim import Dim, DimAttr, parse_dim
 from polyc.dialects.common.elements import Number
 from polyc.dialects.common.numbers import PlainAttr, number_text, parse_plain, plain_number
 
-AxisKind = Literal["iter", "reduce", "broadcast"]
-KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "broadcast")
+AxisKind = Literal["iter", "reduce", "gather", "broadcast"]
+KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "gather", "broadcast")
+INNER: tuple[AxisKind, ...] = ("reduce", "gather")
+"""The kinds of axes that an op's operands have and its value has not."""
 
 Fill = PlainAttr
 """The number that stands for an operand where it is not read; an integer's without a point."""
@@ -49,7 +51,8 @@ class AxisAttr(ParametrizedAttribute):
     """One axis, ``#index.axis<i0(5): M>`` or ``#index.axis<i1(7): N broadcast>``.
 
     The number is the axis's id in its graph.  ``iter`` axes vary the value, a
-    ``broadcast`` axis repeats it, a ``reduce`` axis is one that the value sums over.
+    ``broadcast`` axis repeats it, a ``reduce`` axis is one that the value sums over, and of a
+    ``gather`` axis it reads the one place that its data says.
     """
 
     name = "index.axis"
@@ -94,12 +97,13 @@ class AxisAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             axis = parse_axis(parser, "iter")
-            if parser.parse_optional_keyword("reduce") is not None:
-                axis = AxisAttr(axis.id, axis.label, axis.size, StringAttr("reduce"))
+            for kind in INNER:
+                if parser.parse_optional_keyword(kind) is not None:
+                    axis = AxisAttr(axis.id, axis.label, axis.size, StringAttr(kind))
         return axis.parameters
 
     def print_parameters(self, printer: Printer) -> None:
-        tail = " reduce" if self.kind.data == "reduce" else ""
+        tail = f" {self.kind.data}" if self.kind.data in INNER else ""
         printer.print_string(f"<{self.text()}{tail}>")
 
 

@@ -26,7 +26,8 @@ class Entry(IRDLOperation):
     """The index-book entry of one tiny value (S4.1).
 
     ``axes`` are the value's, ``reduced`` those that its op reduces, with the ids that
-    they had before (S4.4).  ``pieces`` say how the operands are read; a leaf has one
+    they had before (S4.4), or those of which a gather reads the place that its data says: any of
+    them, as far as the maps know (S4.5).  ``pieces`` say how the operands are read; a leaf has one
     with no inputs.  ``non_scop`` marks a value whose access depends on data: it has no
     pieces and is a region boundary (S4.5).  ``reason`` says why, as one clause.
 

@@ -23,7 +23,7 @@ from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.common.numbers import plain_fault
 from polyc.dialects.common.signature import SizedTensorType, graph_of, same_size
 from polyc.dialects.common.sizes import product
-from polyc.dialects.index.attrs import PieceAttr, axes_text, box
+from polyc.dialects.index.attrs import INNER, PieceAttr, axes_text, box
 from polyc.dialects.index.entry import Entry, entry_of
 
 MAX_PIECES = 64
@@ -67,16 +67,19 @@ def _verify_axes(op: Entry) -> None:
                 f"axis {i} is named {axis.label.data}; axes are named i0, i1, … in order, "
                 f"so write i{i}"
             )
-        if axis.kind.data == "reduce":
-            raise VerifyException(f"axis i{i} of the value cannot be of kind reduce")
+        if axis.kind.data in INNER:
+            raise VerifyException(f"axis i{i} of the value cannot be of kind {axis.kind.data}")
     for axes, size in zip(op.by_dimension, t.dims, strict=True):
         have = product(a.dim for a in axes)
         if not same_size(have, size, op):
             what = " x ".join(a.label.data for a in axes)
             raise VerifyException(f"axis {what} has size {have}, the value's type {t} has {size}")
+    wanted = "gather" if isinstance(op.value.owner, tiny.GatherOp) else "reduce"
     for axis in op.reduced:
-        if axis.kind.data != "reduce":
-            raise VerifyException(f"reduced axis {axis.text()} is not of kind reduce")
+        if axis.kind.data != wanted:
+            raise VerifyException(
+                f"axis {axis.text()} is {axis.kind.data}, and not of kind {wanted}"
+            )
         if axis.label.data[:1] == "i" and axis.label.data[1:].isdigit():
             raise VerifyException(
                 f"reduced axis {axis.label.data} has the name of an axis of the value"
@@ -249,6 +252,9 @@ def _plainly_inside(op: Entry, expr: AffineExpr, size: Dim) -> bool:
 def _verify_reduction(op: Entry) -> None:
     """Invariant 4: a reduced axis is removed from the value and recorded by its id."""
     owner = op.value.owner
+    if isinstance(owner, tiny.GatherOp):
+        _verify_gather(op, owner)
+        return
     if not isinstance(owner, tiny.ReduceOp):
         if op.reduced.data:
             raise VerifyException(
@@ -278,6 +284,37 @@ def _verify_reduction(op: Entry) -> None:
         raise VerifyException(
             f"the axes that remain keep their ids {kept}, not {[a.number for a in op.axes]}"
         )
+
+
+def _verify_gather(op: Entry, owner: tiny.GatherOp) -> None:
+    """A gather's indexed axes are recorded, and are where its operand alone is read by data."""
+    if not op.is_scop:
+        return
+    source = tiny.tensor_of(owner.operand).dims
+    if len(op.reduced) != len(owner.axes):
+        raise VerifyException(
+            f"the op has indices along {len(owner.axes)} axes, the entry records "
+            f"{len(op.reduced)}; record each of them"
+        )
+    for axis, recorded in zip(owner.axes, op.reduced, strict=True):
+        if not same_size(source[axis], recorded.dim, op):
+            raise VerifyException(
+                f"axis {recorded.text()} stands for axis {axis} of the operand, whose size is "
+                f"{source[axis]}"
+            )
+    rank = len(op.axes)
+    for piece in op.pieces:
+        read, *indices = piece.entries
+        for index in indices:
+            used = [] if not isinstance(index, AffineMap) else index.used_dims()
+            if any(d >= rank for d in used):
+                raise VerifyException(f"{index} reads an index at a place that it says itself")
+        for place, axis in enumerate(owner.axes):
+            wanted = AffineDimExpr(rank + place)
+            if not isinstance(read, AffineMap) or read.results[axis] != wanted:
+                raise VerifyException(
+                    f"result {axis} of {read} is where an index says; write d{rank + place}"
+                )
 
 
 def _verify_cover(op: Entry) -> None:

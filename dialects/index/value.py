@@ -11,6 +11,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from polyc.dialects.index.attrs import (
+    INNER,
     AxisAttr,
     AxisKind,
     PieceAttr,
@@ -62,8 +63,9 @@ class ValueOp(Entry):
         )
         axes = [axis for dimension in dimensions for axis in dimension]
         reduced: list[AxisAttr] = []
-        if parser.parse_optional_keyword("reduce") is not None:
-            reduced = _parse_axes(parser, "reduce")
+        for kind in INNER:
+            if not reduced and parser.parse_optional_keyword(kind) is not None:
+                reduced = _parse_axes(parser, kind)
         pieces: list[PieceAttr] = []
         non_scop = parser.parse_optional_keyword("non_scop") is not None
         reason = parser.parse_optional_str_literal() if non_scop else None
@@ -86,7 +88,8 @@ class ValueOp(Entry):
         printer.print_operand(self.value)
         printer.print_string(f" axes [{', '.join(map(_dimension_text, self.by_dimension))}]")
         if self.reduced.data:
-            printer.print_string(f" reduce {axes_text(self.reduced)}")
+            kind = self.reduced.data[0].kind.data
+            printer.print_string(f" {kind} {axes_text(self.reduced)}")
         if self.non_scop is not None:
             printer.print_string(" non_scop")
             if self.reason is not None:

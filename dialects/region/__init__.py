@@ -20,6 +20,7 @@ from polyc.dialects.region.elementwise import (
     SelectOp,
     UnaryOp,
 )
+from polyc.dialects.region.gathers import GatherOp
 from polyc.dialects.region.graph import GraphOp
 from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
 from polyc.dialects.region.leaves import ConstantOp, DimOp, IndexOp, InsideOp, ReadOp
@@ -49,6 +50,7 @@ __all__ = [
     "CompareOp",
     "ConstantOp",
     "DimOp",
+    "GatherOp",
     "GraphOp",
     "IndexOp",
     "InsideOp",
@@ -87,6 +89,7 @@ RegionDialect = Dialect(
         CastOp,
         BroadcastInDimOp,
         TransposeOp,
+        GatherOp,
         ReduceOp,
         ReduceTogetherOp,
         StateOp,

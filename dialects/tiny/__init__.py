@@ -1,4 +1,4 @@
-"""The ``tiny`` dialect: movement, unary, binary, select, cast, reduce; nothing else (S3).
+"""The ``tiny`` dialect: movement, gather, unary, binary, select, cast, reduce; nothing else (S3).
 
 A ``tiny.graph`` has the signature of the ``frontend.graph`` that it comes from.  Leaves
 are its arguments, scalar constants, sizes and positions.  Real numbers are computed in f32,
@@ -69,6 +69,7 @@ from polyc.dialects.tiny.axes import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.tiny.gathers import GatherOp
 from polyc.dialects.tiny.types import (
     TensorType,
     Types,
@@ -99,6 +100,7 @@ __all__ = [
     "DimOp",
     "ExpandOp",
     "FunctionOp",
+    "GatherOp",
     "GraphOp",
     "IotaOp",
     "MaskOp",
@@ -461,6 +463,7 @@ Tiny = Dialect(
         WindowOp,
         SampleOp,
         MaskOp,
+        GatherOp,
         ReduceOp,
         OutputOp,
     ],

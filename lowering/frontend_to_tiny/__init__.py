@@ -42,6 +42,7 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
     LowerIota,
     LowerSelect,
 )
+from polyc.lowering.frontend_to_tiny.gathers import LowerGather
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
@@ -72,6 +73,7 @@ __all__ = [
     "LowerConvTranspose",
     "LowerDim",
     "LowerElementwise",
+    "LowerGather",
     "LowerGemm",
     "LowerGraph",
     "LowerIota",
@@ -201,6 +203,7 @@ def patterns() -> list[RewritePattern]:
         LowerPool(),
         LowerReduce(),
         LowerResize(),
+        LowerGather(),
         LowerSoftmax(),
         LowerNorm(),
         LowerElementwise(),

@@ -81,6 +81,8 @@ class Body:
             made = self.values.add(region.ConstantOp(form.number, element), op)
         elif isinstance(op, tiny.ReduceOp):
             made = self._reduce(op, form, operands[0])
+        elif isinstance(op, tiny.GatherOp):
+            made = self._gather(op, form, point, operands)
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -135,6 +137,21 @@ class Body:
             precision=op.precision,
         )
         return self.values.add(made, op, label)
+
+    def _gather(
+        self, op: tiny.GatherOp, form: Form, point: Point, operands: Sequence[SSAValue]
+    ) -> SSAValue:
+        body, *indices = operands
+        have = cast(ValType, body.type)
+        missing = [a for a in form.fresh if have.axis(a.label) is None]
+        if missing:
+            # The operand repeats along the axis, which may have no place for an index all the same.
+            body = self.values.spread(body, [*have.axes, *missing], op)
+        labels = {label for v in operands for label in cast(ValType, v.type).labels}
+        axes = [a for a in point.axes if a.label in labels]
+        along = [a.label for a in form.fresh]
+        made = region.GatherOp(body, indices, along, axes, op.number)
+        return self.values.add(made, op, op.result.name_hint)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)

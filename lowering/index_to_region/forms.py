@@ -45,7 +45,8 @@ class Form:
     """How a value is made at a point: the op on ``operands``, then the ``choices`` in order.
 
     ``same``: no op, the value is its one operand.  ``number``: no op, the value is a constant.
-    ``fresh`` are the axes that a reduction introduces for what it reduces.
+    ``fresh`` are the axes that a reduction introduces for what it reduces, and a gather for what
+    it reads at one place of them.
     """
 
     operands: tuple[Key, ...] = ()
@@ -142,8 +143,8 @@ class Forms:
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = self.everywhere.get(key) or self._form(value, point)
-            # A reduction names axes of its kernel, and a mask asks what lies in memory.
-            if not isinstance(value.owner, tiny.ReduceOp | tiny.MaskOp):
+            # Reductions and gathers name axes of their kernel, and a mask asks what lies in memory.
+            if not isinstance(value.owner, tiny.ReduceOp | tiny.GatherOp | tiny.MaskOp):
                 self.everywhere[key] = found
         return found
 
@@ -190,6 +191,8 @@ class Forms:
                 return Form((self._operand(op, 0, point, keeps_fill=True),))
             case tiny.ReduceOp():
                 return self._reduced(op, point)
+            case tiny.GatherOp():
+                return self._gathered(op, point)
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
             case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
@@ -292,13 +295,24 @@ class Forms:
         for axis in entry.reduced:
             fresh.append(self.names.reduced(axis.dim, taken, row))
             taken.append(fresh[-1].label)
+        return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
+
+    def _gathered(self, op: tiny.GatherOp, point: Point) -> Form:
+        """A gather's operand is wanted at all places of its axes, of which it reads one."""
+        entry = entry_of(op.result, self.graph)
+        fresh = [self.names.of_gather(axis.dim) for axis in entry.reduced]
+        return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
+
+    def _beyond(self, op: Operation, point: Point, fresh: Sequence[AxisAttr]) -> tuple[Key, ...]:
+        """The operands of ``op`` at ``point`` and every place of ``fresh`` axes."""
         count = len(point.axes) + len(fresh)
         into = [*point.map.results, *(AffineDimExpr(i) for i in range(len(point.axes), count))]
         guard = point.guard
         if guard is not None:
             guard = AffineSet(count, guard.num_symbols, guard.constraints)
-        operand = self._through(op, 0, [*point.axes, *fresh], into, guard, None)
-        return Form((operand,), fresh=tuple(fresh))
+        axes = [*point.axes, *fresh]
+        places = range(len(op.operands))
+        return tuple(self._through(op, i, axes, into, guard, None) for i in places)
 
 
 # Fills ---------------------------------------------------------------------------------

@@ -415,7 +415,8 @@ class Composer:
         pending = list(asked)
         for kernel, point in pending:
             form = kernel.forms.form(value, point)
-            kernel.reduces.update(a.label for a in form.fresh)
+            if isinstance(value.owner, tiny.ReduceOp):
+                kernel.reduces.update(a.label for a in form.fresh)
             for operand, where in form.operands:
                 if operand is not value:
                     self.asked.setdefault(operand, {})[(kernel, where)] = None
@@ -576,6 +577,8 @@ class Composer:
             kernels = len({id(k) for k, _ in wanted})
             where = f"by {kernels} kernels" if kernels > 1 else f"at {len(wanted)} points"
             return f"it is reduced, which is done once, and is wanted {where}"
+        if heads and any(k.forms.names.gathered & set(p.labels) for k, p in wanted):
+            return "it is reduced, which is done once, and a gather reads it where its data says"
         if heads and (clash := _clash(*wanted[0])) is not None:
             return f"it is reduced, which is done once, and {clash}"
         if value in self.kept:

@@ -188,6 +188,25 @@ def from_index(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
     return resized(emit, emit.value(arith.IndexCastOp(value, i32)), i32, target)
 
 
+# Places ------------------------------------------------------------------------------------
+
+
+def nearest(emit: Emit, index: SSAValue, size: SSAValue, element: Attribute) -> SSAValue:
+    """The place of an axis that is nearest to an index; outside of an axis that has none."""
+    last = _plain(emit, "sub", size, number(emit, 1, element), element)
+    if not is_unsigned(element):
+        index = emit.value(arith.MaxSIOp(index, number(emit, 0, element)))
+    return binary(emit, "min", index, last, element)
+
+
+def place_inside(
+    emit: Emit, index: SSAValue, size: SSAValue, element: Attribute
+) -> tuple[SSAValue, SSAValue]:
+    """Whether an index is a place of an axis, and the place, or 0."""
+    inside = emit.value(arith.CmpiOp(index, size, "ult"))
+    return inside, emit.value(arith.SelectOp(inside, index, number(emit, 0, element)))
+
+
 def is_whole(element: Attribute) -> bool:
     """Whether arithmetic of a type is this file's: integers and conditions."""
     return is_integer(element) or element == i1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, f32, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintKind,
@@ -23,10 +23,10 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import Number, is_integer, number_of, without_sign
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import FmodOp
+from polyc.dialects.gpu.hardware import FmodOp, LoadGlobalOp
 from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
@@ -36,6 +36,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    GatherOp,
     IndexOp,
     InsideOp,
     ReadOp,
@@ -45,6 +46,7 @@ from polyc.dialects.region import (
     UnaryOp,
 )
 from polyc.dialects.region.types import ValType
+from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.rewriting.driver import located
@@ -199,6 +201,8 @@ class Point:
         self.emit = Emit()
         self.inputs: list[SSAValue] = []
         self._values: dict[SSAValue, SSAValue] = dict(known)
+        self._found: list[SSAValue] = []
+        """The places that indices say, which stand for dimensions behind the tile's."""
         self._places: list[tuple[AffineExpr, ...]] = []
 
     @property
@@ -296,6 +300,8 @@ class Point:
                 return self.inside(op.set.data, op.result.type.labels, op)
             case BroadcastInDimOp() | TransposeOp():
                 return (yield op.operand)
+            case GatherOp():
+                return (yield from self.gather(op))
             case CastOp():
                 source, target = element_of(op.operand), op.result.type.element_type
                 return self.converted((yield op.operand), source, target)
@@ -343,11 +349,15 @@ class Point:
         """
         labels = op.result.type.labels
         tensor, place = self.source(op)
-        self._places.append(place)
-        self.inputs.append(tensor)
         kind = without_sign(op.result.type.element_type)
-        arg = self.block.insert_arg(kind, len(self.block.args))
-        arg.name_hint = op.tensor.name_hint
+        if self.is_data(place):
+            at = [self.index(e) for e in place]
+            arg = self.emit.value(LoadGlobalOp(tensor, at, kind), op.tensor.name_hint)
+        else:
+            self._places.append(place)
+            self.inputs.append(tensor)
+            arg = self.block.insert_arg(kind, len(self.block.args))
+            arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
         if op.fill.value.data == 0 and guards_bounds(self.frame.kernel, op):
@@ -360,6 +370,50 @@ class Point:
         labels = op.result.type.labels
         place = tuple(self.place(e, labels, op) for e in op.map.data.results)
         return self.frame.argument(op.tensor), place
+
+    def gather(self, op: GatherOp) -> Making:
+        """An operand at the places that indices say, which its axes have from here on.
+
+        An index is compared in its own type, so that none wraps into the tensor; what is read is
+        inside of it whatever the index is.
+        """
+        inside: SSAValue | None = None
+        axes = dict(self.axes)
+        for label, index in zip(op.labels, op.indices, strict=True):
+            axis = op.operand.type.axis(label)
+            assert axis is not None
+            value = yield index
+            element = element_of(index)
+            if integers.width(element) < 32:
+                value = integers.resized(self.emit, value, element, i32)
+                element = i32
+            size = self.dim(axis.size, element)
+            if op.number is None:
+                place = integers.nearest(self.emit, value, size, element)
+                kernel = self.frame.kernel
+                has_places = Assumption(axis.size - 1, ">=")
+                if not holds_always(has_places, kernel.assumptions, kernel.symbol_names):
+                    some = integers.compare(
+                        self.emit, "gt", size, integers.number(self.emit, 0, element), element
+                    )
+                    inside = self.emit.both(inside, some)
+            else:
+                here, place = integers.place_inside(self.emit, value, size, element)
+                inside = self.emit.both(inside, here)
+            self._found.append(self.emit.value(arith.IndexCastOp(place, IndexType())))
+            axes[label] = AffineExpr.dimension(self.rank + len(self._found) - 1)
+        self.axes = axes
+        found = yield op.operand
+        if inside is None:
+            return found
+        kind = op.result.type.element_type
+        other = self.cast(self.number(op.number or 0, kind), kind)
+        return self.emit.value(arith.SelectOp(inside, found, other))
+
+    def is_data(self, place: Sequence[AffineExpr]) -> bool:
+        """Whether a place depends on what indices say."""
+        parts = (e for expr in place for e in expr.dfs())
+        return any(isinstance(e, AffineDimExpr) and e.position >= self.rank for e in parts)
 
     def place(self, expr: AffineExpr, labels: Sequence[str], at: Operation) -> AffineExpr:
         """An expression of axes ``labels`` and the region's symbols, in the map's own terms."""
@@ -400,11 +454,12 @@ class Point:
 
     def index(self, place: AffineExpr) -> SSAValue:
         """The value of an expression of the tile's dimensions and the origins."""
-        used = {e.position for e in place.dfs() if isinstance(e, AffineDimExpr)}
+        every = {e.position for e in place.dfs() if isinstance(e, AffineDimExpr)}
+        used = {i for i in every if i < self.rank}
         indices = {i: self.emit.value(tile.TileIndexOp(i)) for i in sorted(used)}
         anywhere = next(iter(self.origin), self.frame.block.args[0])
         dims = [indices.get(i, anywhere) for i in range(self.rank)]
-        return self.emit.apply(place, dims, self.origin)
+        return self.emit.apply(place, [*dims, *self._found], self.origin)
 
     def dim(self, size: Dim, element: Attribute) -> SSAValue:
         """A size as f32 or an integer, computed outside of the map."""

@@ -30,6 +30,7 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.index import AxisAttr, AxisKind, PieceAttr, ValueOp, reduced_label, value_op
+from polyc.lowering.tiny_to_index.gathers import IndexGather
 from polyc.lowering.tiny_to_index.movements import (
     IndexMask,
     IndexPad,
@@ -270,6 +271,7 @@ def index_rules() -> list[RewritePattern]:
         IndexWindow,
         IndexSample,
         IndexMask,
+        IndexGather,
         IndexReshape,
         IndexNonScop,
     )

@@ -31,6 +31,7 @@ from polyc.playback import functions, views
 from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
+from polyc.playback.frontend.gathers import gathered
 from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.transposed import transposed_convolution
@@ -162,6 +163,8 @@ class _Player:
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
+            case frontend.GatherBase():
+                return gathered(op, *args)
             case frontend.PoolOp():
                 return pool(op, args[0], self.symbols, self.exact)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():

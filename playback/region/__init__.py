@@ -33,7 +33,7 @@ from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.region.scope import KernelScope
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.playback import functions
+from polyc.playback import functions, gathers
 from polyc.playback.estimate import products_of
 from polyc.playback.functions import Array, dtype_of, round_to, widen
 from polyc.playback.region.together import CHUNK, reduce_together
@@ -236,6 +236,8 @@ class _Player:
                 return self._broadcast(op)
             case region.TransposeOp():
                 return np.transpose(self.values[op.operand], op.permutation)
+            case region.GatherOp():
+                return self._at_data(op)
             case region.ReduceOp():
                 return self._reduce(op)
             case _:
@@ -322,6 +324,27 @@ class _Player:
         if not array.size:
             return np.asarray(fill)
         return np.where(inside, array[tuple(coordinates)], fill)
+
+    def _at_data(self, op: region.GatherOp) -> Array:
+        """A gather: its operand at the indices' places, and along its other axes at the points."""
+        source, shape = self.values[op.operand], self.shape(op.result)
+        labels = op.result.type.labels
+        if 0 in shape:
+            return np.zeros(shape, source.dtype)
+
+        def spread(index: SSAValue) -> Array:
+            own = cast(ValType, index.type).labels
+            order = sorted(range(len(own)), key=lambda i: labels.index(own[i]))
+            array = np.transpose(self.values[index], order)
+            return array[tuple(slice(None) if label in own else None for label in labels)]
+
+        grid = dict(zip(labels, np.indices(shape, sparse=True), strict=True))
+        grid |= {a: spread(i) for a, i in zip(op.labels, op.indices, strict=True)}
+        own = op.operand.type.labels
+        axes = [own.index(label) for label in op.labels]
+        places = [grid[label] for label in own]
+        found = gathers.gather(source, places, axes, op.number, op.result.type.element_type)
+        return self._whole(found, op.result)
 
     # Reductions
 

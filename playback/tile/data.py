@@ -25,6 +25,7 @@ from polyc.dialects.gpu.hardware import (
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
 from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
+from polyc.playback.gathers import gather
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
@@ -282,6 +283,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
             case arith.SelectOp():
                 condition, then, other = (as_array(v) for v in operands)
                 found = np.where(condition, then, other)
+            case LoadGlobalOp():
+                found = _loaded(cta, op)
             case arith.BitcastOp():
                 kind = op.result.type
                 found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
@@ -294,6 +297,17 @@ def _scalar(cta: Cta, op: Operation) -> None:
             case _:
                 raise PolycError("NotPlayed", f"a map's body has no {op.name} here", op)
     cta.values[op.results[0]] = found
+
+
+def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:
+    """Elements at places that a map computes, 0 outside of the tensor."""
+    tensor: Array = cta.values[op.tensor]
+    places = [np.asarray(cta.values[i]) for i in op.indices]
+    kind = op.result.type
+    found = gather(tensor, places, range(tensor.ndim), 0, kind) if places else tensor
+    if op.predicate is not None:
+        found = np.where(cta.values[op.predicate], found, tensor.dtype.type(0))
+    return found
 
 
 DATA: Plays = {

@@ -114,6 +114,8 @@ class AxisNames:
     def __init__(self) -> None:
         self._numbered: dict[str, Dim] = {}
         self._iters: tuple[AxisAttr, ...] = ()
+        self.gathered: set[str] = set()
+        """The axes of which gathers read one place."""
 
     def iters(self, sizes: Sequence[Dim]) -> tuple[AxisAttr, ...]:
         """The axes of the output space; the number of one without a name is its position."""
@@ -145,6 +147,12 @@ class AxisNames:
             self._numbered[label] = size
         return AxisAttr.of(label, size)
 
+    def of_gather(self, size: Dim) -> AxisAttr:
+        """An axis of which a gather reads the place that its data says: no other op's."""
+        label = f"g{len(self.gathered)}"
+        self.gathered.add(label)
+        return AxisAttr.of(label, size)
+
 
 def _plain_label(size: Dim) -> str | None:
     """The lower-case name of a size that is one symbol; None for any other."""
@@ -152,4 +160,4 @@ def _plain_label(size: Dim) -> str | None:
     if size.constant() is not None or (text,) != size.symbols():
         return None
     label = text.lower()
-    return None if label[:1] in ("i", "r") and label[1:].isdigit() else label
+    return None if label[:1] in ("i", "r", "g") and label[1:].isdigit() else label

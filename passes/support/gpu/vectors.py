@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects import affine, arith, scf
+from xdsl.dialects import affine, arith, memref, scf
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
@@ -19,6 +19,7 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineSet,
 )
+from xdsl.traits import is_side_effect_free
 
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
@@ -26,7 +27,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel, is_size
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
-from polyc.rewriting.postorder import computed
+from polyc.rewriting.postorder import computed, reached
 
 LESS = (2, 6)
 """``slt`` and ``ult`` as arith.cmpi holds them."""
@@ -180,12 +181,22 @@ class Access:
                 yield here[-1] - first[-1] - lane
                 yield from (a - b for a, b in zip(here[:-1], first[:-1], strict=True))
 
+        return self._all_zero(differences(), width, bound)
+
+    def is_constant(self, width: int, bound: int) -> bool:
+        """Whether ``width`` steps of the variable from any multiple of it are at one place."""
+        first = self.at({0: affine_dim(0) * width})
+        later = (self.at({0: affine_dim(0) * width + lane}) for lane in range(1, width))
+        apart = (a - b for here in later for a, b in zip(here, first, strict=True))
+        return self._all_zero(apart, width, bound)
+
+    def _all_zero(self, exprs: Iterator[AffineExpr], width: int, bound: int) -> bool:
         dims = len(self.values)
         zero = AffineExpr.constant(0)
         ge = AffineConstraintKind.ge
         domain = [AffineConstraintExpr(ge, affine_dim(d), zero) for d in range(dims)]
         domain.append(AffineConstraintExpr(ge, -affine_dim(0) + (bound // width - 1), zero))
-        return isl.all_zero(differences(), AffineSet(dims, 0, tuple(domain)))
+        return isl.all_zero(exprs, AffineSet(dims, 0, tuple(domain)))
 
     def at(self, given: Mapping[int, AffineExpr]) -> list[AffineExpr]:
         """The coordinates, with ``given`` for some values.
@@ -215,7 +226,52 @@ def is_vector(
         tensor.align.data, 1
     ):
         return False
-    return Access.of(indices, variable).is_vector(width, bound)
+    loop, access = variable.owner, Access.of(indices, variable)
+    assert isinstance(loop, Block)
+    inside = [
+        v for v in access.values[1:] if isinstance(v.owner, Operation) and v.owner.parent is loop
+    ]
+    if not all(is_shared(v, loop, width, bound) for v in inside):
+        return False
+    return access.is_vector(width, bound)
+
+
+def is_shared(value: SSAValue, loop: Block, width: int, bound: int) -> bool:
+    """Whether ``width`` iterations of a loop from any multiple of it compute one value alike.
+
+    They read at one place a tensor that the loop does not write to, or a register.
+    """
+    stored = {op.tensor for op in loop.ops if isinstance(op, hw.StoreGlobalOp)}
+    known: dict[SSAValue, bool] = {}
+
+    def operands(here: SSAValue) -> Sequence[SSAValue]:
+        owner = here.owner
+        return owner.operands if isinstance(owner, Operation) and owner.parent is loop else ()
+
+    for here in reached([value], operands):
+        owner = here.owner
+        if not isinstance(owner, Operation) or owner.parent is not loop:
+            known[here] = here is not loop.args[0]
+            continue
+        match owner:
+            case affine.ApplyOp():
+                place = Access.of([here], loop.args[0])
+                alike = all(known.get(v, not _is_inside(v, loop)) for v in place.values[1:])
+                known[here] = alike and place.is_constant(width, bound)
+            case hw.LoadGlobalOp():
+                known[here] = owner.tensor not in stored and all(
+                    known[v] for v in owner.operands[1:]
+                )
+            case memref.LoadOp():
+                known[here] = all(known[v] for v in owner.indices)
+            case _:
+                pure = is_side_effect_free(owner) and not owner.regions
+                known[here] = pure and all(known[v] for v in owner.operands)
+    return known[value]
+
+
+def _is_inside(value: SSAValue, loop: Block) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.parent is loop
 
 
 def clone_lanes(
