@@ -181,13 +181,13 @@ class _Space:
             if isinstance(op, ReduceOp):
                 continue
             if isinstance(op, ReadOp):
-                price, over = load_cost(op, column, lies)
+                price, over = load_cost(values, op, column, lies)
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
                 cost += price / self.vector * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
-                    for a in read_labels(op)
+                    for a in values.walked(read_labels(op))
                     if (axis := scope.get(a)) is not None
                 )
                 bytes_of = size_in_bytes(op.result.type.element_type)

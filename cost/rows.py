@@ -71,10 +71,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     brought = passes if streamed else 1
     short = all(size_in_bytes(kind.element_type) <= 2 for kind in values.kernel.outs)
     for op in values.reached:
-        labels = val_type(op.results[0]).labels
+        labels = values.walked(val_type(op.results[0]).labels)
         here = padded if row in labels else 1.0
         if isinstance(op, ReadOp):
-            points = values.points(val_type(op.result).labels) * here
+            points = values.points(labels) * here
             vector = max(1, plan.integer("vectorize"))
             work.operations += points * (brought * LOAD / vector + passes * CONVERT)
             bytes_of = size_in_bytes(op.result.type.element_type)
@@ -115,7 +115,8 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     work.steps = walked + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.
     rows_read = sum(
-        values.points(values.own(op.result)) * size_in_bytes(op.result.type.element_type)
+        values.points(values.walked(values.own(op.result)))
+        * size_in_bytes(op.result.type.element_type)
         for op in values.reached
         if isinstance(op, ReadOp) and row in values.own(op.result)
     )

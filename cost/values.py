@@ -5,7 +5,7 @@ A ``region.reduce_together`` counts as the reductions of its chunk: ``Values`` l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import cast
 
@@ -22,6 +22,7 @@ from polyc.dialects.region import (
     CompareOp,
     ConstantOp,
     DimOp,
+    GatherOp,
     IndexOp,
     InsideOp,
     KernelOp,
@@ -75,6 +76,10 @@ MOVES = (BroadcastInDimOp, TransposeOp)
 """What costs nothing: other names of a value."""
 
 
+PLACE = 6
+"""Instructions of an index that is compared with its axis."""
+
+
 def size_in_bytes(kind: Attribute) -> int:
     """The bytes of a stored element; a condition is one."""
     return 1 if kind == i1 else element_bytes(kind)
@@ -91,6 +96,8 @@ def operations(op: Operation) -> float:
             return len(op.set.data.constraints)
         case IndexOp():
             return 1
+        case GatherOp():
+            return PLACE * len(op.labels)
         case _:
             return 0
 
@@ -104,7 +111,10 @@ class Values:
         self._own: dict[SSAValue, frozenset[str]] = {}
         self.extents: dict[str, int] = {a.label: a.size.evaluate(sizes) for a in kernel.iters}
         """The number of points of each axis."""
+        self._indices: dict[str, SSAValue] = {}
         for op in kernel.walk():
+            if isinstance(op, GatherOp):
+                self._indices |= dict(zip(op.labels, op.indices, strict=True))
             for value in op.results:
                 if isinstance(value.type, ValType):
                     for axis in value.type.axes:
@@ -133,6 +143,14 @@ class Values:
     def points(self, labels: Collection[str]) -> float:
         """The number of points of some axes."""
         return float(prod(self.extents[label] for label in labels))
+
+    def walked(self, labels: Iterable[str]) -> frozenset[str]:
+        """The axes by whose points some are gone through: of one that indices are along, theirs."""
+        found: frozenset[str] = frozenset()
+        for label in labels:
+            index = self._indices.get(label)
+            found |= {label} if index is None else self.walked(self.own(index))
+        return found
 
     def behind(self, values: Sequence[SSAValue], into: bool = False) -> Iterator[Operation]:
         """The ops that make values, without those behind reductions, but for ``into``."""
@@ -178,6 +196,9 @@ class Values:
                 return frozenset(op.result.type.labels)
             case ReduceOp():
                 return self._own[self.real(op.operand)] - set(op.labels)
+            case GatherOp():
+                found = frozenset[str]().union(*(self._own[v] for v in self.operands(op)))
+                return found - set(op.labels)
             case ConstantOp() | DimOp():
                 return frozenset()
             case _:

@@ -151,7 +151,7 @@ def compulsory(values: Values, device: Device) -> tuple[float, float]:
             assert isinstance(op.tensor, BlockArgument)
             number = op.tensor.index
             run = SECTOR // size_in_bytes(op.result.type.element_type)
-            points = values.points(read_labels(op)) * min(line_step(op), run)
+            points = values.points(values.walked(read_labels(op))) * min(line_step(op), run)
             read[number] = read.get(number, 0.0) + points
     inputs: dict[int, float] = {}
     for number, points in read.items():
@@ -176,13 +176,15 @@ def _is_kernel(values: Values, name: str) -> bool:
     return any(k.sym_name.data == name for k in kernels_beside(values.kernel))
 
 
-def load_cost(op: ReadOp, column: str | None, tile: dict[str, int]) -> tuple[float, float]:
+def load_cost(
+    values: Values, op: ReadOp, column: str | None, tile: dict[str, int]
+) -> tuple[float, float]:
     """What an element of a read costs a thread, and how many bytes it brings for each of its own.
 
     ``column`` is the axis of a warp's neighbours; ``tile`` has a block's points of each axis, or 0
     for an axis that it goes along step by step.
     """
-    labels = read_labels(op)
+    labels = values.walked(read_labels(op))
     if not labels:
         return 0.0, 1.0
     last, size = innermost(op), size_in_bytes(op.result.type.element_type)

@@ -257,11 +257,16 @@ class Player:
         return tiny_playback.evaluate(op, args, self.symbols)
 
     def _args(
-        self, op: Operation, piece: PieceAttr, coords: Sequence[Array], here: Array
+        self,
+        op: Operation,
+        piece: PieceAttr,
+        coords: Sequence[Array],
+        here: Array,
+        first: int = 0,
     ) -> list[Array]:
-        """The operands of ``op`` through the maps of ``piece``, or its fills."""
+        """The operands of ``op`` from the ``first`` on through a piece's maps, or its fills."""
         args: list[Array] = []
-        for operand, entry in zip(op.operands, piece.entries, strict=True):
+        for operand, entry in zip(op.operands[first:], piece.entries[first:], strict=True):
             if isinstance(entry, AffineMap):
                 places = [views.affine_value(e, coords, self.symbol_values) for e in entry.results]
                 args.append(self.at(operand, places, here, op))
@@ -279,8 +284,9 @@ class Player:
     ) -> Array:
         """A gather at coordinates: its operand's map has its indices for the axes they are of."""
         inner = [*coords, *(np.zeros((), np.int64) for _ in entry.reduced)]
-        (read, *_), (_, *indices) = piece.entries, self._args(op, piece, inner, here)
+        read, *_ = piece.entries
         assert isinstance(read, AffineMap)
+        indices = self._args(op, piece, inner, here, first=1)
         extents = self._gone(entry)
         element = tiny.tensor_of(op.result).element_type
         if 0 in extents:

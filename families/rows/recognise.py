@@ -8,6 +8,7 @@ Other regions are refused with the reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -20,7 +21,7 @@ from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer
-from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import GatherOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
 
@@ -66,9 +67,21 @@ class Rows:
 
     @property
     def reads(self) -> list[ReadOp]:
-        """The reads along the row."""
+        """The reads along the row, but for those of what indices say the place of."""
         ops = self.kernel.body.block.ops
-        return [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
+        reads = [op for op in ops if isinstance(op, ReadOp) and self.has_row(op.result)]
+        return [op for op in reads if not self.at_indices(op)]
+
+    @property
+    def gathers(self) -> list[GatherOp]:
+        """What is read along the row at indices, which each row has one of."""
+        ops = self.kernel.body.block.ops
+        return [op for op in ops if isinstance(op, GatherOp) and self.has_row(op.result)]
+
+    def at_indices(self, read: ReadOp) -> bool:
+        """Whether a read has axes of which indices say the place."""
+        known = {self.row.label, *(axis.label for axis in self.outer)}
+        return not known.issuperset(read.result.type.labels)
 
     @property
     def walks_again(self) -> bool:
@@ -113,6 +126,8 @@ class Rows:
         It is one of the tensor's last two axes, and no guard stands between.  Where it has several
         rows, these lie one below the other.
         """
+        if self.at_indices(read):
+            return False
         coordinates = self.coordinates(read)
         if (
             self.turned
@@ -143,9 +158,13 @@ def find_rows(kernel: KernelOp) -> Rows:
     outer = tuple(axis for axis in kernel.iters if axis.label != row.label)
     rows = Rows(kernel, outer, row)
     known = {row.label, *(axis.label for axis in outer)}
+    gathers = [op for op in kernel.body.block.ops if isinstance(op, GatherOp)]
+    there = known.union(*(op.labels for op in gathers))
+    for op in gathers:
+        _check_gather(rows, op)
     for op in kernel.body.block.ops:
         for value in op.results:
-            strange = [a for a in cast(ValType, value.type).axes if a.label not in known]
+            strange = [a for a in cast(ValType, value.type).axes if a.label not in there]
             if strange:
                 why = f"{op.name} runs over {axes_text(strange)} beside the row {row}"
                 raise _unsupported(kernel, why, op)
@@ -154,9 +173,10 @@ def find_rows(kernel: KernelOp) -> Rows:
             _check_read(rows, read)
     except PolycError:
         rows = replace(rows, turned=True)
-        if not _lie_beside(rows, known):
+        if gathers or not _lie_beside(rows, known):
             raise
-    if not any(set(read.result.type.labels) == known for read in rows.reads):
+    whole = (op.result.type.labels for op in (*rows.reads, *rows.gathers))
+    if not any(set(labels) == known for labels in whole):
         axes = axes_text([*outer, row])
         raise _unsupported(kernel, f"it reads no tensor over all of {axes}", kernel)
     for value, name in zip(kernel.yield_op.values, kernel.res_names, strict=True):
@@ -177,11 +197,39 @@ def _unsupported(kernel: KernelOp, why: str, at: Operation) -> PolycError:
     ).located(kernel)
 
 
+def _check_gather(rows: Rows, op: GatherOp) -> None:
+    """Refuse indices that differ along the row, and rows that do not lie along a tensor's lines."""
+    if any(rows.has_row(index) for index in op.indices):
+        why = f"its indices differ along {rows.row.label}"
+        raise _unsupported(rows.kernel, why, op)
+    for read in behind([op.operand]):
+        if isinstance(read, ReadOp) and rows.has_row(read.result):
+            position, results = read.result.type.labels.index(rows.row.label), read.map.data.results
+            walked = _plain(results[-1], AffineExpr.dimension(position))
+            if not walked or any(_names(r, position) for r in results[:-1]):
+                raise _unsupported(rows.kernel, _across(rows, read), read)
+
+
+def behind(values: Sequence[SSAValue]) -> list[Operation]:
+    """The ops that values are made by, reductions' operands included."""
+    found: dict[Operation, None] = {}
+    work = list(values)
+    while work:
+        op = work.pop().owner
+        if isinstance(op, Operation) and op not in found:
+            found[op] = None
+            work += op.operands
+    return list(found)
+
+
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions, and integers anywhere: fragments of rows hold real numbers."""
+    """Refuse tensors of conditions, and integers that are no indices: fragments of rows hold real
+    numbers."""
+    gathers = [op for op in kernel.body.block.ops if isinstance(op, GatherOp)]
+    places = set(behind([index for op in gathers for index in op.indices]))
     for op in kernel.body.walk():
         kinds = [v.type.element_type for v in op.results if isinstance(v.type, ValType)]
-        if any(map(is_integer, kinds)):
+        if any(map(is_integer, kinds)) and op not in places:
             raise _unsupported(kernel, f"{op.name} makes integers", op)
     for name, kind in zip((*kernel.arg_names, *kernel.res_names), kernel.seen, strict=True):
         if kind.element_type == i1:
@@ -213,8 +261,11 @@ def _check_read(rows: Rows, read: ReadOp) -> None:
     position = len(rows.outer)
     walked = bool(coordinates) and _plain(coordinates[-1], AffineExpr.dimension(position))
     if not walked or any(_names(c, position) for c in coordinates[:-1]):
-        why = f"it reads a tensor at {read.map.data}, where {rows.row.label} is not the last axis"
-        raise _unsupported(rows.kernel, why, read)
+        raise _unsupported(rows.kernel, _across(rows, read), read)
+
+
+def _across(rows: Rows, read: ReadOp) -> str:
+    return f"it reads a tensor at {read.map.data}, where {rows.row.label} is not the last axis"
 
 
 TURNED = 1024
@@ -271,6 +322,11 @@ def row_lengths(rows: Rows) -> list[Dim]:
     read and written along it, each once."""
     known = {rows.row.label, *(axis.label for axis in rows.outer)}
     reads = [op for op in rows.reads if not rows.turned or set(op.result.type.labels) == known]
+    reads += [
+        op
+        for op in behind([gather.operand for gather in rows.gathers])
+        if isinstance(op, ReadOp) and rows.has_row(op.result)
+    ]
     tensors = [cast(MemRefType, read.tensor.type) for read in reads]
     values = zip(rows.kernel.yield_op.values, rows.kernel.outs, strict=True)
     tensors += [kind for value, kind in values if rows.has_row(value)]

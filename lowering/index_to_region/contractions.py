@@ -921,7 +921,8 @@ class Products:
         return (self.rows if self.levels[value] is Level.ROWS else self.follows)[value]
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
-        """The last value of what follows a product alone, and what that reads of reductions."""
+        """The last value of what follows a product alone, and what that reads of reductions and
+        gathers."""
         bare = self.levels[value] in (
             Level.CORE_BARE,
             Level.CORE_PLAIN,
@@ -945,7 +946,7 @@ class Products:
             if bare and not all(o in inside or _repeats(o) for o in given):
                 break  # another tensor as large as the product
             inside.add(here)
-            held += [o for o in others if self._reduces(o)]
+            held += [o for o in others if self._holds_more(o)]
             if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
                 end = here
                 sides += held
@@ -977,7 +978,7 @@ class Products:
         along: set[int] = set()
         op = cast(Operation, value.owner).next_op
         while op is not None:
-            skipped = isinstance(op, tiny.ReduceOp | MovementOp | index.ValueOp)
+            skipped = isinstance(op, tiny.ReduceOp | tiny.GatherOp | MovementOp | index.ValueOp)
             match op:
                 case tiny.ReduceOp() if rows and tiny.tensor_of(op.operand).dims == space:
                     again = along | set(op.axes)
@@ -1000,9 +1001,10 @@ class Products:
         later = products[products.index(than) + 1 :]
         return any(value is product or value in self.follows[product] for product in later)
 
-    def _reduces(self, value: SSAValue) -> bool:
-        """Whether a value is made of a reduction."""
-        return any(isinstance(v.owner, tiny.ReduceOp) for v in self._behind(value))
+    def _holds_more(self, value: SSAValue) -> bool:
+        """Whether a value is made of a reduction, or of what a gather reads."""
+        more = tiny.ReduceOp | tiny.GatherOp
+        return any(isinstance(v.owner, more) for v in self._behind(value))
 
 
 def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:

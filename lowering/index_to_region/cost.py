@@ -198,7 +198,9 @@ class Work:
                 heads.update(dict.fromkeys(self.heads.get(operand, ())))
         computes = is_computed(value)
         self.elementwise[value] = bits | bit if computes else bits
-        self.heads[value] = tuple(heads) if computes else ()
+        # What a gather reads is no epilogue of its indices, nor of what it reads them from.
+        follows = computes and not isinstance(op, tiny.GatherOp)
+        self.heads[value] = tuple(heads) if follows else ()
 
     def bytes_of(self, value: SSAValue) -> float:
         """What computing one element takes, its heads included, as bytes moved meanwhile."""
@@ -214,12 +216,14 @@ class Work:
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether arithmetic makes the value: no leaf, movement, constant or widening cast."""
+    """Whether arithmetic makes the value, or indices: no leaf, movement or widening cast."""
     op = value.owner
     match op:
         case tiny.CastOp():
             return element_size(value) < element_size(op.operand)
         case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+            return True
+        case tiny.GatherOp():
             return True
         case _:
             return isinstance(op, tiny.ReduceOp)

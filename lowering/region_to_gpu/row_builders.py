@@ -29,6 +29,7 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
     CompareOp,
+    GatherOp,
     InsideOp,
     ReadOp,
     ReduceOp,
@@ -182,7 +183,7 @@ class RowBuilder(Builder):
                         return False
                 case UnaryOp() if op.fn.data not in PLAIN:
                     return False
-                case CompareOp() | InsideOp() | SelectOp() | ReduceTogetherOp():
+                case CompareOp() | InsideOp() | SelectOp() | ReduceTogetherOp() | GatherOp():
                     return False
                 case _:
                     pass
@@ -232,10 +233,18 @@ class RowBuilder(Builder):
         emit = self.maps.emit
         reached = [self.steps.along_row(roots, ()) for roots in steps]
         for op in self.rows.kernel.body.block.ops:
-            if not isinstance(op, ReadOp) or not self.rows.copied(op, self.maps.span.sizes[0]):
+            gathers = isinstance(op, GatherOp) and self.maps.has_row(op.result)
+            copied = isinstance(op, ReadOp) and self.rows.copied(op, self.maps.span.sizes[0])
+            if not gathers and not copied:
                 continue
-            users = [i for i, values in enumerate(reached) if op.result in values]
-            if users and (users[0] == 0 or len(users) > 1):
+            users = [i for i, values in enumerate(reached) if op.results[0] in values]
+            if not users or (users[0] > 0 and len(users) == 1):
+                continue
+            if isinstance(op, GatherOp):
+                fragment = self.maps.wide(element_of(op.result), op.result.name_hint)
+                self.maps.over_tile(over, fragment, [Wanted(op.result, fragment, (ROW, COLUMN))])
+                over.held[op.result] = fragment
+            elif isinstance(op, ReadOp):
                 fragment = self.maps.wide(element_of(op.result), op.tensor.name_hint)
                 copy = tile.CopyOp(self.home_of(op, over), tile.CopyEnd(fragment))
                 emit.op(located(copy, op))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import ui8
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
 
 TAME = (
@@ -126,7 +127,7 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize"] * (rank > 0)
+        kinds += ["pool", "resize", "gather"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -272,6 +273,29 @@ class Maker:
                 return self.add(frontend.ResizeOp(x, axes, sizes, mode=mode, coordinates=choice))
         op = frontend.ResizeOp(x, axes, sizes, coordinates=choice, rounding=rounding)
         return self.add(op)
+
+    def gather(self, x: SSAValue) -> SSAValue:
+        """Elements at indices of an input, some of which are outside."""
+        dims, rank = tensor_of(x).dims, tensor_of(x).rank
+        fill = self.dice.choice((None, None, 0.0, -1.5))
+        from_end = self.dice.random() < 0.5
+        element = self.dice.choice((i32, i64, i64, i8, ui8))
+        axis = self.dice.randrange(rank)
+        match self.dice.randrange(3):
+            case 0:
+                shape = self.dice.choice(((), ("N",), ("N",), (2, "M")))
+                at = self.input(shape, element)
+                return self.add(frontend.GatherOp(x, at, axis, fill, from_end=from_end))
+            case 1:
+                count = self.dice.choice((Dim.sym("N"), Dim.const(3)))
+                at = self.input((*dims[:axis], count, *dims[axis + 1 :]), element)
+                return self.add(frontend.GatherElementsOp(x, at, axis, fill, from_end=from_end))
+            case _:
+                batch = self.dice.randrange(rank)
+                count = self.dice.randint(1, rank - batch)
+                tuples = self.dice.choice(((), ("N",), ("M", 2)))
+                at = self.input((*dims[:batch], *tuples, count), element)
+                return self.add(frontend.GatherNdOp(x, at, batch, fill, from_end=from_end))
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))
