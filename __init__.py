@@ -114,6 +114,10 @@ if TYPE_CHECKING:
     from polyc.trace.functions import trunc as trunc
     from polyc.trace.functions import var as var
     from polyc.trace.functions import where as where
+    from polyc.trace.gathers import embedding as embedding
+    from polyc.trace.gathers import gather_nd as gather_nd
+    from polyc.trace.gathers import take as take
+    from polyc.trace.gathers import take_along_axis as take_along_axis
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
     from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
@@ -254,6 +258,7 @@ _OFFERED = {
         ),
         "trace.windows",
     ),
+    **dict.fromkeys(("embedding", "gather_nd", "take", "take_along_axis"), "trace.gathers"),
 }
 """Where each name is that is imported when it is asked for."""
 

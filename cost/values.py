@@ -312,9 +312,9 @@ def innermost(op: ReadOp) -> set[str]:
 
 def spacing(op: ReadOp, label: str) -> int | None:
     """By how many elements a read's neighbours along an axis lie apart in a line of memory; None
-    where the axis goes from line to line, or in another way."""
+    where the axis goes from line to line, or in another way, as by indices."""
     results, labels = op.map.data.results, op.result.type.labels
-    terms = linear_of(results[-1]).terms if results else ()
+    terms = linear_of(results[-1]).terms if results and label in labels else ()
     found = (abs(factor) for term, factor in terms if term == ("d", labels.index(label)))
     return next(found, None)
 

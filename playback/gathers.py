@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import cast
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -85,4 +84,4 @@ def settled(
 
 
 def _known(index: Array) -> Array:
-    return cast(Array, as_estimate(index).value)
+    return as_estimate(index).value

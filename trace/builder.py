@@ -387,6 +387,31 @@ class Builder:
             frontend.ResizeOp(x, where, size, mode=mode, coordinates=coordinates, rounding=rounding)
         )
 
+    def gather(
+        self,
+        kind: type[frontend.GatherOp | frontend.GatherElementsOp],
+        x: SSAValue,
+        indices: SSAValue,
+        axis: int,
+        fill: Number | None = None,
+        *,
+        from_end: bool = True,
+    ) -> SSAValue:
+        """Elements at indices along an axis; outside of it ``fill``, or the nearest one."""
+        at = self.axis(x, axis)
+        if (fault := kind.fault(tensor_of(x).dims, tensor_of(indices).dims, at)) is not None:
+            raise PolycError("RankMismatch", fault, self.at())
+        return self.add(kind(x, indices, at, fill, from_end=from_end))
+
+    def gather_nd(
+        self, x: SSAValue, indices: SSAValue, batch: int, fill: Number | None = None
+    ) -> SSAValue:
+        """Elements or blocks at tuples of indices, behind ``batch`` axes that both have."""
+        kind, dims = frontend.GatherNdOp, tensor_of(x).dims
+        if (fault := kind.fault(dims, tensor_of(indices).dims, batch)) is not None:
+            raise PolycError("RankMismatch", fault, self.at())
+        return self.add(kind(x, indices, batch, fill, from_end=True))
+
     def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
         """Softmax along axes together, or its logarithm."""
         made = frontend.LogSoftmaxOp if log else frontend.SoftmaxOp

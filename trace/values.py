@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
+from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.numbers import not_held
@@ -450,6 +451,8 @@ class Value:
             refuse("RankMismatch", f"{len(items)} indices for {mine!r}")
         at = next((i for i, item in enumerate(items) if item is ...), len(items))
         items[at : at + 1] = [slice(None)] * (mine.ndim - named)
+        if any(isinstance(item, Value) for item in items):
+            return mine._taken(items)
         low: list[Dim] = []
         high: list[Dim] = []
         steps: list[int] = []
@@ -465,6 +468,24 @@ class Value:
             kept.append((stop - start).ceildiv(step) if stays else None)
         found = mine.builder.slice(mine.ssa, low, high, steps)
         return Value(mine.builder, mine.builder.reshape(found, [d for d in kept if d is not None]))
+
+    def _taken(self, items: Sequence[Any]) -> Value:
+        """The elements at the one index that is a value, with what the others say of theirs."""
+        places = [i for i, item in enumerate(items) if isinstance(item, Value)]
+        if len(places) > 1 or any(
+            item is None or not isinstance(item, slice | Value) for item in items
+        ):
+            refuse(
+                "BadArgument",
+                "one index is a value beside slices; for more take polyc.gather_nd, or index again",
+            )
+        (axis,) = places
+        others = [slice(None) if i == axis else item for i, item in enumerate(items)]
+        mine, index = value_of(self[tuple(others)]), value_of(items[axis])
+        if index.dtype == "i1" or not index.dtype.strip("ui").isdigit():
+            refuse("TypeMismatch", f"{index!r} is no index; cast it to an integer type")
+        found = mine.builder.gather(frontend.GatherOp, mine.ssa, index.ssa, axis)
+        return Value(mine.builder, found)
 
     # Reductions
 
@@ -567,7 +588,10 @@ def _part(item: object, size: Dim) -> tuple[Dim, Dim, int, bool]:
         span = (stop - start).constant()
         return start, start if span is not None and span < 0 else stop, step, True
     if isinstance(item, Value | bool):
-        refuse("BadArgument", f"{item!r} is no index; indices are numbers, sizes and slices")
+        refuse(
+            "BadArgument",
+            f"{item!r} is no index; indices are numbers, sizes, slices and values of integers",
+        )
     at = dim_of(item)
     value, whole = at.constant(), size.constant()
     if value is not None and whole is not None and not -whole <= value < whole:

@@ -306,7 +306,7 @@ def _verify_gather(op: Entry, owner: tiny.GatherOp) -> None:
     for piece in op.pieces:
         read, *indices = piece.entries
         for index in indices:
-            used = [] if not isinstance(index, AffineMap) else index.used_dims()
+            used = set[int]() if not isinstance(index, AffineMap) else index.used_dims()
             if any(d >= rank for d in used):
                 raise VerifyException(f"{index} reads an index at a place that it says itself")
         for place, axis in enumerate(owner.axes):

@@ -127,11 +127,11 @@ class LowerGather(RewritePattern):
 
 def as_stored(value: SSAValue, fill: Number | None) -> SSAValue:
     """What a value is widened from, where that type holds the fill; or itself."""
-    if is_widening(value):
-        narrow: SSAValue = value.owner.operands[0]  # pyright: ignore
-        if fill is None or holds(tiny.tensor_of(narrow).element_type, fill):
-            return narrow
-    return value
+    op = value.owner
+    if not is_widening(value) or not isinstance(op, tiny.CastOp):
+        return value
+    held = fill is None or holds(tiny.tensor_of(op.operand).element_type, fill)
+    return op.operand if held else value
 
 
 def from_start(build: Builder, index: SSAValue, size: Dim, from_end: bool) -> SSAValue:

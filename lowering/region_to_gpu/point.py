@@ -380,7 +380,7 @@ class Point:
         inside: SSAValue | None = None
         axes = dict(self.axes)
         for label, index in zip(op.labels, op.indices, strict=True):
-            axis = op.operand.type.axis(label)
+            axis = cast(ValType, op.operand.type).axis(label)
             assert axis is not None
             value = yield index
             element = element_of(index)

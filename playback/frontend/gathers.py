@@ -26,7 +26,8 @@ def gathered(op: GatherBase, x: Array, indices: Array) -> Array:
 
     def grid(axis: int, place: int, count: int) -> Array:
         """The positions along an axis of the operand, which is ``place`` of the result's."""
-        return np.arange(x.shape[axis]).reshape([-1 if i == place else 1 for i in range(count)])
+        shape = [x.shape[axis] if i == place else 1 for i in range(count)]
+        return np.reshape(np.arange(x.shape[axis]), shape)
 
     match op:
         case frontend.GatherOp():
@@ -37,7 +38,7 @@ def gathered(op: GatherBase, x: Array, indices: Array) -> Array:
             places += [grid(i, i + indices.ndim - 1, count) for i in range(number + 1, rank)]
             return at(places, [number])
         case frontend.GatherElementsOp():
-            places = list(np.indices(indices.shape, sparse=True))
+            places: list[Array] = list(np.indices(indices.shape, sparse=True))
             places[number] = indices
             return at(places, [number])
         case _:

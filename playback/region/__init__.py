@@ -340,7 +340,7 @@ class _Player:
 
         grid = dict(zip(labels, np.indices(shape, sparse=True), strict=True))
         grid |= {a: spread(i) for a, i in zip(op.labels, op.indices, strict=True)}
-        own = op.operand.type.labels
+        own = cast(ValType, op.operand.type).labels
         axes = [own.index(label) for label in op.labels]
         places = [grid[label] for label in own]
         found = gathers.gather(source, places, axes, op.number, op.result.type.element_type)
