@@ -29,6 +29,7 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     ReduceTogetherOp,
+    ScatterOp,
     SelectOp,
     TransposeOp,
     UnaryOp,
@@ -196,6 +197,9 @@ class Values:
                 return frozenset(op.result.type.labels)
             case ReduceOp():
                 return self._own[self.real(op.operand)] - set(op.labels)
+            case ScatterOp():
+                found = frozenset[str]().union(*(self._own[v] for v in self.operands(op)))
+                return found - set(op.labels)
             case GatherOp():
                 found = frozenset[str]().union(*(self._own[v] for v in self.operands(op)))
                 return found - set(op.labels)

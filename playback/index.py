@@ -159,7 +159,8 @@ class Player:
         entry, op = self.entry(value), value.owner
         assert isinstance(op, Operation), "arguments are held from the start"
         extents = self.extents(value)
-        if not entry.is_scop or not op.operands:
+        if not entry.is_scop or not op.operands or isinstance(op, tiny.ScatterOp):
+            # What a scatter's updates are of is data: it is played back on all of them.
             args = [self.whole(o) for o in op.operands]
             self.held[value] = tiny_playback.evaluate(op, args, self.symbols).reshape(extents)
             return

@@ -21,7 +21,7 @@ from polyc.dialects.common.diagnostic import fail
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import graph_of
-from polyc.playback import functions, gathers, views
+from polyc.playback import functions, gathers, scatters, views
 from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.functions import Array, round_to
 from polyc.playback.signature import bind, sizes
@@ -268,6 +268,8 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
         case tiny.GatherOp():
             element = tiny.tensor_of(op.result).element_type
             return gathers.whole(args[0], args[1:], op.axes, op.number, element)
+        case tiny.ScatterOp():
+            return scatters.whole(op.function, args[0], args[1], args[2:], op.axes)
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):
                 return functions.reduce(op.function, args[0], op.axes)

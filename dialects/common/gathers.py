@@ -18,6 +18,9 @@ from polyc.dialects.common.numbers import (
     plain_number,
 )
 
+SCATTERS = ("add", "max", "min", "mul", "set")
+"""How a scatter combines an update with the element that is there; ``set`` takes the update."""
+
 
 class Gathers(Protocol):
     """An op that reads a tensor where its data says."""

@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``resizing``, ``gathers``, ``elementwise``, ``leaves`` (constants, sizes,
-positions), ``movements`` and ``parameters``; all are offered here.
+norms), ``pooling``, ``resizing``, ``gathers``, ``scatters``, ``elementwise``, ``leaves``
+(constants, sizes, positions), ``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -72,6 +72,12 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.scatters import (
+    ScatterBase,
+    ScatterElementsOp,
+    ScatterNdOp,
+    ScatterOp,
+)
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -125,6 +131,10 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "RmsNormOp",
+    "ScatterBase",
+    "ScatterElementsOp",
+    "ScatterNdOp",
+    "ScatterOp",
     "SelectOp",
     "SliceOp",
     "SoftmaxOp",
@@ -181,6 +191,9 @@ Frontend = Dialect(
         GatherOp,
         GatherElementsOp,
         GatherNdOp,
+        ScatterOp,
+        ScatterElementsOp,
+        ScatterNdOp,
         ReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,

@@ -154,7 +154,7 @@ class GatherBase(IRDLOperation, ABC):
                 f"a {what} of {shape_text(source.dims)} at {shape_text(indices.dims)} is "
                 f"{shape_text(expected)}; the result says {shape_text(result.dims)}"
             )
-        self.verify_sizes(source.dims, indices.dims)
+        self.verify_sizes(self, source.dims, indices.dims, self.number)
         if self.fill is not None:
             number, element = fill_number(self), computed(source.element_type)
             assert number is not None
@@ -164,8 +164,9 @@ class GatherBase(IRDLOperation, ABC):
             if wrong is not None:
                 raise VerifyException(f"the fill of a {what}: {wrong}")
 
-    def verify_sizes(self, operand: Shape, indices: Shape) -> None:
-        """Check sizes that have to be equal, or not larger; raises VerifyException."""
+    @classmethod
+    def verify_sizes(cls, at: IRDLOperation, operand: Shape, indices: Shape, number: int) -> None:
+        """Check sizes that have to be equal, or not larger, at an op; raises VerifyException."""
 
 
 def _axis_fault(what: str, operand: Shape, axis: int) -> str | None:
@@ -221,12 +222,13 @@ class GatherElementsOp(GatherBase):
             )
         return _axis_fault("gather_elements", operand, number)
 
-    def verify_sizes(self, operand: Shape, indices: Shape) -> None:
+    @classmethod
+    def verify_sizes(cls, at: IRDLOperation, operand: Shape, indices: Shape, number: int) -> None:
         for axis, (size, count) in enumerate(zip(operand, indices, strict=True)):
-            fits = axis == self.number or same_size(size, count, self)
-            if not fits and not never_negative(size - count, self):
+            fits = axis == number or same_size(size, count, at)
+            if not fits and not never_negative(size - count, at):
                 raise VerifyException(
-                    f"a gather_elements along axis {self.number} has {count} indices along axis "
+                    f"a {at.name.split('.')[1]} along axis {number} has {count} indices along axis "
                     f"{axis}, where the operand has {size}; slice the indices, or assume it"
                 )
 
@@ -265,10 +267,12 @@ class GatherNdOp(GatherBase):
             )
         return None
 
-    def verify_sizes(self, operand: Shape, indices: Shape) -> None:
-        for axis in range(self.number):
-            if not same_size(operand[axis], indices[axis], self):
+    @classmethod
+    def verify_sizes(cls, at: IRDLOperation, operand: Shape, indices: Shape, number: int) -> None:
+        for axis in range(number):
+            if not same_size(operand[axis], indices[axis], at):
+                what = at.name.split(".")[1]
                 raise VerifyException(
-                    f"batch axis {axis} of a gather_nd has {operand[axis]} elements and "
+                    f"batch axis {axis} of a {what} has {operand[axis]} elements and "
                     f"{indices[axis]} indices; it is the same in both"
                 )

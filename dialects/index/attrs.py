@@ -35,9 +35,9 @@ from polyc.dialects.common.dim import Dim, DimAttr, parse_dim
 from polyc.dialects.common.elements import Number
 from polyc.dialects.common.numbers import PlainAttr, number_text, parse_plain, plain_number
 
-AxisKind = Literal["iter", "reduce", "gather", "broadcast"]
-KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "gather", "broadcast")
-INNER: tuple[AxisKind, ...] = ("reduce", "gather")
+AxisKind = Literal["iter", "reduce", "gather", "scatter", "broadcast"]
+KINDS: tuple[AxisKind, ...] = ("iter", "reduce", "gather", "scatter", "broadcast")
+INNER: tuple[AxisKind, ...] = ("reduce", "gather", "scatter")
 """The kinds of axes that an op's operands have and its value has not."""
 
 Fill = PlainAttr
@@ -52,7 +52,8 @@ class AxisAttr(ParametrizedAttribute):
 
     The number is the axis's id in its graph.  ``iter`` axes vary the value, a
     ``broadcast`` axis repeats it, a ``reduce`` axis is one that the value sums over, and of a
-    ``gather`` axis it reads the one place that its data says.
+    ``gather`` axis it reads the one place that its data says, and of a ``scatter`` axis those whose
+    updates are its own.
     """
 
     name = "index.axis"

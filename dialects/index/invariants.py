@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.affine import isl
 from polyc.dialects import tiny
-from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.common.dim import AssumptionsAttr, Dim, shape_text
 from polyc.dialects.common.numbers import plain_fault
 from polyc.dialects.common.signature import SizedTensorType, graph_of, same_size
 from polyc.dialects.common.sizes import product
@@ -74,7 +74,9 @@ def _verify_axes(op: Entry) -> None:
         if not same_size(have, size, op):
             what = " x ".join(a.label.data for a in axes)
             raise VerifyException(f"axis {what} has size {have}, the value's type {t} has {size}")
-    wanted = "gather" if isinstance(op.value.owner, tiny.GatherOp) else "reduce"
+    wanted = {tiny.GatherOp: "gather", tiny.ScatterOp: "scatter"}.get(
+        type(op.value.owner), "reduce"
+    )
     for axis in op.reduced:
         if axis.kind.data != wanted:
             raise VerifyException(
@@ -255,6 +257,9 @@ def _verify_reduction(op: Entry) -> None:
     if isinstance(owner, tiny.GatherOp):
         _verify_gather(op, owner)
         return
+    if isinstance(owner, tiny.ScatterOp):
+        _verify_scatter(op, owner)
+        return
     if not isinstance(owner, tiny.ReduceOp):
         if op.reduced.data:
             raise VerifyException(
@@ -315,6 +320,33 @@ def _verify_gather(op: Entry, owner: tiny.GatherOp) -> None:
                 raise VerifyException(
                     f"result {axis} of {read} is where an index says; write d{rank + place}"
                 )
+
+
+def _verify_scatter(op: Entry, owner: tiny.ScatterOp) -> None:
+    """A scatter's updates are of any place of the recorded axes, and of the point elsewhere."""
+    if not op.is_scop:
+        return
+    sizes, rank = tiny.tensor_of(owner.updates).dims, len(op.axes)
+    same = len(op.reduced) == len(owner.axes) and all(
+        same_size(sizes[axis], recorded.dim, op)
+        for axis, recorded in zip(owner.axes, op.reduced, strict=True)
+    )
+    if not same:
+        raise VerifyException(
+            f"the op has updates along axes {list(owner.axes)} of their {shape_text(sizes)}, the "
+            f"entry records {axes_text(op.reduced)}; record each of them"
+        )
+    own: list[AffineExpr] = [AffineDimExpr(i) for i in range(rank)]
+    there = list(own)
+    for place, axis in enumerate(owner.axes):
+        there[axis] = AffineDimExpr(rank + place)
+    for piece in op.pieces:
+        for entry, wanted in zip(
+            piece.entries, (own, *(there for _ in piece.entries[1:])), strict=True
+        ):
+            if not isinstance(entry, AffineMap) or list(entry.results) != wanted:
+                text = ", ".join(map(str, wanted))
+                raise VerifyException(f"{entry} is not how the scatter reads, which is at ({text})")
 
 
 def _verify_cover(op: Entry) -> None:

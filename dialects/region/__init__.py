@@ -24,6 +24,7 @@ from polyc.dialects.region.gathers import GatherOp
 from polyc.dialects.region.graph import GraphOp
 from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
 from polyc.dialects.region.leaves import ConstantOp, DimOp, IndexOp, InsideOp, ReadOp
+from polyc.dialects.region.scatters import ScatterOp
 from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -61,6 +62,7 @@ __all__ = [
     "ReduceOp",
     "ReduceTogetherOp",
     "RegionDialect",
+    "ScatterOp",
     "SelectOp",
     "StateOp",
     "TransposeOp",
@@ -90,6 +92,7 @@ RegionDialect = Dialect(
         BroadcastInDimOp,
         TransposeOp,
         GatherOp,
+        ScatterOp,
         ReduceOp,
         ReduceTogetherOp,
         StateOp,

@@ -1,4 +1,4 @@
-"""The ``tiny`` dialect: movement, gather, unary, binary, select, cast, reduce; nothing else (S3).
+"""The ``tiny`` dialect: movements, gathers, scatters, functions of elements, reductions (S3).
 
 A ``tiny.graph`` has the signature of the ``frontend.graph`` that it comes from.  Leaves
 are its arguments, scalar constants, sizes and positions.  Real numbers are computed in f32,
@@ -70,6 +70,7 @@ from polyc.dialects.tiny.axes import (
     SliceOp,
 )
 from polyc.dialects.tiny.gathers import GatherOp
+from polyc.dialects.tiny.scatters import ScatterOp
 from polyc.dialects.tiny.types import (
     TensorType,
     Types,
@@ -110,6 +111,7 @@ __all__ = [
     "ReduceOp",
     "ReshapeOp",
     "SampleOp",
+    "ScatterOp",
     "SelectOp",
     "SliceOp",
     "TensorType",
@@ -464,6 +466,7 @@ Tiny = Dialect(
         SampleOp,
         MaskOp,
         GatherOp,
+        ScatterOp,
         ReduceOp,
         OutputOp,
     ],

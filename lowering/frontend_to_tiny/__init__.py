@@ -51,6 +51,7 @@ from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
+from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
@@ -83,6 +84,7 @@ __all__ = [
     "LowerPool",
     "LowerReduce",
     "LowerResize",
+    "LowerScatter",
     "LowerSelect",
     "LowerSoftmax",
     "NoteStorable",
@@ -204,6 +206,7 @@ def patterns() -> list[RewritePattern]:
         LowerReduce(),
         LowerResize(),
         LowerGather(),
+        LowerScatter(),
         LowerSoftmax(),
         LowerNorm(),
         LowerElementwise(),

@@ -96,7 +96,7 @@ class LowerGather(RewritePattern):
         batch, sizes, own = op.number, tiny.tensor_of(value).dims, tiny.tensor_of(indices).dims
         count = own[-1].constant()
         assert count is not None
-        parts = [self._part(build, indices, i) for i in range(count)]
+        parts = [part_of(build, indices, i) for i in range(count)]
         tuples = own[batch:-1] or (Dim.const(1),)
         first, *rest = tuples
         one = [Dim.const(1)] * (count - 1)
@@ -115,14 +115,14 @@ class LowerGather(RewritePattern):
         gathered = build.add(tiny.GatherOp(value, found, axes, op.outside))
         return gathered if tuple(whole) == tuple(shape) else build.reshape(gathered, shape)
 
-    @staticmethod
-    def _part(build: Builder, indices: SSAValue, number: int) -> SSAValue:
-        """One index of each tuple."""
-        own = tiny.tensor_of(indices).dims
-        low = [*(Dim.const(0) for _ in own[:-1]), Dim.const(number)]
-        high = [*own[:-1], Dim.const(number + 1)]
-        part = build.add(tiny.SliceOp(indices, low, high, [1] * len(own)))
-        return build.reshape(part, own[:-1])
+
+def part_of(build: Builder, indices: SSAValue, number: int) -> SSAValue:
+    """One index of each tuple."""
+    own = tiny.tensor_of(indices).dims
+    low = [*(Dim.const(0) for _ in own[:-1]), Dim.const(number)]
+    high = [*own[:-1], Dim.const(number + 1)]
+    part = build.add(tiny.SliceOp(indices, low, high, [1] * len(own)))
+    return build.reshape(part, own[:-1])
 
 
 def as_stored(value: SSAValue, fill: Number | None) -> SSAValue:

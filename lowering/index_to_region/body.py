@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import f32, i1, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -83,6 +83,8 @@ class Body:
             made = self._reduce(op, form, operands[0])
         elif isinstance(op, tiny.GatherOp):
             made = self._gather(op, form, point, operands)
+        elif isinstance(op, tiny.ScatterOp):
+            made = self._scatter(op, form, point, operands)
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -151,6 +153,28 @@ class Body:
         axes = [a for a in point.axes if a.label in labels]
         along = [a.label for a in form.fresh]
         made = region.GatherOp(body, indices, along, axes, op.number)
+        return self.values.add(made, op, op.result.name_hint)
+
+    def _scatter(
+        self, op: tiny.ScatterOp, form: Form, point: Point, operands: Sequence[SSAValue]
+    ) -> SSAValue:
+        before, updates, *indices = operands
+        pairs: list[tuple[SSAValue, SSAValue]] = []
+        for axis, index in zip(op.axes, indices, strict=True):
+            at = Point.of(point.axes, [point.map.results[axis]], self.forms.symbols)
+            pairs.append((index, self.values.add(region.IndexOp(at.map, at.axes, i64), op)))
+        over = {a.label for a in form.fresh}
+        has = {label for v in operands[1:] for label in cast(ValType, v.type).labels}
+        missing = [a for a in form.fresh if a.label not in has]
+        if missing:
+            # Nothing differs along the axis, and each of its points is an update all the same.
+            axes = [*cast(ValType, updates.type).axes, *missing]
+            updates = self.values.spread(updates, axes, op)
+        every = [before, updates, *(v for pair in pairs for v in pair)]
+        labels = {label for v in every for label in cast(ValType, v.type).labels} - over
+        axes = [a for a in point.axes if a.label in labels]
+        along = [a.label for a in form.fresh]
+        made = region.ScatterOp(op.function, before, updates, pairs, along, axes)
         return self.values.add(made, op, op.result.name_hint)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:

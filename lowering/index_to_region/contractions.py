@@ -61,7 +61,10 @@ FACTOR = "a product {where} reads it from memory"
 END = "a product {where}, which holds no other reduction, ends with it"
 TURNED = "neighbours of the product that reads it are its neighbours in memory then"
 WANTED = "others want it beside an attention, which computes it of its own scores"
-SIDE = "it is reduced, and what follows a product {where} reads it from memory"
+MORE = (tiny.ReduceOp, tiny.GatherOp, tiny.ScatterOp)
+"""What the kernel of a product holds no other one of, nor beside it."""
+
+SIDE = "it is reduced or read at indices, and what follows a product {where} reads it from memory"
 
 
 Turned = Mapping[SSAValue, dict[SSAValue, tuple[int, ...]]]
@@ -978,7 +981,7 @@ class Products:
         along: set[int] = set()
         op = cast(Operation, value.owner).next_op
         while op is not None:
-            skipped = isinstance(op, tiny.ReduceOp | tiny.GatherOp | MovementOp | index.ValueOp)
+            skipped = isinstance(op, (*MORE, MovementOp, index.ValueOp))
             match op:
                 case tiny.ReduceOp() if rows and tiny.tensor_of(op.operand).dims == space:
                     again = along | set(op.axes)
@@ -1002,9 +1005,8 @@ class Products:
         return any(value is product or value in self.follows[product] for product in later)
 
     def _holds_more(self, value: SSAValue) -> bool:
-        """Whether a value is made of a reduction, or of what a gather reads."""
-        more = tiny.ReduceOp | tiny.GatherOp
-        return any(isinstance(v.owner, more) for v in self._behind(value))
+        """Whether a value is made of ``MORE``."""
+        return any(isinstance(v.owner, MORE) for v in self._behind(value))
 
 
 def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:

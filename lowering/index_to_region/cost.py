@@ -199,7 +199,7 @@ class Work:
         computes = is_computed(value)
         self.elementwise[value] = bits | bit if computes else bits
         # What a gather reads is no epilogue of its indices, nor of what it reads them from.
-        follows = computes and not isinstance(op, tiny.GatherOp)
+        follows = computes and not isinstance(op, tiny.GatherOp | tiny.ScatterOp)
         self.heads[value] = tuple(heads) if follows else ()
 
     def bytes_of(self, value: SSAValue) -> float:
@@ -223,7 +223,7 @@ def is_computed(value: SSAValue) -> bool:
             return element_size(value) < element_size(op.operand)
         case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
             return True
-        case tiny.GatherOp():
+        case tiny.GatherOp() | tiny.ScatterOp():
             return True
         case _:
             return isinstance(op, tiny.ReduceOp)

@@ -45,8 +45,8 @@ class Form:
     """How a value is made at a point: the op on ``operands``, then the ``choices`` in order.
 
     ``same``: no op, the value is its one operand.  ``number``: no op, the value is a constant.
-    ``fresh`` are the axes that a reduction introduces for what it reduces, and a gather for what
-    it reads at one place of them.
+    ``fresh`` are the axes that a reduction introduces for what it reduces, a gather for what it
+    reads at one place of them, and a scatter for its updates.
     """
 
     operands: tuple[Key, ...] = ()
@@ -143,8 +143,9 @@ class Forms:
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = self.everywhere.get(key) or self._form(value, point)
-            # Reductions and gathers name axes of their kernel, and a mask asks what lies in memory.
-            if not isinstance(value.owner, tiny.ReduceOp | tiny.GatherOp | tiny.MaskOp):
+            # These name axes of their kernel, and a mask asks what lies in memory.
+            named = tiny.ReduceOp | tiny.GatherOp | tiny.ScatterOp
+            if not isinstance(value.owner, named | tiny.MaskOp):
                 self.everywhere[key] = found
         return found
 
@@ -193,6 +194,8 @@ class Forms:
                 return self._reduced(op, point)
             case tiny.GatherOp():
                 return self._gathered(op, point)
+            case tiny.ScatterOp():
+                return self._scattered(op, point)
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
             case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
@@ -301,6 +304,19 @@ class Forms:
         """A gather's operand is wanted at all places of its axes, of which it reads one."""
         entry = entry_of(op.result, self.graph)
         fresh = [self.names.of_gather(axis.dim) for axis in entry.reduced]
+        return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
+
+    def _scattered(self, op: tiny.ScatterOp, point: Point) -> Form:
+        """A scatter's updates and indices are wanted at all places of the axes that these are of.
+
+        Inside of a guard of the point it is what it is; it is computed outside as well.
+        """
+        entry = entry_of(op.result, self.graph)
+        taken = list(point.labels)
+        fresh: list[AxisAttr] = []
+        for axis in entry.reduced:
+            fresh.append(self.names.reduced(axis.dim, taken))
+            taken.append(fresh[-1].label)
         return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
 
     def _beyond(self, op: Operation, point: Point, fresh: Sequence[AxisAttr]) -> tuple[Key, ...]:

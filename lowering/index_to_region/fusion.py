@@ -90,6 +90,8 @@ class Kernel:
     """In which order of its axes memory has what it reads, of what another kernel makes."""
     reduces: set[str] = field(default_factory=set[str])
     """The axes that its values are reduced over."""
+    scatter: SSAValue | None = None
+    """The scatter that it computes, beside no other and no reduction."""
 
     def held(self) -> dict[Key, Form | None]:
         """What it computes, and with None what it reads."""
@@ -417,6 +419,8 @@ class Composer:
             form = kernel.forms.form(value, point)
             if isinstance(value.owner, tiny.ReduceOp):
                 kernel.reduces.update(a.label for a in form.fresh)
+            elif isinstance(value.owner, tiny.ScatterOp):
+                kernel.scatter = value
             for operand, where in form.operands:
                 if operand is not value:
                     self.asked.setdefault(operand, {})[(kernel, where)] = None
@@ -563,6 +567,10 @@ class Composer:
 
     def _why_stored(self, value: SSAValue) -> str | None:
         """Why a value is stored; None where it is fused with what wants it."""
+        if isinstance(value.owner, tiny.ScatterOp):
+            return self._why_scattered(value)
+        if self.work.heads.get(value) and any(k.scatter is not None for k, _ in self.asked[value]):
+            return "it is reduced, and a scatter reads it, whose kernel reduces nothing"
         if not cost.is_computed(value) or value in self.settled or self._only_output(value):
             return None
         wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
@@ -585,6 +593,24 @@ class Composer:
             return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _why_scattered(self, value: SSAValue) -> str | None:
+        """Why a scatter is stored: what is wanted of it is not one point of one kernel's, or that
+        has another one, or reduces.
+        """
+        wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
+        if len(wanted) > 1:
+            return f"it is scattered, which is done once, and is wanted at {len(wanted)} points"
+        for kernel, point in wanted:
+            if kernel.scatter is not None or kernel.reduces:
+                return "it is scattered, by a kernel that reduces nothing and scatters nothing else"
+            if kernel.forms.names.gathered & set(point.labels):
+                return "it is scattered, and a gather reads it where its data says"
+            if (clash := _clash(kernel, point)) is not None:
+                return f"it is scattered, which is done once, and {clash}"
+            if set(point.labels) != {a.label for a in kernel.iters}:
+                return "it is scattered, once for all that repeat it"
+        return None
 
     def _why_far(self, value: SSAValue) -> str | None:
         """Why a value is stored because of where it is read; None where that is said shortly.

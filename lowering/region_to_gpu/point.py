@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, f32, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintKind,
@@ -409,6 +409,10 @@ class Point:
         kind = op.result.type.element_type
         other = self.cast(self.number(op.number or 0, kind), kind)
         return self.emit.value(arith.SelectOp(inside, found, other))
+
+    def wide(self, value: SSAValue) -> SSAValue:
+        """The scalar of a region value of integers, in 64 bits; unsigned beyond is negative."""
+        return integers.resized(self.emit, self.scalar(value), element_of(value), i64)
 
     def is_data(self, place: Sequence[AffineExpr]) -> bool:
         """Whether a place depends on what indices say."""

@@ -49,6 +49,7 @@ from polyc.lowering.tiny_to_index.rule import (
     resized,
     write,
 )
+from polyc.lowering.tiny_to_index.scatters import IndexScatter
 from polyc.rewriting.driver import located, rewrite
 
 
@@ -272,6 +273,7 @@ def index_rules() -> list[RewritePattern]:
         IndexSample,
         IndexMask,
         IndexGather,
+        IndexScatter,
         IndexReshape,
         IndexNonScop,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, op_type_rewrite_pattern
 
@@ -33,7 +34,8 @@ class IndexGather(IndexRule):
     def match_and_rewrite(self, op: tiny.GatherOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
-        entries = [self._plain(op, i, rewriter) for i in range(len(op.operands))]
+        count = len(op.operands)
+        entries = [plain_entry(self, op, i, "the gather reads", rewriter) for i in range(count)]
         source, *indices = entries
         sizes = tiny.tensor_of(op.result).dims
         kinds: list[AxisKind] = []
@@ -57,14 +59,17 @@ class IndexGather(IndexRule):
         maps += [map_to(op, count, range(rank)) for _ in indices]
         write(rewriter, op, placed, maps, there)
 
-    def _plain(self, op: tiny.GatherOp, position: int, rewriter: PatternRewriter) -> ValueOp:
-        """The entry of an operand that has an axis a dimension."""
-        entry = entry_of(op.operands[position], op)
-        if entry.is_plain:
-            return entry
-        axis, axes = next((i, a) for i, a in enumerate(entry.by_dimension) if len(a) > 1)
-        reason = (
-            f"the gather reads axis {axis}, which is the product {product_text(axes)}, so the "
-            "operand is read as it lies in memory"
-        )
-        return as_memory(self, op, position, reason, rewriter)
+
+def plain_entry(
+    rule: IndexRule, op: Operation, position: int, what: str, rewriter: PatternRewriter
+) -> ValueOp:
+    """The entry of an operand with an axis a dimension, read as it lies in memory if need be."""
+    entry = entry_of(op.operands[position], op)
+    if entry.is_plain:
+        return entry
+    axis, axes = next((i, a) for i, a in enumerate(entry.by_dimension) if len(a) > 1)
+    reason = (
+        f"{what} axis {axis}, which is the product {product_text(axes)}, so the operand is read as "
+        "it lies in memory"
+    )
+    return as_memory(rule, op, position, reason, rewriter)

@@ -34,6 +34,7 @@ from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.gathers import gathered
 from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.resizing import resize
+from polyc.playback.frontend.scatters import scattered
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
@@ -165,6 +166,8 @@ class _Player:
                 return resize(op, args[0], self.symbols)
             case frontend.GatherBase():
                 return gathered(op, *args)
+            case frontend.ScatterBase():
+                return scattered(op, *args)
             case frontend.PoolOp():
                 return pool(op, args[0], self.symbols, self.exact)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():

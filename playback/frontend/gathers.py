@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from polyc.dialects import frontend
@@ -14,40 +16,45 @@ from polyc.playback.gathers import gather
 def gathered(op: GatherBase, x: Array, indices: Array) -> Array:
     """The result of ``op``."""
     element = computed(frontend.tensor_of(op.result).element_type)
-    number, rank = op.number, x.ndim
+    places, axes = places_of(type(op), op.number, op.counts_from_end, x.shape, indices)
+    shape = np.broadcast_shapes(*(p.shape for p in places))
+    return np.broadcast_to(gather(x, places, axes, op.outside, element), shape)
 
-    def at(places: list[Array], axes: list[int]) -> Array:
-        if op.counts_from_end and indices.dtype.kind == "i":
-            for axis in axes:
-                index = places[axis].astype(np.int64)
-                places[axis] = np.where(index < 0, index + x.shape[axis], index)
-        shape = np.broadcast_shapes(*(p.shape for p in places))
-        return np.broadcast_to(gather(x, places, axes, op.outside, element), shape)
+
+def places_of(
+    kind: type[GatherBase], number: int, from_end: bool, sizes: Sequence[int], indices: Array
+) -> tuple[list[Array], list[int]]:
+    """Where a gather of a kind reads a tensor of ``sizes``: a coordinate an axis, which broadcast
+    to its result, and the axes along which they are ``indices``."""
+    rank = len(sizes)
 
     def grid(axis: int, place: int, count: int) -> Array:
         """The positions along an axis of the operand, which is ``place`` of the result's."""
-        shape = [x.shape[axis] if i == place else 1 for i in range(count)]
-        return np.reshape(np.arange(x.shape[axis]), shape)
+        shape = [sizes[axis] if i == place else 1 for i in range(count)]
+        return np.reshape(np.arange(sizes[axis], dtype=np.int64), shape)
 
-    match op:
-        case frontend.GatherOp():
-            after = rank - number - 1
-            count = number + indices.ndim + after
-            places = [grid(i, i, count) for i in range(number)]
-            places.append(indices.reshape(indices.shape + (1,) * after))
-            places += [grid(i, i + indices.ndim - 1, count) for i in range(number + 1, rank)]
-            return at(places, [number])
-        case frontend.GatherElementsOp():
-            places: list[Array] = list(np.indices(indices.shape, sparse=True))
-            places[number] = indices
-            return at(places, [number])
-        case _:
-            tuples, size = indices.ndim - 1, indices.shape[-1]
-            after = rank - number - size
-            count = tuples + after
-            places = [grid(i, i, count) for i in range(number)]
-            for i in range(size):
-                part = indices[..., i]
-                places.append(part.reshape(part.shape + (1,) * after))
-            places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
-            return at(places, list(range(number, number + size)))
+    if kind is frontend.GatherElementsOp:
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
+        places[number], axes = indices, [number]
+    elif kind is frontend.GatherOp:
+        after = rank - number - 1
+        count = number + indices.ndim + after
+        places = [grid(i, i, count) for i in range(number)]
+        places.append(np.reshape(indices, indices.shape + (1,) * after))
+        places += [grid(i, i + indices.ndim - 1, count) for i in range(number + 1, rank)]
+        axes = [number]
+    else:
+        tuples, size = indices.ndim - 1, indices.shape[-1]
+        after = rank - number - size
+        count = tuples + after
+        places = [grid(i, i, count) for i in range(number)]
+        for i in range(size):
+            part = indices[..., i]
+            places.append(np.reshape(part, part.shape + (1,) * after))
+        places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
+        axes = list(range(number, number + size))
+    if from_end and indices.dtype.kind == "i":
+        for axis in axes:
+            index = places[axis].astype(np.int64)
+            places[axis] = np.where(index < 0, index + sizes[axis], index)
+    return places, axes

@@ -33,7 +33,7 @@ from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.region.scope import KernelScope
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.playback import functions, gathers
+from polyc.playback import functions, gathers, scatters
 from polyc.playback.estimate import products_of
 from polyc.playback.functions import Array, dtype_of, round_to, widen
 from polyc.playback.region.together import CHUNK, reduce_together
@@ -238,6 +238,8 @@ class _Player:
                 return np.transpose(self.values[op.operand], op.permutation)
             case region.GatherOp():
                 return self._at_data(op)
+            case region.ScatterOp():
+                return self._scattered(op)
             case region.ReduceOp():
                 return self._reduce(op)
             case _:
@@ -345,6 +347,44 @@ class _Player:
         places = [grid[label] for label in own]
         found = gathers.gather(source, places, axes, op.number, op.result.type.element_type)
         return self._whole(found, op.result)
+
+    def _scattered(self, op: region.ScatterOp) -> Array:
+        """A scatter: a place that one axis of the result counts is found along it, and a point of
+        the updates is compared with all of any other."""
+        labels, over = op.result.type.labels, op.labels
+        sizes = dict(zip(labels, self.shape(op.result), strict=True))
+        for value in op.operands:
+            kind = cast(ValType, value.type)
+            sizes |= dict(zip(kind.labels, self.shape(value), strict=True))
+
+        def spread(value: SSAValue, wanted: Sequence[str]) -> Array:
+            own = cast(ValType, value.type).labels
+            order = sorted(range(len(own)), key=lambda i: wanted.index(own[i]))
+            array = np.transpose(self.values[value], order)
+            array = array[tuple(slice(None) if label in own else None for label in wanted)]
+            return np.broadcast_to(array, [sizes[label] for label in wanted])
+
+        before = spread(op.operand, labels)
+        counted = [cast(ValType, place.type).labels for place in op.places]
+        if all(len(own) == 1 for own in counted) and len(set(counted)) == len(counted):
+            found = [own[0] for own in counted]
+            rest = [label for label in labels if label not in found]
+            every = [*over, *rest]
+            updates = spread(op.updates, every)
+            at: dict[str, Array] = dict(
+                zip(every, np.indices(updates.shape, sparse=True), strict=True)
+            )
+            for label, (index, place) in zip(found, op.pairs, strict=True):
+                at[label] = scatters.place_of(spread(index, every), self.values[place])
+            return scatters.scatter(op.fn.data, before, updates, [at[label] for label in labels])
+        every = [*over, *labels]
+        whole = [sizes[label] for label in every]
+        equal: Array = np.ones(whole, np.bool_)
+        for index, place in op.pairs:
+            equal = equal & (spread(index, every) == spread(place, every))
+        grid = list(np.indices(whole, sparse=True))[len(over) :]
+        nowhere = [np.where(equal, place, -1) for place in grid]
+        return scatters.scatter(op.fn.data, before, spread(op.updates, every), nowhere)
 
     # Reductions
 

@@ -127,7 +127,7 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize", "gather"] * (rank > 0)
+        kinds += ["pool", "resize", "gather", "scatter"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -296,6 +296,31 @@ class Maker:
                 tuples = self.dice.choice(((), ("N",), ("M", 2)))
                 at = self.input((*dims[:batch], *tuples, count), element)
                 return self.add(frontend.GatherNdOp(x, at, batch, fill, from_end=from_end))
+
+    def scatter(self, x: SSAValue) -> SSAValue:
+        """Updates at indices of an input, some of which are outside, and some alike."""
+        dims, rank = tensor_of(x).dims, tensor_of(x).rank
+        kind, axis = self.dice.randrange(3), self.dice.randrange(rank)
+        match kind:
+            case 0:
+                shape: Sequence[Dim | int | str] = self.dice.choice(((), ("N",), (2, "M")))
+            case 1:
+                shape = (
+                    *dims[:axis],
+                    self.dice.choice((Dim.sym("N"), Dim.const(3))),
+                    *dims[axis + 1 :],
+                )
+            case _:
+                axis = self.dice.randrange(rank)
+                count = self.dice.randint(1, rank - axis)
+                shape = (*dims[:axis], *self.dice.choice(((), ("N",), ("M", 2))), count)
+        made = (frontend.ScatterOp, frontend.ScatterElementsOp, frontend.ScatterNdOp)[kind]
+        at = self.input(shape, self.dice.choice((i32, i64, i64, i8, ui8)))
+        updates = self.input(made.GATHER.shape(dims, tensor_of(at).dims, axis))
+        fn = self.dice.choice(("set", "add", "add", "max", "min", "mul"))
+        if fn == "mul":
+            updates = self.fn("tanh", updates)
+        return self.add(made(fn, x, at, updates, axis, from_end=self.dice.random() < 0.5))
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))

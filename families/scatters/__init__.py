@@ -1,0 +1,1 @@
+"""Regions that combine updates into values where indices say so."""

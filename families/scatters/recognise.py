@@ -1,0 +1,95 @@
+"""A region with a scatter: the tensor that it updates, its updates, and what follows (S8).
+
+A region of this family has one ``region.scatter`` and no reduction; what updates and indices are
+made of, and what is made of the result, is computed element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region import IndexOp, KernelOp, ReduceOp, ReduceTogetherOp, ScatterOp
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType
+
+
+@dataclass(frozen=True)
+class Scatters:
+    """A region with a scatter."""
+
+    kernel: KernelOp
+    scatter: ScatterOp
+
+    @property
+    def axes(self) -> tuple[AxisAttr, ...]:
+        """The axes of its outputs, outermost first."""
+        return tuple(self.kernel.iters)
+
+    @property
+    def column(self) -> AxisAttr | None:
+        """The innermost of them."""
+        return self.axes[-1] if self.axes else None
+
+    @property
+    def row(self) -> AxisAttr | None:
+        """The axis of a tile's rows: the innermost one whose place an index is compared with, and
+        the one outside of the columns where that is the columns' own.
+        """
+        inner = [axis for axis in self.axes[:-1] if axis.label in self.placed]
+        return (inner or list(self.axes[:-1]) or [None])[-1]
+
+    @property
+    def outer(self) -> tuple[AxisAttr, ...]:
+        """The other axes."""
+        return tuple(axis for axis in self.axes[:-1] if axis != self.row)
+
+    @property
+    def placed(self) -> set[str]:
+        """The axes whose places indices are compared with."""
+        return {a for place in self.scatter.places for a in cast(ValType, place.type).labels}
+
+    @property
+    def over(self) -> list[tuple[str, Dim]]:
+        """The axes of the updates that are gone through, with their sizes, outermost first."""
+        found: list[tuple[str, Dim]] = []
+        for label in self.scatter.labels:
+            kinds = [cast(ValType, v.type) for v in (self.scatter.updates, *self.scatter.indices)]
+            axis = next(a for a in (kind.axis(label) for kind in kinds) if a is not None)
+            found.append((label, axis.size))
+        return found
+
+    @property
+    def lengths(self) -> list[Dim]:
+        """The size of the columns' axis, and those of the lines of all tensors along it."""
+        column = self.column
+        if column is None:
+            return []
+        tensors = [cast(MemRefType, t) for t in self.kernel.seen]
+        lines = [t.shape[-1] for t in tensors if t.shape and t.shape[-1] == column.size]
+        return list(dict.fromkeys([column.size, *lines]))
+
+
+def find_scatters(kernel: KernelOp) -> Scatters:
+    """The scatter of a region; raises PolycError ``UnsupportedProgram`` with the reason."""
+    found = [op for op in kernel.walk() if isinstance(op, ScatterOp)]
+
+    def refused(why: str) -> PolycError:
+        name = kernel.sym_name.data
+        text = f"region @{name} is not one of scatters: {why}; they have one region.scatter"
+        return PolycError("UnsupportedProgram", text, kernel).located(kernel)
+
+    if len(found) != 1:
+        raise refused(f"it has {len(found)}")
+    (scatter,) = found
+    for op in kernel.walk():
+        if isinstance(op, ReduceOp | ReduceTogetherOp):
+            raise refused(f"it reduces over [{', '.join(op.labels)}] too")
+    if not all(isinstance(place.owner, IndexOp) for place in scatter.places):
+        raise refused("a place is no expression of its axes")
+    for value in kernel.yield_op.values:
+        labels = cast(ValType, value.type).labels
+        if set(labels) != {axis.label for axis in kernel.iters}:
+            raise refused("an output is not over all axes of the region")
+    return Scatters(kernel, scatter)

@@ -1,0 +1,148 @@
+"""The schedules of a region that scatters: a block has a tile of the result (S8, S9.3).
+
+A block goes through all updates in their order and combines those that fall into its tile, so that
+no two blocks write one element, and runs repeat to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.elements import without_sign
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan.fields import Record, Value
+from polyc.families.facts import holds_always, left_open, power_of_two
+from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.scatters.recognise import Scatters, find_scatters
+from polyc.families.structure import check_raster
+
+THREADS = 256
+"""Threads of a block."""
+
+WIDE = 256
+"""Columns of a tile at most."""
+
+OF_THREAD = 8
+"""Elements of a tile that a thread has, at most."""
+
+
+def schedules(scatters: Scatters, arch: str) -> list[ScheduleOp]:
+    """The schedules for an architecture, in order of dispatch; the last takes every size."""
+    found: list[ScheduleOp] = []
+    kinds = [kind.element_type for kind in scatters.kernel.seen if kind.shape]
+    sizes = [element_bytes(without_sign(kind)) for kind in kinds]
+    vector = min(OF_THREAD, MAX_VECTOR_BYTES // max(sizes, default=4))
+    while vector > 1:
+        facts = [Assumption(n.mod(vector), "==") for n in scatters.lengths]
+        when = left_open(scatters.kernel, facts)
+        if when is not None and facts:
+            found.append(_schedule(scatters, arch, "vector", vector, when))
+            if not when:
+                return found
+            break
+        vector //= 2
+    found.append(_schedule(scatters, arch, "scalar", 1, ()))
+    return found
+
+
+def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
+    """The rows and columns of a tile."""
+    column, row = scatters.column, scatters.row
+    if column is None:
+        return 1, ARCHS["sm_90a"].warp
+    columns = min(WIDE, 32 * vector) if row is not None else THREADS * max(vector, 2)
+    known = column.size.constant()
+    if known is not None:
+        columns = min(columns, max(vector, power_of_two(max(1, known))))
+    if row is None:
+        return 1, max(columns, ARCHS["sm_90a"].warp)
+    rows = max(1, THREADS * max(vector, 2) // columns)
+    known = row.size.constant()
+    if known is not None:
+        rows = min(rows, power_of_two(max(1, known)))
+    while rows * columns < ARCHS["sm_90a"].warp:
+        columns *= 2
+    return rows, columns
+
+
+def _schedule(
+    scatters: Scatters, arch: str, variant: str, vector: int, when: tuple[Assumption, ...]
+) -> ScheduleOp:
+    rows, columns = tile_of(scatters, vector)
+    warp = ARCHS[arch].warp
+    warps = max(1, min(THREADS, rows * columns // vector) // warp)
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [rows, columns, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of((rows, columns), warps),
+        "vectorize": vector,
+        "algo_choice": {"scatters": "serial"},
+    }
+    name = scatters.kernel.sym_name.data
+    op = ScheduleOp(name, variant, {**chosen, **restated(scatters, chosen)}, when)
+    check_schedule(op)
+    return op
+
+
+def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
+    """What each warp has of a tile: whole rows, or part of one."""
+    rows, columns = tile
+    by_rows = min(rows, warps)
+    return [rows // by_rows, columns // (warps // by_rows)]
+
+
+def restated(scatters: Scatters, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the region and a schedule's other ones."""
+    kernel = scatters.kernel
+    rows, columns, _ = fields["tile"]  # pyright: ignore
+    bind: Record = {axis.label: "block.x" for axis in scatters.outer}
+    tails: list[str] = []
+    for axis, step in ((scatters.row, rows), (scatters.column, columns)):
+        if axis is None:
+            continue
+        bind[f"{axis.label}.o"] = "block.x"
+        whole = Assumption(axis.size.mod(int(step)), "==")
+        if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
+            tails.append(axis.label)
+    column = scatters.column
+    return {
+        "vectorize_axis": "" if column is None else f"{column.label}.i.i",
+        "bind": bind,
+        "predicate_tail": tails,
+    }
+
+
+def check(scatters: Scatters, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule that threads do not part, or that has what scatters do not."""
+    rows, columns, depth = plan.tile_sizes
+    if columns % plan.integer("vectorize"):
+        raise bad_plan(
+            plan,
+            f"has tiles of {columns} columns, no multiple of its vectors of "
+            f"{plan.integer('vectorize')}",
+        )
+    if depth != 1:
+        raise bad_plan(plan, f"has a tile of depth {depth}, and updates go one by one; make it 1")
+    if rows > 1 and scatters.row is None:
+        raise bad_plan(plan, f"has {rows} rows in a tile, and the result has one axis at most")
+    if rows * columns % plan.threads():
+        raise bad_plan(
+            plan,
+            f"has {plan.threads()} threads that do not share a tile of {rows}x{columns} evenly",
+        )
+    check_raster(plan)
+    if max(plan.integers("cluster")) > 1:
+        refuse_choice(plan, "cluster", "scatters do not have", "[1, 1]")
+    if plan.integer("split_k") > 1:
+        refuse_choice(plan, "split_k", "scatters do not have", "1")
+
+
+SCATTERS = Family("scatters", find_scatters, schedules, check, restated, contracts=False)
+"""Regions that combine updates into values where indices say so."""
