@@ -116,6 +116,9 @@ if TYPE_CHECKING:
     from polyc.trace.functions import where as where
     from polyc.trace.gathers import embedding as embedding
     from polyc.trace.gathers import gather_nd as gather_nd
+    from polyc.trace.gathers import scatter as scatter
+    from polyc.trace.gathers import scatter_along_axis as scatter_along_axis
+    from polyc.trace.gathers import scatter_nd as scatter_nd
     from polyc.trace.gathers import take as take
     from polyc.trace.gathers import take_along_axis as take_along_axis
     from polyc.trace.values import Tensor as Tensor
@@ -258,7 +261,18 @@ _OFFERED = {
         ),
         "trace.windows",
     ),
-    **dict.fromkeys(("embedding", "gather_nd", "take", "take_along_axis"), "trace.gathers"),
+    **dict.fromkeys(
+        (
+            "embedding",
+            "gather_nd",
+            "scatter",
+            "scatter_along_axis",
+            "scatter_nd",
+            "take",
+            "take_along_axis",
+        ),
+        "trace.gathers",
+    ),
 }
 """Where each name is that is imported when it is asked for."""
 

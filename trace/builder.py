@@ -412,6 +412,41 @@ class Builder:
             raise PolycError("RankMismatch", fault, self.at())
         return self.add(kind(x, indices, batch, fill, from_end=True))
 
+    def scatter(
+        self,
+        kind: type[frontend.ScatterOp | frontend.ScatterElementsOp],
+        fn: str,
+        x: SSAValue,
+        indices: SSAValue,
+        updates: SSAValue,
+        axis: int,
+    ) -> SSAValue:
+        """Updates combined into elements at indices along an axis."""
+        at = self.axis(x, axis)
+        self._check_scatter(kind, fn, x, indices, at)
+        return self.add(kind(fn, x, indices, updates, at, from_end=True))
+
+    def scatter_nd(
+        self, fn: str, x: SSAValue, indices: SSAValue, updates: SSAValue, batch: int
+    ) -> SSAValue:
+        """Updates combined into elements at tuples of indices, behind ``batch`` axes."""
+        self._check_scatter(frontend.ScatterNdOp, fn, x, indices, batch)
+        return self.add(frontend.ScatterNdOp(fn, x, indices, updates, batch, from_end=True))
+
+    def _check_scatter(
+        self,
+        kind: type[frontend.ScatterBase],
+        fn: str,
+        x: SSAValue,
+        indices: SSAValue,
+        number: int,
+    ) -> None:
+        if (fault := kind.function_fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        fault = kind.GATHER.fault(tensor_of(x).dims, tensor_of(indices).dims, number)
+        if fault is not None:
+            raise PolycError("RankMismatch", fault.replace("gather", "scatter"), self.at())
+
     def softmax(self, x: SSAValue, axes: int | Sequence[int], *, log: bool = False) -> SSAValue:
         """Softmax along axes together, or its logarithm."""
         made = frontend.LogSoftmaxOp if log else frontend.SoftmaxOp

@@ -1,4 +1,4 @@
-"""Functions of traced values that read at indices: ``polyc.take``, ``polyc.embedding``, ….
+"""Functions of traced values at indices: ``polyc.take``, ``polyc.embedding``, ``polyc.scatter``, ….
 
 A negative index counts from the end, as NumPy's does, but for ``embedding``.  One outside of
 its axis reads ``fill``, and the nearest element without one (docs/semantics.md).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from polyc.dialects import frontend
 from polyc.trace.source import public, refuse
-from polyc.trace.values import Value, value_of
+from polyc.trace.values import Value, same_type, value_of
 
 
 @public
@@ -70,3 +70,52 @@ def _indices(what: str, indices: Value) -> Value:
     if found.dtype.strip("ui").isdigit() and found.dtype != "i1":
         return found
     refuse("TypeMismatch", f"{what} takes indices of an integer type, not {found!r}; cast them")
+
+
+# Writing --------------------------------------------------------------------------------
+
+
+@public
+def scatter(
+    x: Value, indices: Value, updates: Value, axis: int = 0, *, reduce: str = "set"
+) -> Value:
+    """``x`` with ``updates`` at ``indices`` along an axis, where ``take`` reads.
+
+    ``reduce`` is ``set``, which takes the last update of an element, ``add``, ``mul``, ``max`` or
+    ``min``.  An index outside of the axis leaves its updates out.
+    """
+    return _scattered(frontend.ScatterOp, "scatter", x, indices, updates, axis, reduce)
+
+
+@public
+def scatter_along_axis(
+    x: Value, indices: Value, updates: Value, axis: int = -1, *, reduce: str = "set"
+) -> Value:
+    """``x`` with an update for each index along an axis, where ``take_along_axis`` reads:
+    PyTorch's ``scatter`` and ``scatter_reduce``."""
+    what = "scatter_along_axis"
+    return _scattered(frontend.ScatterElementsOp, what, x, indices, updates, axis, reduce)
+
+
+@public
+def scatter_nd(
+    x: Value, indices: Value, updates: Value, batch: int = 0, *, reduce: str = "set"
+) -> Value:
+    """``x`` with updates at tuples of indices, where ``gather_nd`` reads."""
+    one, at, new = value_of(x), _indices("scatter_nd", indices), value_of(updates)
+    same_type("scatter_nd", one, new)
+    return Value(one.builder, one.builder.scatter_nd(reduce, one.ssa, at.ssa, new.ssa, batch))
+
+
+def _scattered(
+    kind: type[frontend.ScatterOp | frontend.ScatterElementsOp],
+    what: str,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    axis: int,
+    reduce: str,
+) -> Value:
+    one, at, new = value_of(x), _indices(what, indices), value_of(updates)
+    same_type(what, one, new)
+    return Value(one.builder, one.builder.scatter(kind, reduce, one.ssa, at.ssa, new.ssa, axis))

@@ -17,8 +17,8 @@ NOBODY = np.zeros(0, np.int64)
 
 
 def is_lanes(value: Value) -> TypeGuard[Array]:
-    """Whether lanes may differ."""
-    return isinstance(value, np.ndarray)
+    """Whether lanes may differ; what NumPy makes of a number has no axis."""
+    return isinstance(value, np.ndarray) and value.ndim > 0
 
 
 def every(flags: Array) -> bool:

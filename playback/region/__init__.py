@@ -366,7 +366,10 @@ class _Player:
 
         before = spread(op.operand, labels)
         counted = [cast(ValType, place.type).labels for place in op.places]
-        if all(len(own) == 1 for own in counted) and len(set(counted)) == len(counted):
+        single = all(len(own) == 1 for own in counted) and len(set(counted)) == len(counted)
+        moving = (op.updates, *op.indices)
+        used = {label for value in moving for label in cast(ValType, value.type).labels}
+        if single and used.isdisjoint(own[0] for own in counted):
             found = [own[0] for own in counted]
             rest = [label for label in labels if label not in found]
             every = [*over, *rest]
