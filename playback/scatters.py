@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from polyc.dialects.common.elements import neutral
 from polyc.playback import functions
 from polyc.playback.estimate import Estimate, as_estimate, scattered, unsure_where
 from polyc.playback.functions import Array
@@ -53,21 +54,10 @@ def _combined(fn: str, base: Array, updates: Array, at: tuple[Array, ...]) -> Ar
         found[...] = one
         found[at] = other
         return functions.posing(found)
-    start = np.full(base.shape, NEUTRAL[fn](base.dtype), base.dtype)
-    total = scattered(REDUCTIONS[fn], other, at, start)
+    kind = REDUCTIONS[fn]
+    start = np.full(base.shape, neutral(kind, functions.element_of(base.dtype)), base.dtype)
+    total = scattered(kind, other, at, start)
     return np.where(touched, JOIN[fn](one, total), one)  # pyright: ignore
-
-
-def _least(dtype: np.dtype) -> object:  # pyright: ignore
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
-
-
-def _most(dtype: np.dtype) -> object:  # pyright: ignore
-    return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
-
-
-NEUTRAL = {"add": lambda _: 0, "mul": lambda _: 1, "max": _least, "min": _most}
-"""What leaves every number as it is."""
 
 
 def whole(

@@ -40,7 +40,7 @@ class ScatterOp(IRDLOperation):
     """A value with updates combined into it, of those points of ``over`` whose indices are the
     places of the result's point (S4.5).
 
-    ``region.scatter add %x, %u where [%i == %p] over [n] : !region.val<[v: V, d: D], f32>,
+    ``region.scatter add %x, %u where [%i is %p] over [n] : !region.val<[v: V, d: D], f32>,
     !region.val<[n: N, d: D], f32>, !region.val<[n: N], i64>, !region.val<[v: V], i64> ->
     !region.val<[v: V, d: D], f32>``: at ``(v, d)`` it is ``x`` with each ``u(n, d)`` added of which
     ``i(n)`` is ``p(v)``, in the order of ``n``; the first of several axes is the outermost.  With
@@ -93,7 +93,7 @@ class ScatterOp(IRDLOperation):
         for number, (index, place) in enumerate(self.pairs):
             printer.print_string(", " if number else "")
             printer.print_operand(index)
-            printer.print_string(" == ")
+            printer.print_string(" is ")
             printer.print_operand(place)
         printer.print_string(f"] over [{', '.join(self.labels)}]")
         printer.print_op_attributes(self.attributes)
@@ -109,7 +109,7 @@ class ScatterOp(IRDLOperation):
 
         def pair() -> tuple[UnresolvedOperand, UnresolvedOperand]:
             index = parser.parse_unresolved_operand()
-            parser.parse_punctuation("==")
+            parser.parse_keyword("is")
             return index, parser.parse_unresolved_operand()
 
         pairs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, pair)

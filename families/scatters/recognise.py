@@ -12,7 +12,7 @@ from typing import cast
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import IndexOp, KernelOp, ReduceOp, ReduceTogetherOp, ScatterOp
-from polyc.dialects.region.types import AxisAttr, MemRefType, ValType
+from polyc.dialects.region.types import AxisAttr, ValType
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ class Scatters:
         column = self.column
         if column is None:
             return []
-        tensors = [cast(MemRefType, t) for t in self.kernel.seen]
-        lines = [t.shape[-1] for t in tensors if t.shape and t.shape[-1] == column.size]
+        lines = [t.shape[-1] for t in self.kernel.seen if t.shape and t.shape[-1] == column.size]
         return list(dict.fromkeys([column.size, *lines]))
 
 

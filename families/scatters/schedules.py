@@ -7,6 +7,7 @@ no two blocks write one element, and runs repeat to the bit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
@@ -101,14 +102,14 @@ def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
 def restated(scatters: Scatters, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the region and a schedule's other ones."""
     kernel = scatters.kernel
-    rows, columns, _ = fields["tile"]  # pyright: ignore
+    rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {axis.label: "block.x" for axis in scatters.outer}
     tails: list[str] = []
     for axis, step in ((scatters.row, rows), (scatters.column, columns)):
         if axis is None:
             continue
         bind[f"{axis.label}.o"] = "block.x"
-        whole = Assumption(axis.size.mod(int(step)), "==")
+        whole = Assumption(axis.size.mod(step), "==")
         if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
             tails.append(axis.label)
     column = scatters.column

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, element_bytes
@@ -64,7 +65,7 @@ class ScatterBuilder(Builder):
         super().__init__(scatters.kernel, plan, grids)
         self.scatters = scatters
         self.op = scatters.scatter
-        self.element = cast(ValType, self.op.result.type).element_type
+        self.element = self.op.result.type.element_type
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The tile of a block: what is updated, the updates, and what is stored."""
@@ -98,7 +99,7 @@ class ScatterBuilder(Builder):
         """A map over the tile."""
         block = Block(arg_types=[without_sign(self.element)])
         block.args[0].name_hint = space.name_hint
-        known = {} if held is None else held
+        known = held or dict[SSAValue, Held]()
         point = Point(self.frame, block, {}, places, 2, origin, known.get)
         emit.op(point.write(space, wanted, self.op))
 
@@ -108,7 +109,7 @@ class ScatterBuilder(Builder):
         held: SSAValue,
         places: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
-        over: Sequence[tuple[str, object]],
+        over: Sequence[tuple[str, Dim]],
     ) -> None:
         """The loops over the updates, one by one, around a map that combines one of them."""
         if not over:
@@ -120,7 +121,7 @@ class ScatterBuilder(Builder):
             here = {**places, label: AffineExpr.symbol(len(origin))}
             self.updates(inner, held, here, [*origin, at], rest)
 
-        emit.loop(self.frame.size(size), body, hint=label)  # pyright: ignore
+        emit.loop(self.frame.size(size), body, hint=label)
 
     def combined(self, held: SSAValue) -> Wanted:
         """What the elements of a tile are after the update in hand."""
@@ -155,5 +156,5 @@ class ScatterBuilder(Builder):
             labels = cast(ValType, value.type).labels
             at = tuple(places[a].replace_dims_and_symbols(dims, symbols) for a in labels)
             wanted.append(Wanted(value, output, at))
-        known = {self.op.result: Held(held, (ROW, COLUMN))}
+        known: dict[SSAValue, Held] = {self.op.result: Held(held, (ROW, COLUMN))}
         self.map(self.emit, held, places, origin, wanted, known)

@@ -49,7 +49,7 @@ def places_of(
         count = tuples + after
         places = [grid(i, i, count) for i in range(number)]
         for i in range(size):
-            part = indices[..., i]
+            part: Array = indices[..., i]
             places.append(np.reshape(part, part.shape + (1,) * after))
         places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
         axes = list(range(number, number + size))
