@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def places_of(
         count = tuples + after
         places = [grid(i, i, count) for i in range(number)]
         for i in range(size):
-            part: Array = indices[..., i]
+            part = cast(Array, indices[..., i])
             places.append(np.reshape(part, part.shape + (1,) * after))
         places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
         axes = list(range(number, number + size))
