@@ -47,6 +47,7 @@ from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
+from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
@@ -71,6 +72,7 @@ __all__ = [
     "LowerConv",
     "LowerConvTranspose",
     "LowerDim",
+    "LowerDropout",
     "LowerElementwise",
     "LowerGemm",
     "LowerGraph",
@@ -79,6 +81,7 @@ __all__ = [
     "LowerNorm",
     "LowerOutput",
     "LowerPool",
+    "LowerRandom",
     "LowerReduce",
     "LowerResize",
     "LowerSelect",
@@ -211,6 +214,8 @@ def patterns() -> list[RewritePattern]:
         LowerConstant(),
         LowerDim(),
         LowerIota(),
+        LowerRandom(),
+        LowerDropout(),
         LowerMovement(),
         LowerConcat(),
         LowerOutput(),

@@ -32,6 +32,7 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.pooling import pool
+from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
@@ -158,6 +159,10 @@ class _Player:
                 shape = value_sizes(kind, self.symbols)
                 found = functions.iota(shape[op.axis], kind.element_type)
                 return views.expand(found, (op.axis,), shape)
+            case frontend.RandomOp():
+                return random(op, args, self.symbols)
+            case frontend.DropoutOp():
+                return dropout(op, args, self.symbols)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.ResizeOp():

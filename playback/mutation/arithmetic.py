@@ -34,6 +34,7 @@ OTHER_FUNCTION: dict[type[Operation], type[Operation]] = {
     arith.MulfOp: arith.AddfOp,
     arith.DivfOp: arith.MulfOp,
     hw.FmodOp: arith.DivfOp,
+    hw.PhiloxOp: arith.XOrIOp,
 }
 """What a function of two operands is taken for."""
 
