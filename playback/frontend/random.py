@@ -34,7 +34,8 @@ def random(op: frontend.RandomOp, args: list[Array], symbols: Mapping[str, int])
     """The numbers of a ``frontend.random``, from its seed and offset."""
     kind = frontend.tensor_of(op.result)
     shape = value_sizes(kind, symbols)
-    words, places = _words(shape, *args)
+    seed, offset = args
+    words, places = _words(shape, seed, offset)
     match op.distribution:
         case "bits":
             return words
@@ -44,7 +45,7 @@ def random(op: frontend.RandomOp, args: list[Array], symbols: Mapping[str, int])
         case "uniform":
             return _uniform(words, UNIFORM_BITS[kind.element_type])
         case _:
-            return _normal(words, _words(shape, *args, neighbours=True)[0], places)
+            return _normal(words, _words(shape, seed, offset, neighbours=True)[0], places)
 
 
 def dropout(op: frontend.DropoutOp, args: list[Array], symbols: Mapping[str, int]) -> Array:

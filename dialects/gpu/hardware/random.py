@@ -13,9 +13,9 @@ class PhiloxOp(IRDLOperation):
     """The random number at a place, and its neighbour's: ``gpu.philox %place, %seed : i64``.
 
     Place p has word ``p mod 4`` of block ``p div 4`` of Philox 4x32-10 under the key ``seed``, in
-    the low half of the result; the high half is the word of the place with the other last bit.  Both
-    operands are without a sign.  (J. K. Salmon and others, *Parallel random numbers: as easy as 1,
-    2, 3*, 2011.)
+    the low half of the result; the high half is the word of the place with the other last bit.
+    Operands have no sign.  (J. K. Salmon and others, *Parallel random numbers: as easy as 1, 2, 3*,
+    2011.)
     """
 
     name = "gpu.philox"
