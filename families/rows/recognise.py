@@ -178,14 +178,16 @@ def _unsupported(kernel: KernelOp, why: str, at: Operation) -> PolycError:
 
 
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions, and integers anywhere: fragments of rows hold real numbers."""
+    """Refuse tensors of conditions and integers, but for one number: fragments of rows hold real
+    numbers.  Integers that are made at a point, as places and random numbers are, need none."""
     for op in kernel.body.walk():
         kinds = [v.type.element_type for v in op.results if isinstance(v.type, ValType)]
-        if any(map(is_integer, kinds)):
+        if isinstance(op, ReduceOp | ReduceTogetherOp) and any(map(is_integer, kinds)):
             raise _unsupported(kernel, f"{op.name} makes integers", op)
     for name, kind in zip((*kernel.arg_names, *kernel.res_names), kernel.seen, strict=True):
-        if kind.element_type == i1:
-            raise _unsupported(kernel, f"{name.data} is a tensor of i1", kernel)
+        element = kind.element_type
+        if element == i1 or (is_integer(element) and kind.shape):
+            raise _unsupported(kernel, f"{name.data} is a tensor of {element}", kernel)
 
 
 def _row_axis(kernel: KernelOp) -> AxisAttr:
