@@ -56,6 +56,10 @@ def _several(count: int, multiple: int) -> DeviceFunction:
     words = -(-(count + WORDS - multiple) // WORDS) * WORDS
     moves = "".join(_MOVE.format(last=words - by, by=by) for by in (2, 1) if by >= multiple)
     block = _BLOCK.replace("\n", "\n  ")
+    if count == WORDS // 2:
+        # What accumulators have side by side: few registers are left there, and a loop keeps the
+        # compiler from making all of a thread's blocks at once.
+        block = block.replace("#pragma unroll", "#pragma unroll 5")
     text = _SEVERAL.format(words=words, block=block, moves=moves, count=count)
     name = f"philox_x{count}_by{multiple}"
     return device_function(f"i64x{count} {name}(i64 place, i64 seed)", text)

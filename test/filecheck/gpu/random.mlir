@@ -7,6 +7,8 @@ gpu.module @m arch "sm_80" symbols [M] {
     %seed = arith.constant -1 : i64
     // CHECK: %r = gpu.philox %place, %seed : i64
     %r = gpu.philox %place, %seed : i64
+    // CHECK: %v = gpu.philox %place, %seed multiple 2 {note = "kept"} : vector<8xi64>
+    %v = gpu.philox %place, %seed multiple 2 {note = "kept"} : vector<8xi64>
     gpu.return
   }
 }

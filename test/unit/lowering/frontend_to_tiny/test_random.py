@@ -14,6 +14,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.elements import ui8, ui32, ui64
 from polyc.dialects.frontend import tensor
 from polyc.dialects.frontend.random import UNIFORM_BITS, chances
+from polyc.dialects.gpu.hardware import PhiloxOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import LowerConstant, LowerGraph
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
@@ -218,19 +219,43 @@ def test_a_row_s_dropout_is_in_the_row_s_kernel(fn: str) -> None:
         assert_agree(result.outputs, wanted)
 
 
-def product() -> ModuleOp:
+def product(bias: bool) -> ModuleOp:
     s = Sketch("f", f16)
     x, seed = s.input("x", "M", 64), s.input("seed", element=i64)
-    made = s.linear(x, "w", 64, bias=True)
+    made = s.linear(x, "w", 64, bias=bias)
     return s.done(y=s.add(frontend.DropoutOp(made, seed, s.number(0, ui64), 0.1)))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_kernels_compile_without_a_spill(arch: str) -> None:
-    programs = [dropped(0.1, "M", "N"), rows("after"), rows("before", 4096), product()]
-    for module in (*programs, drawn("normal", ("M", 64), f16)):
+    programs = [dropped(0.1, "M", "N"), rows("after"), rows("before", 4096), product(True)]
+    for module in (*programs, product(False), drawn("normal", ("M", 64), f16)):
         built = Program.compile(lowered(module, "gpu", arch))
         assert all(info.spill_bytes == 0 for info in built.kernels.values())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_s_epilogue_drops(arch: str) -> None:
+    module, sizes = product(True), {"M": 40}
+    inputs, wanted = wanted_of(module, sizes)
+    built = gpu_module_of(lowered(module, "gpu", arch))
+    result = simulate(built, inputs, sizes)
+    result.check()
+    assert_agree(result.outputs, wanted)
+    assert any(isinstance(op, PhiloxOp) and op.count > 1 for op in built.walk())
+
+
+def test_a_block_is_made_once_for_its_neighbours() -> None:
+    """Rows of any size begin anywhere; those of whole vectors, and an offset of 0, at a block."""
+
+    def counts(module: ModuleOp) -> set[tuple[int, int | None]]:
+        found = [op for op in lowered(module, "gpu").walk() if isinstance(op, PhiloxOp)]
+        return {(op.count, None if op.multiple is None else op.multiple.value.data) for op in found}
+
+    assert counts(dropped(0.1, "M", 64)) >= {(8, 4)}
+    assert counts(dropped(0.1, "M", "N")) >= {(8, 4), (1, None)}
+    assert counts(rows("after")) == {(8, 1)}
+    assert counts(rows("before")) == {(8, 4)}
 
 
 @pytest.mark.turns(3)
