@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -43,8 +45,14 @@ def test_distributions_are_those_of_the_dialect() -> None:
     ("function", "said"),
     [
         (lambda x: polyc.dropout(x, 2.0, seed=0), "the p of dropout is a chance from 0 to 1, not"),
-        (lambda x: polyc.dropout(x, "a", seed=0), "the p of dropout is a number, not 'a'"),
-        (lambda x: polyc.dropout(x, 0.1, seed=0.5), "a seed is a whole number or a value of rank"),
+        (
+            lambda x: polyc.dropout(x, cast(Any, "a"), seed=0),
+            "the p of dropout is a number, not 'a'",
+        ),
+        (
+            lambda x: polyc.dropout(x, 0.1, seed=cast(Any, 0.5)),
+            "a seed is a whole number or a value of rank",
+        ),
         (lambda x: polyc.dropout(x, 0.1, seed=2**64), "a seed is from -9223372036854775808 to"),
         (lambda x: polyc.dropout(x, 0.1, seed=x), "the seed of frontend.dropout is an integer"),
         (lambda x: polyc.random.uniform((3,), "i32", seed=0), "uniform numbers are f16 or bf16"),
