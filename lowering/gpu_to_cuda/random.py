@@ -65,9 +65,12 @@ def _several(count: int, multiple: int) -> DeviceFunction:
     return device_function(f"i64x{count} {name}(i64 place, i64 seed)", text)
 
 
+PAIRS = tuple(product(COUNTS, (1, 2, WORDS)))
+"""How many neighbours a function has the numbers of, and what the first is a multiple of."""
+
 define(
     device_function("i64 philox(i64 place, i64 seed)", _ONE),
-    *(_several(count, multiple) for count, multiple in product(COUNTS, (1, 2, WORDS))),
+    *(_several(count, multiple) for count, multiple in PAIRS),
 )
 
 
