@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from polyc.tools.jit.compiled import Compiled as Compiled
     from polyc.tools.jit.function import Jit as Jit
     from polyc.tools.jit.torch_op import torch_op as torch_op
+    from polyc.trace import random as random
     from polyc.trace.builder import Builder as Builder
     from polyc.trace.functions import abs as abs
     from polyc.trace.functions import acos as acos
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from polyc.trace.gathers import scatter_nd as scatter_nd
     from polyc.trace.gathers import take as take
     from polyc.trace.gathers import take_along_axis as take_along_axis
+    from polyc.trace.random import dropout as dropout
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
     from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
@@ -154,6 +156,7 @@ _OFFERED = {
     "Tensor": "trace.annotations",
     "Builder": "trace.builder",
     "Value": "trace.values",
+    "dropout": "trace.random",
     **dict.fromkeys(
         (
             "abs",
@@ -276,6 +279,9 @@ _OFFERED = {
 }
 """Where each name is that is imported when it is asked for."""
 
+_MODULES = {"random": "trace.random"}
+"""The modules that are offered whole, likewise."""
+
 
 def load(
     source: str | Path | Operation,
@@ -300,8 +306,13 @@ def __getattr__(name: str) -> object:
 
         found = globals()[name] = getattr(import_module(f"polyc.{place}"), name)
         return found
+    if (place := _MODULES.get(name)) is not None:
+        from importlib import import_module
+
+        found = globals()[name] = import_module(f"polyc.{place}")
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OFFERED})
+    return sorted({*globals(), *_OFFERED, *_MODULES})

@@ -22,7 +22,7 @@ from polyc.cost.time import Time, launch_time
 from polyc.cost.values import SLOW, Values, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, compulsory
 from polyc.dialects.common.grids import product
-from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, FmodOp, SharedTileOp
+from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, FmodOp, PhiloxOp, SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile import (
@@ -417,6 +417,7 @@ _FUNCTIONS: Mapping[type[Operation], str] = {
     math.PowFOp: "pow",
     arith.DivfOp: "div",
     FmodOp: "fmod",
+    PhiloxOp: "philox",
 }
 """What takes several instructions, by its name in a region."""
 

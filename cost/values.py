@@ -69,6 +69,7 @@ SLOW: Mapping[str, float] = {
     "tanh": 12,
     "erf": 18,
     "pow": 24,
+    "philox": 60,
 }
 """Instructions of a thread in the time that a function takes: a special function unit gives one
 result for eight lanes, and some functions are several instructions more."""

@@ -29,7 +29,7 @@ from polyc.dialects.common.elements import (
     width,
 )
 from polyc.dialects.frontend.elementwise import SELU_ALPHA, SELU_SCALE
-from polyc.playback import estimate
+from polyc.playback import estimate, philox
 from polyc.playback.estimate import Estimate, to_integers
 
 Array: TypeAlias = NDArray[Any]
@@ -437,6 +437,7 @@ INTEGER_BINARY: dict[str, BinaryFunction] = {
     "mod": _modulo,
     "mul": np.multiply,
     "or": np.bitwise_or,
+    "philox": philox.pair,
     "shl": _shifted(left=True),
     "shr": _shifted(left=False),
     "sub": np.subtract,

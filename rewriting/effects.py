@@ -36,7 +36,9 @@ _BY_TRAIT = {
 }
 
 
-_UNSTATED: dict[type[Operation], Effect] = {arith.RemUIOp: Effect.NONE}
+_UNSTATED: dict[type[Operation], Effect] = dict.fromkeys(
+    (arith.DivSIOp, arith.DivUIOp, arith.ExtSIOp, arith.RemUIOp), Effect.NONE
+)
 """Ops of which upstream says nothing."""
 
 
@@ -88,6 +90,8 @@ def is_unused(op: Operation) -> bool:
 @cache
 def is_movable(kind: type[Operation]) -> bool:
     """Whether ops of a kind may run earlier than they do, and where they might not have run."""
+    if kind is arith.ExtSIOp:
+        return True
     return (
         kind.has_trait(NoMemoryEffect)
         and kind.has_trait(AlwaysSpeculatable)

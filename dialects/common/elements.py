@@ -45,6 +45,9 @@ INTEGERS: tuple[IntegerType, ...] = (i8, i16, i32, i64, ui8, ui16, ui32, ui64)
 ELEMENTS: tuple[Attribute, ...] = (*FLOATS, *INTEGERS, i1)
 """All element types of tensors."""
 
+COUNTER = ui64
+"""The type of the numbers from which random ones are made: places, offsets and seeds."""
+
 MAX_BITS = 64
 
 
@@ -132,17 +135,19 @@ class Functions:
     floats: tuple[str, ...]
     integers: tuple[str, ...]
     conditions: tuple[str, ...]
+    counters: tuple[str, ...] = ()
+    """Those of integers of ``COUNTER`` alone."""
 
     def of(self, element: Attribute) -> tuple[str, ...]:
         """Those of values of ``element``."""
         if is_integer(element):
-            return self.integers
+            return (*self.integers, *self.counters) if element == COUNTER else self.integers
         return self.conditions if element == i1 else self.floats
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them."""
-        return tuple(sorted({*self.floats, *self.integers, *self.conditions}))
+        return tuple(sorted({*self.floats, *self.integers, *self.conditions, *self.counters}))
 
     def fault(self, fn: str, element: Attribute) -> str | None:
         """What is wrong with a function of values of ``element``, or None."""
@@ -164,6 +169,9 @@ INTEGER_BINARY = (
     *("add", "and", "div", "fmod", "max", "min", "mod", "mul", "or", "shl", "shr", "sub", "xor"),
 )
 """Functions of two integers of one type."""
+
+COUNTER_BINARY = ("philox",)
+"""Functions of two integers of ``COUNTER``: ``philox`` is of a place and a seed."""
 
 CONDITION_UNARY = ("not",)
 """Functions of one condition."""

@@ -4,7 +4,7 @@ A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body i
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
 norms), ``pooling``, ``resizing``, ``gathers``, ``scatters``, ``elementwise``, ``leaves``
-(constants, sizes, positions), ``movements`` and ``parameters``; all are offered here.
+(constants, sizes, positions), ``movements``, ``random`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -62,6 +62,7 @@ from polyc.dialects.frontend.movements import (
 from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
 from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
 from polyc.dialects.frontend.products import GemmOp
+from polyc.dialects.frontend.random import DISTRIBUTIONS, DropoutOp, RandomOp
 from polyc.dialects.frontend.reductions import (
     REDUCTIONS,
     REDUCTIONS_OF_CONDITIONS,
@@ -86,6 +87,7 @@ __all__ = [
     "CLASSES",
     "COMPARISONS",
     "COORDINATES",
+    "DISTRIBUTIONS",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
@@ -110,6 +112,7 @@ __all__ = [
     "ConvTranspose3dOp",
     "ConvTransposeOp",
     "DimOp",
+    "DropoutOp",
     "ElementwiseOp",
     "ExpandOp",
     "Frontend",
@@ -127,6 +130,7 @@ __all__ = [
     "ParameterOp",
     "PermuteOp",
     "PoolOp",
+    "RandomOp",
     "ReduceOp",
     "ReshapeOp",
     "ResizeOp",
@@ -207,6 +211,8 @@ Frontend = Dialect(
         ConstantOp,
         DimOp,
         IotaOp,
+        RandomOp,
+        DropoutOp,
         ParameterOp,
         ReshapeOp,
         PermuteOp,

@@ -21,6 +21,7 @@ from polyc.dialects.frontend import (
     CompareOp,
     ConvBase,
     ConvTransposeOp,
+    DropoutOp,
     ElementwiseOp,
     GemmOp,
     GraphOp,
@@ -42,7 +43,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
 """Ops that compute an element of many."""
 
-ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)
+ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, DropoutOp, OutputOp)
 """Ops that may always follow what they read in one kernel."""
 
 

@@ -44,6 +44,7 @@ from polyc.dialects.common.elements import (
     COMPARISONS,
     CONDITION_BINARY,
     CONDITION_UNARY,
+    COUNTER_BINARY,
     INTEGER_BINARY,
     INTEGER_UNARY,
     Functions,
@@ -140,7 +141,7 @@ UNARY = Functions(UNARY_FUNCTIONS, INTEGER_UNARY, CONDITION_UNARY)
 BINARY_FUNCTIONS = ("add", "atan2", "div", "fmod", "max", "min", "mul", "pow", "sub")
 """Functions of ``tiny.binary`` on real numbers."""
 
-BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY)
+BINARY = Functions(BINARY_FUNCTIONS, INTEGER_BINARY, CONDITION_BINARY, COUNTER_BINARY)
 """The functions of ``tiny.binary``."""
 
 

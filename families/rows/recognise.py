@@ -223,17 +223,23 @@ def behind(values: Sequence[SSAValue]) -> list[Operation]:
 
 
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions, and integers that are no indices: fragments of rows hold real
-    numbers."""
+    """Refuse tensors of conditions, and of integers that are no indices, but for one number: fragments
+    of rows hold real numbers.  Integers that are made at a point, as places and random numbers are,
+    need none."""
     gathers = [op for op in kernel.body.block.ops if isinstance(op, GatherOp)]
     places = set(behind([index for op in gathers for index in op.indices]))
+    reads = [op for op in kernel.body.walk() if isinstance(op, ReadOp)]
+    indices = {op.tensor for op in reads} - {op.tensor for op in reads if op not in places}
+    there = [*kernel.body.block.args, *(None for _ in kernel.res_names)]
     for op in kernel.body.walk():
         kinds = [v.type.element_type for v in op.results if isinstance(v.type, ValType)]
-        if any(map(is_integer, kinds)) and op not in places:
+        if isinstance(op, ReduceOp | ReduceTogetherOp) and any(map(is_integer, kinds)):
             raise _unsupported(kernel, f"{op.name} makes integers", op)
-    for name, kind in zip((*kernel.arg_names, *kernel.res_names), kernel.seen, strict=True):
-        if kind.element_type == i1:
-            raise _unsupported(kernel, f"{name.data} is a tensor of i1", kernel)
+    names = (*kernel.arg_names, *kernel.res_names)
+    for name, kind, tensor in zip(names, kernel.seen, there, strict=True):
+        element = kind.element_type
+        if element == i1 or (is_integer(element) and kind.shape and tensor not in indices):
+            raise _unsupported(kernel, f"{name.data} is a tensor of {element}", kernel)
 
 
 def _row_axis(kernel: KernelOp) -> AxisAttr:

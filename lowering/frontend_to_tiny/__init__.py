@@ -48,6 +48,7 @@ from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
+from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
@@ -73,6 +74,7 @@ __all__ = [
     "LowerConv",
     "LowerConvTranspose",
     "LowerDim",
+    "LowerDropout",
     "LowerElementwise",
     "LowerGather",
     "LowerGemm",
@@ -82,6 +84,7 @@ __all__ = [
     "LowerNorm",
     "LowerOutput",
     "LowerPool",
+    "LowerRandom",
     "LowerReduce",
     "LowerResize",
     "LowerScatter",
@@ -217,6 +220,8 @@ def patterns() -> list[RewritePattern]:
         LowerConstant(),
         LowerDim(),
         LowerIota(),
+        LowerRandom(),
+        LowerDropout(),
         LowerMovement(),
         LowerConcat(),
         LowerOutput(),

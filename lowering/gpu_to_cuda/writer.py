@@ -191,6 +191,7 @@ _DROPPED = (
     hardware.MBarrierOp,
     memref.LoadOp,
     memref.AllocaOp,
+    arith.ExtSIOp,
 )
 """Ops without Pure that are not written when nothing needs their result."""
 

@@ -22,6 +22,7 @@ from polyc.dialects.common.elements import (
     width,
     without_sign,
 )
+from polyc.dialects.gpu.hardware import PhiloxOp
 from polyc.dialects.gpu.scalars import wrapping
 from polyc.rewriting.emit import Emit
 
@@ -86,6 +87,8 @@ def binary(emit: Emit, fn: str, lhs: SSAValue, rhs: SSAValue, element: Attribute
         return emit.value(SIGNED[fn][is_unsigned(element)](lhs, rhs))
     if fn in ("shl", "shr"):
         return _shift(emit, fn, lhs, rhs, element)
+    if fn == "philox":
+        return emit.value(PhiloxOp(lhs, rhs))
     return _division(emit, fn, lhs, rhs, element)
 
 

@@ -210,8 +210,10 @@ class RowSteps:
 
 
 def costs(value: SSAValue) -> bool:
-    """Whether a value takes a read or more than an instruction."""
+    """Whether a real number takes a read or more than an instruction; fragments hold no others."""
     op = value.owner
+    if not isinstance(element_of(value), AnyFloat):
+        return False
     return isinstance(op, ReadOp) or (
         isinstance(op, UnaryOp | BinaryOp) and op.fn.data not in CHEAP
     )

@@ -22,7 +22,6 @@ from xdsl.ir.affine import (
 )
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import is_side_effect_free
 from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
 from polyc.affine import isl
@@ -32,6 +31,7 @@ from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import Access, guards_bounds
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import PREDICATES, Emit, affine_dim, clone_into
 from polyc.rewriting.postorder import computed
 
@@ -96,7 +96,7 @@ class TransposeQuads(RewritePattern):
         """Whether an op of the body may run before the stores of other iterations."""
         if isinstance(op, hw.LoadGlobalOp):
             return op.tensor is not store.tensor
-        return op is store or isinstance(op, memref.LoadOp) or is_side_effect_free(op)
+        return op is store or isinstance(op, memref.LoadOp) or effect_of(op) is Effect.NONE
 
     @staticmethod
     def is_quad_layout(access: Access, thread: SSAValue, bound: int) -> bool:

@@ -14,7 +14,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 from xdsl.passes import ModulePass
@@ -40,7 +40,7 @@ class ShareReads(RewritePattern):
     tensor that it reads at one axis of the tile is read by a map of its own into a fragment of that
     axis; one that it reads at neither, into a fragment of rows.  That map goes in front of the
     loops that change nothing of its place, or else in front of the contract, whose products then
-    run beside the loads.
+    run beside the loads.  An integer of rank 0, as a seed is, is one number for all rows.
 
     A map behind the steps, which ends a tile, shares what it reads of rows alone, in front of it:
     a thread has few rows, and the CUDA compiler then sees that what is computed of such numbers
@@ -143,6 +143,8 @@ def axis_of(access: AffineMap) -> int | None:
 def is_shared(source: SSAValue, access: AffineMap) -> bool:
     """Whether elements of a row or column read the same of a tensor that is not written."""
     if not isinstance(source.type, GlobalType) or len(axes_of(access)) > 1:
+        return False
+    if not access.results and not isinstance(source.type.element_type, AnyFloat):
         return False
     return all(reads_alone(use.operation, source) for use in source.uses)
 

@@ -10,14 +10,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
+from polyc.passes.support.gpu.random_blocks import multiple_of_first, share_block
 from polyc.passes.support.gpu.round_pairs import RoundPairs
-from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim
 
 WIDTHS = (8, 4, 2)
@@ -98,12 +99,13 @@ class VectorizeLoop(RewritePattern):
                 case memref.LoadOp() | memref.StoreOp():
                     fine = list(inner.indices) == [variable]
                 case _:
-                    fine = is_side_effect_free(inner) or isinstance(inner, scf.YieldOp)
+                    fine = effect_of(inner) is Effect.NONE or isinstance(inner, scf.YieldOp)
             if not fine:
                 return False
         return True
 
-    def widen(self, op: scf.ForOp, width: int, bound: int, rewriter: PatternRewriter) -> None:
+    @staticmethod
+    def widen(op: scf.ForOp, width: int, bound: int, rewriter: PatternRewriter) -> None:
         variable = op.body.block.args[0]
         body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
         widths: dict[Operation, int] = {
@@ -119,6 +121,13 @@ class VectorizeLoop(RewritePattern):
             for o in body
             if isinstance(o, hw.LoadGlobalOp)
         }
+        kernel = enclosing_kernel(op)
+        shared = {
+            o: multiple
+            for o in body
+            if isinstance(o, hw.PhiloxOp)
+            and (multiple := multiple_of_first(o, variable, width, bound, kernel)) is not None
+        }
         emit = Emit()
 
         def lanes(inner: Emit, first: SSAValue) -> None:
@@ -127,6 +136,9 @@ class VectorizeLoop(RewritePattern):
                 at = first if lane == 0 else inner.apply(affine_dim(0) + lane, [first])
                 maps.append({variable: at})
             for o in body:
+                if isinstance(o, hw.PhiloxOp) and o in shared:
+                    share_block(o, maps, shared[o], inner)
+                    continue
                 # What is wider in memory comes in several accesses.
                 each = widths.get(o, 1)
                 for lane in range(0, width, each) if each > 1 else (0,):
@@ -135,6 +147,38 @@ class VectorizeLoop(RewritePattern):
         new = emit.loop(bound, lanes, step=width, unroll=True, hint=variable.name_hint)
         new.location = op.location
         rewriter.replace(op, emit.ops, [])
+
+
+class ShareBlocks(RewritePattern):
+    """Run an unrolled loop of registers several iterations at a time, whose random numbers are of
+    neighbours.
+
+    Legality: that of ``VectorizeLoop``, with no store; places are a sum of coordinates, and isl
+    proves that one goes up by one an iteration from a multiple of the width while the others stay.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        bound, ops = constant_of(op.ub), list(op.body.block.ops)
+        if not is_unrolled(op) or op.iter_args or bound is None:
+            return
+        if constant_of(op.lb) != 0 or constant_of(op.step) != 1 or any(o.regions for o in ops):
+            return
+        if not any(isinstance(o, hw.PhiloxOp) for o in ops):
+            return
+        if any(isinstance(o, hw.StoreGlobalOp) for o in ops):
+            return
+        if not VectorizeLoop.independent(op, []):
+            return
+        variable, kernel = op.body.block.args[0], enclosing_kernel(op)
+        for width in WIDTHS:
+            if bound % width == 0 and all(
+                multiple_of_first(o, variable, width, bound, kernel) is not None
+                for o in ops
+                if isinstance(o, hw.PhiloxOp)
+            ):
+                VectorizeLoop.widen(op, width, bound, rewriter)
+                return
 
 
 class PackThenRound(RewritePattern):
@@ -167,5 +211,6 @@ class GpuVectorize(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [VectorizeLoop()])
+        rewrite(op, [ShareBlocks()])
         rewrite(op, [PackThenRound()])
         rewrite(op, [RoundPairs()])

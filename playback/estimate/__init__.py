@@ -14,7 +14,7 @@ from polyc.playback.estimate.array import (
 )
 from polyc.playback.estimate.curves import atan2, curve
 from polyc.playback.estimate.elements import erf
-from polyc.playback.estimate.integers import to_integers
+from polyc.playback.estimate.integers import of_integers, to_integers
 from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
 
@@ -31,6 +31,7 @@ __all__ = [
     "integers",
     "may_be_stored",
     "movements",
+    "of_integers",
     "products_of",
     "rounded",
     "rounding_allowed",

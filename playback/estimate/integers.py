@@ -6,6 +6,7 @@ doubtful condition chose, may be any; so is all that is made of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from polyc.playback.estimate.array import (
     INTEGERS,
     Array,
     Estimate,
+    as_estimate,
     together,
     unsure_where,
 )
 
 
-def _function(ufunc: np.ufunc, *args: Estimate) -> Estimate:
+def _function(ufunc: Callable[..., Array], *args: Estimate) -> Estimate:
     """A function of elements, of integers."""
     value = np.asarray(ufunc(*(a.value for a in args)))
     if all(a.exact for a in args):
@@ -29,6 +31,11 @@ def _function(ufunc: np.ufunc, *args: Estimate) -> Estimate:
     for a in together(*args):
         unknown = unknown | (a.error > 0)
     return unsure_where(Estimate(value), unknown)
+
+
+def of_integers(function: Callable[..., Array], *args: Any) -> Estimate:
+    """A function of integers that is none of NumPy's: not known where an operand is not."""
+    return _function(function, *map(as_estimate, args))
 
 
 def _reduction(ufunc: np.ufunc, x: Estimate, **kwargs: Any) -> Estimate:

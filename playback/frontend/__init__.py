@@ -33,6 +33,7 @@ from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.gathers import gathered
 from polyc.playback.frontend.pooling import pool
+from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.scatters import scattered
 from polyc.playback.frontend.transposed import transposed_convolution
@@ -160,6 +161,10 @@ class _Player:
                 shape = value_sizes(kind, self.symbols)
                 found = functions.iota(shape[op.axis], kind.element_type)
                 return views.expand(found, (op.axis,), shape)
+            case frontend.RandomOp():
+                return random(op, args, self.symbols)
+            case frontend.DropoutOp():
+                return dropout(op, args, self.symbols)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.ResizeOp():

@@ -22,6 +22,7 @@ from polyc.playback.gpu import (
     grid,
     im2col,
     memory,
+    random,
     sync,
     tensor_cores,
     threads,
@@ -33,7 +34,19 @@ from polyc.playback.gpu.translator import Translator, simulates
 Body = Callable[..., Any]
 """A translated kernel: called with a warp and the kernel's arguments, it is a generator."""
 
-GROUPS = (threads, memory, im2col, sync, cluster, exchange, floats, grid, tensor_cores, upstream)
+GROUPS = (
+    threads,
+    memory,
+    im2col,
+    sync,
+    cluster,
+    exchange,
+    floats,
+    grid,
+    random,
+    tensor_cores,
+    upstream,
+)
 """Imported for what they enter into the table of translators."""
 
 

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from xdsl.dialects import affine, arith, math, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    VectorType,
+)
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -34,6 +41,7 @@ OTHER_FUNCTION: dict[type[Operation], type[Operation]] = {
     arith.MulfOp: arith.AddfOp,
     arith.DivfOp: arith.MulfOp,
     hw.FmodOp: arith.DivfOp,
+    hw.PhiloxOp: arith.XOrIOp,
 }
 """What a function of two operands is taken for."""
 
@@ -73,7 +81,7 @@ def _replaced(op: Operation, other: type[Operation]) -> Callable[[], None]:
 
 def _functions(op: Operation) -> Iterator[Change]:
     other = OTHER_FUNCTION.get(type(op)) or OTHER_UNARY.get(type(op))
-    if other is not None:
+    if other is not None and not isinstance(op.results[0].type, VectorType):
         yield f"{op.name} -> {other.name}", _replaced(op, other)
 
 

@@ -13,9 +13,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
+from polyc.dialects.gpu.hardware import PhiloxOp
 from polyc.playback.estimate import Estimate
 from polyc.playback.functions import Array, as_array, binary, element_of, round_to
 from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.philox import pair
 
 SIGNED: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.AddiOp: np.add,
@@ -39,6 +41,7 @@ UNSIGNED: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.DivUIOp: lambda a, b: binary("div", a, b),
     arith.RemUIOp: lambda a, b: binary("fmod", a, b),
     arith.ShRUIOp: np.right_shift,
+    PhiloxOp: pair,
 }
 """Functions of two integers without a sign."""
 

@@ -460,6 +460,8 @@ def read_twice(values: Sequence[float], element: str) -> tuple[float, float, flo
 def _numbers(text: str, inputs: Sequence[tuple[Sequence[Any] | Any, str]], sizes: int) -> Any:
     arrays = [np.asarray(x, np.float32 if t == "f32" else _dtype(t)) for x, t in inputs]
     found = _play(text, arrays, {"N": sizes})
+    if found.ndim:
+        return (found if found.dtype.kind in "iub" else found.astype(np.float32)).tolist()
     return found.astype(np.float32).item() if found.dtype.kind not in "iub" else int(found)
 
 
@@ -495,6 +497,34 @@ def ranged(fn: str, element: str, values: Sequence[int]) -> Any:
     return _numbers(text, [(values, element)], len(values))
 
 
+def random_numbers(
+    fn: str,
+    count: int,
+    element: str | None = None,
+    *,
+    seed: int,
+    offset: int = 0,
+    p: float | None = None,
+) -> Any:
+    element = element or {"bits": "ui32", "bernoulli": "i1"}.get(fn, "f32")
+    chance = "" if p is None else f" p {p}"
+    kinds, kind = "!frontend.tensor<[], i64>", f"!frontend.tensor<[{count}], {element}>"
+    text = f"""frontend.graph @f(%s: {kinds}, %o: {kinds}) -> {kind} {{
+      %y = frontend.random {fn} %s, %o{chance} : ({kinds}, {kinds}) -> {kind}
+      frontend.output %y : {kind}
+    }}"""
+    return _numbers(text, [(seed, "i64"), (offset, "i64")], 0)
+
+
+def dropout(values: Sequence[float], p: float, *, seed: int) -> Any:
+    kind, number = f"!frontend.tensor<[{len(values)}], f32>", "!frontend.tensor<[], i64>"
+    text = f"""frontend.graph @f(%x: {kind}, %s: {number}) -> {kind} {{
+      %y = frontend.dropout %x, %s, %s p {p} : ({kind}, {number}, {number}) -> {kind}
+      frontend.output %y : {kind}
+    }}"""
+    return _numbers(text, [(values, "f32"), (seed, "i64")], 0)
+
+
 NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
@@ -504,6 +534,7 @@ NAMES: dict[str, Any] = {
     "converted": converted,
     "conv2d": conv2d,
     "conv_transpose1d": conv_transpose1d,
+    "dropout": dropout,
     "elementwise": elementwise,
     "gemm": gemm,
     "inf": math.inf,
@@ -515,6 +546,7 @@ NAMES: dict[str, Any] = {
     "nan": math.nan,
     "pad": pad,
     "pool": pool,
+    "random_numbers": random_numbers,
     "ranged": ranged,
     "read_twice": read_twice,
     "reduce": reduce,

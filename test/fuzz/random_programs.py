@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import ui8
+from polyc.dialects.common.elements import ui8, ui64
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
 
 TAME = (
@@ -125,6 +125,7 @@ class Maker:
             "compare",
             "affine",
             "jumping",
+            "dropout",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
         kinds += ["pool", "resize", "gather", "scatter"] * (rank > 0)
@@ -249,6 +250,15 @@ class Maker:
         )
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
+
+    def dropout(self, x: SSAValue) -> SSAValue:
+        """What is left of a value, by a seed and an offset that are numbers."""
+        seed, offset = (
+            self.add(frontend.ConstantOp(self.dice.choice(most), tensor((), kind)))
+            for kind, most in ((i64, (-1, 0, 5)), (ui64, (0, 0, 3, 2**34 - 2, 2**64 - 2)))
+        )
+        p = self.dice.choice((0.0, 0.25, 0.5, 1.0))
+        return self.add(frontend.DropoutOp(x, seed, offset, p))
 
     def resize(self, x: SSAValue) -> SSAValue | None:
         """Axes with more elements, or fewer of a part of them; of numbers also any."""

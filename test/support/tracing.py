@@ -13,7 +13,7 @@ from polyc.tools.printing import module_text
 from polyc.trace.annotations import Tensor, TensorAnnotation, read_assumptions
 from polyc.trace.tracing import Traced, traced
 
-ELEMENTS = {"float16": "f16", "float32": "f32", "bool": "i1"}
+ELEMENTS = {"float16": "f16", "float32": "f32", "int64": "i64", "bool": "i1"}
 
 
 def trace(function: Callable[..., Any], *kinds: Any, assume: str = "") -> Traced:

@@ -47,6 +47,7 @@ from polyc.dialects.gpu.hardware.memory import (
     TmaLoadOp,
     TmaStoreOp,
 )
+from polyc.dialects.gpu.hardware.random import PhiloxOp
 from polyc.dialects.gpu.hardware.sync import (
     BarrierAnyOp,
     BarrierOp,
@@ -147,6 +148,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     StoreClusterOp,
     MBarrierArriveClusterOp,
     FmodOp,
+    PhiloxOp,
 ]
 
 __all__ = [
@@ -186,6 +188,7 @@ __all__ = [
     "NamedBarrierOp",
     "OpaqueOp",
     "PackOp",
+    "PhiloxOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
     "SetMaxRegistersOp",

@@ -10,13 +10,13 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes, vector_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
+from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 
 PAIR = 2
@@ -100,4 +100,4 @@ def independent(op: Operation, variable: SSAValue) -> bool:
         return list(op.indices) == [variable]
     if isinstance(op, hw.LoadGlobalOp):
         return True
-    return is_side_effect_free(op) and not op.regions
+    return effect_of(op) is Effect.NONE and not op.regions

@@ -138,9 +138,11 @@ class Access:
 
         def position(value: SSAValue) -> AffineExpr:
             owner = value.owner
-            # The number of a thread in its scope is one of the thread.
-            if isinstance(owner, affine.ApplyOp) and all(
-                isinstance(v.owner, hw.ThreadIdOp) for v in owner.mapOperands
+            # The number of a thread in its scope is one of the thread; what the loop computes may
+            # be one of its variable.
+            if isinstance(owner, affine.ApplyOp) and (
+                owner.parent is variable.owner
+                or all(isinstance(v.owner, hw.ThreadIdOp) for v in owner.mapOperands)
             ):
                 m, operands = owner.map.data, [position(v) for v in owner.mapOperands]
                 return m.results[0].replace_dims_and_symbols(

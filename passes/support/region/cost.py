@@ -23,7 +23,7 @@ SLOW = 8
 EXCHANGE = 10
 """Operations by which threads bring their partial results to one, a result."""
 
-SIMPLE_UNARY, SLOW_BINARY = ("abs", "neg"), ("atan2", "div", "fmod", "pow")
+SIMPLE_UNARY, SLOW_BINARY = ("abs", "neg"), ("atan2", "div", "fmod", "philox", "pow")
 
 
 def points(value: ValType, nominal: int = NOMINAL) -> int:

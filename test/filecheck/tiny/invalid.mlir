@@ -25,7 +25,7 @@ tiny.graph @f(%x: !tiny.tensor<[M, K], f32>, %y: !tiny.tensor<[M, K], f16>) -> !
 
 // -----
 
-// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: relu is not a function of tiny.binary; there are add, and, atan2, div, fmod, max, min, mod, mul, or, pow, shl, shr, sub, xor
+// CHECK: invalid.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: relu is not a function of tiny.binary; there are add, and, atan2, div, fmod, max, min, mod, mul, or, philox, pow, shl, shr, sub, xor
 tiny.graph @f(%x: !tiny.tensor<[M, K], f32>) -> !tiny.tensor<[M, K], f32> {
   %0 = tiny.binary relu %x, %x : !tiny.tensor<[M, K], f32>
   tiny.output %x : !tiny.tensor<[M, K], f32>

@@ -37,3 +37,11 @@ tiny.graph @f(%x: !tiny.tensor<[N], i8>) -> !tiny.tensor<[N], i8> {
   %0 = tiny.constant 1 : !tiny.tensor<[], f16>
   tiny.output %x : !tiny.tensor<[N], i8>
 }
+
+// -----
+
+// CHECK: error[InvalidIR]: philox is no function of i64, which has add, {{.*}}, xor; add a cast
+tiny.graph @f(%x: !tiny.tensor<[N], i64>) -> !tiny.tensor<[N], i64> {
+  %0 = tiny.binary philox %x, %x : !tiny.tensor<[N], i64>
+  tiny.output %0 : !tiny.tensor<[N], i64>
+}

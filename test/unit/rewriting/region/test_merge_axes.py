@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
 
-from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region.types import MemRefType
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region.types import MemRefType, ValType
 from polyc.passes.pipeline import build
 from polyc.playback import region
 from polyc.rewriting.region.merge_axes import merged
@@ -165,9 +165,9 @@ def test_a_copy_of_one_point_keeps_an_axis() -> None:
 
 
 def labels(kernel: KernelOp) -> set[str]:
-    """The axes of all that a region reads."""
-    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
-    return {label for op in reads for label in op.result.type.labels}
+    """The axes of all that a region reads and computes."""
+    kinds = (value.type for op in kernel.walk() for value in op.results)
+    return {label for kind in kinds if isinstance(kind, ValType) for label in kind.labels}
 
 
 def assert_same(kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
