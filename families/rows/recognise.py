@@ -223,7 +223,7 @@ def behind(values: Sequence[SSAValue]) -> list[Operation]:
 
 
 def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions, and of integers that are no indices, but for one number: fragments
+    """Refuse tensors of conditions, and of integers but for indices and one number: fragments
     of rows hold real numbers.  Integers that are made at a point, as places and random numbers are,
     need none."""
     gathers = [op for op in kernel.body.block.ops if isinstance(op, GatherOp)]
