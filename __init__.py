@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from polyc.trace.functions import all as all
     from polyc.trace.functions import any as any
     from polyc.trace.functions import arange as arange
+    from polyc.trace.functions import argmax as argmax
+    from polyc.trace.functions import argmin as argmin
     from polyc.trace.functions import asin as asin
     from polyc.trace.functions import asinh as asinh
     from polyc.trace.functions import atan as atan
@@ -151,6 +153,8 @@ _OFFERED = {
         (
             "abs",
             "arange",
+            "argmax",
+            "argmin",
             "acos",
             "acosh",
             "all",

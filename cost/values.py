@@ -18,6 +18,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
+    BitcastOp,
     CastOp,
     CompareOp,
     ConstantOp,
@@ -85,7 +86,7 @@ def operations(op: Operation) -> float:
     match op:
         case UnaryOp() | BinaryOp():
             return SLOW.get(op.fn.data, 1)
-        case CompareOp() | SelectOp() | CastOp() | ReduceOp():
+        case CompareOp() | SelectOp() | CastOp() | BitcastOp() | ReduceOp():
             return 1
         case InsideOp():
             return len(op.set.data.constraints)

@@ -494,6 +494,15 @@ def compare(fn: str, x: Array, y: Array) -> Array:
     return as_array(COMPARE[fn](x, y))
 
 
+def bitcast(x: Array) -> Array:
+    """The bits of f32 as i32, or of i32 as f32; nothing is known of those of what is inexact."""
+    target = np.dtype(np.int32 if x.dtype == np.float32 else np.float32)
+    if isinstance(x, Estimate):
+        value = np.ascontiguousarray(x.value).reshape(x.shape).view(target)
+        return posing(estimate.unsure_where(Estimate(value), x.error > 0))
+    return np.ascontiguousarray(x).reshape(x.shape).view(target)
+
+
 def classify(fn: str, x: Array) -> Array:
     """Whether numbers are finite, infinite or none, booleans."""
     with np.errstate(all="ignore"):

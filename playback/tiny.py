@@ -242,6 +242,8 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return functions.number(op.number, tiny.tensor_of(op.result).element_type)
         case tiny.CastOp():
             return round_to(args[0], tiny.tensor_of(op.result).element_type)
+        case tiny.BitcastOp():
+            return functions.bitcast(args[0])
         case tiny.UnaryOp():
             return functions.unary(op.function, args[0])
         case tiny.BinaryOp():

@@ -341,6 +341,48 @@ def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     return (away * away).mean(axis, keepdims)
 
 
+def _places(fn: str, x: Value, axis: int | None, keepdims: bool, last: bool, dtype: str) -> Value:
+    one = value_of(x)
+    if dtype not in ("i64", "i32"):
+        refuse("BadArgument", f'places are "i64" or "i32", not {dtype!r}')
+    made = one.builder.arg_reduce(
+        fn, one.ssa, axis, keepdims=keepdims, last=last, element=ELEMENTS[dtype]
+    )
+    return Value(one.builder, made)
+
+
+@public
+def argmax(
+    x: Value,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    select_last_index: bool = False,
+    dtype: str = "i64",
+) -> Value:
+    """Where the largest element is along an axis, or among all in row-major order.
+
+    The first of equal ones, or the last with ``select_last_index``; of NaN where there is one.
+    """
+    return _places("max", x, axis, keepdims, select_last_index, dtype)
+
+
+@public
+def argmin(
+    x: Value,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    select_last_index: bool = False,
+    dtype: str = "i64",
+) -> Value:
+    """Where the smallest element is along an axis, or among all in row-major order.
+
+    The first of equal ones, or the last with ``select_last_index``; of NaN where there is one.
+    """
+    return _places("min", x, axis, keepdims, select_last_index, dtype)
+
+
 @public
 def softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
     """``exp(x - m) / sum(exp(x - m))`` with the maximum ``m``, along axes together."""

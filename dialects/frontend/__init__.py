@@ -3,7 +3,7 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
+norms), ``selection`` (places of extremes), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
 ``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
@@ -71,6 +71,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.selection import EXTREMES, ArgReduceOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "CLASSES",
     "COMPARISONS",
     "COORDINATES",
+    "EXTREMES",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
@@ -87,6 +89,7 @@ __all__ = [
     "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
+    "ArgReduceOp",
     "AttentionOp",
     "CastOp",
     "ClassifyOp",
@@ -174,6 +177,7 @@ Frontend = Dialect(
         PoolOp,
         ResizeOp,
         ReduceOp,
+        ArgReduceOp,
         SoftmaxOp,
         LogSoftmaxOp,
         LayerNormOp,

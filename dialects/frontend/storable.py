@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
+    ArgReduceOp,
     AttentionOp,
     CastOp,
     ClassifyOp,
@@ -39,7 +40,10 @@ from polyc.dialects.frontend import (
 PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
-REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+REDUCTIONS = (
+    *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
+    ArgReduceOp,
+)
 """Ops that compute an element of many."""
 
 ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)

@@ -15,6 +15,7 @@ from xdsl.ir import Dialect
 from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
 from polyc.dialects.region.elementwise import (
     BinaryOp,
+    BitcastOp,
     CastOp,
     CompareOp,
     SelectOp,
@@ -45,6 +46,7 @@ __all__ = [
     "AxisAttr",
     "BinaryOp",
     "BroadcastInDimOp",
+    "BitcastOp",
     "CastOp",
     "CompareOp",
     "ConstantOp",
@@ -85,6 +87,7 @@ RegionDialect = Dialect(
         CompareOp,
         SelectOp,
         CastOp,
+        BitcastOp,
         BroadcastInDimOp,
         TransposeOp,
         ReduceOp,

@@ -99,6 +99,8 @@ class Body:
                 return region.IndexOp(point.map, point.axes, tiny.tensor_of(op.result).element_type)
             case tiny.UnaryOp():
                 return region.UnaryOp(op.function, operands[0])
+            case tiny.BitcastOp():
+                return region.BitcastOp(operands[0], tiny.tensor_of(op.result).element_type)
             case tiny.CastOp():
                 return region.CastOp(operands[0], tiny.tensor_of(op.result).element_type)
             case _:

@@ -192,7 +192,13 @@ class Forms:
                 return self._reduced(op, point)
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
-            case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+            case (
+                tiny.UnaryOp()
+                | tiny.BitcastOp()
+                | tiny.BinaryOp()
+                | tiny.CompareOp()
+                | tiny.SelectOp()
+            ):
                 return Form(tuple(self._operand(op, i, point) for i in range(len(op.operands))))
             case _:
                 raise PolycError(

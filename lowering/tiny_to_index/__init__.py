@@ -91,7 +91,7 @@ class IndexUnary(IndexRule):
     """A unary function or a cast: the operand's axes, the identity map."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp | tiny.BitcastOp, rewriter: PatternRewriter) -> None:
         if done(op):
             return
         before = entry_of(op.operand, op).by_dimension

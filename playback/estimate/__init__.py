@@ -10,6 +10,7 @@ from polyc.playback.estimate.array import (
     rounding_allowed,
     rounding_freely,
     unsure_beyond,
+    unsure_where,
 )
 from polyc.playback.estimate.curves import atan2, curve
 from polyc.playback.estimate.elements import erf
@@ -38,4 +39,5 @@ __all__ = [
     "sums",
     "to_integers",
     "unsure_beyond",
+    "unsure_where",
 ]

@@ -33,6 +33,7 @@ from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.resizing import resize
+from polyc.playback.frontend.selection import arg_reduce
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
@@ -160,6 +161,8 @@ class _Player:
                 return views.expand(found, (op.axis,), shape)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
+            case frontend.ArgReduceOp():
+                return arg_reduce(op, args[0])
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
             case frontend.PoolOp():

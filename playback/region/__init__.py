@@ -230,6 +230,8 @@ class _Player:
             case region.SelectOp():
                 condition, x, y = (self.values[o] for o in op.operands)
                 return np.where(condition, x, y)
+            case region.BitcastOp():
+                return functions.bitcast(_computed(self.values[op.operand]))
             case region.CastOp():
                 return self.values[op.operand]
             case region.BroadcastInDimOp():

@@ -28,6 +28,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
     BroadcastInDimOp,
+    BitcastOp,
     CastOp,
     CompareOp,
     ConstantOp,
@@ -50,6 +51,7 @@ from polyc.rewriting.postorder import operands_of, reached
 
 POINTWISE = (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
