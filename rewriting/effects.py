@@ -36,7 +36,9 @@ _BY_TRAIT = {
 }
 
 
-_UNSTATED: dict[type[Operation], Effect] = {arith.RemUIOp: Effect.NONE}
+_UNSTATED: dict[type[Operation], Effect] = dict.fromkeys(
+    (arith.RemUIOp, arith.ExtSIOp), Effect.NONE
+)
 """Ops of which upstream says nothing."""
 
 

@@ -89,10 +89,14 @@ class LowerArgReduce(RewritePattern):
         if is_wide(value):
             best = build.reduce(op.function, value, (axis,))
             there = build.compare("eq", value, build.repeat(best, (axis,), shape))
-            found = build.select(there, below, build.splat(0, shape, ui32))
+            least = build.splat(bounds(i32)[0], shape, i32)
+            signed = build.binary("xor", build.cast(below, i32), least)
+            largest = build.reduce("max", build.select(there, signed, least), (axis,))
+            none = build.splat(bounds(i32)[0], shape_of(largest), i32)
+            largest = build.binary("xor", largest, none)
         else:
             found = keyed(build, ordered(build, value, turned=op.function == "min"), below)
-        largest = build.cast(build.reduce("max", found, (axis,)), i32)
+            largest = build.cast(build.reduce("max", found, (axis,)), i32)
         if op.last is None:
             result = build.unary("not", largest)
         else:

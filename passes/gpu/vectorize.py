@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import is_side_effect_free
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
@@ -18,6 +17,7 @@ from polyc.passes.support.gpu.round_pairs import RoundPairs
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim
 
 WIDTHS = (8, 4, 2)
@@ -98,7 +98,7 @@ class VectorizeLoop(RewritePattern):
                 case memref.LoadOp() | memref.StoreOp():
                     fine = list(inner.indices) == [variable]
                 case _:
-                    fine = is_side_effect_free(inner) or isinstance(inner, scf.YieldOp)
+                    fine = effect_of(inner) is Effect.NONE or isinstance(inner, scf.YieldOp)
             if not fine:
                 return False
         return True

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     MemRefType,
 )
 from xdsl.ir import Attribute, Block, Operation
@@ -109,7 +110,11 @@ def _cmpf(t: Translator, op: arith.CmpfOp) -> None:
 
 @simulates(arith.SelectOp)
 def _select(t: Translator, op: arith.SelectOp) -> None:
-    t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
+    kind = op.result.type
+    if isinstance(kind, IntegerType) and kind.width.data > 1:
+        _call(t, op, arithmetic.select(dtype_of(kind)))
+    else:
+        t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
 
 
 def _cast(t: Translator, op: Operation) -> None:
