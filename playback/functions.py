@@ -503,6 +503,19 @@ def bitcast(x: Array) -> Array:
     return np.ascontiguousarray(x).reshape(x.shape).view(target)
 
 
+def sort(x: Array, axis: int, count: int) -> Array:
+    """The ``count`` least of integers along an axis, in their order; where one is not known, none
+    of the row is."""
+    where = (*(slice(None) for _ in range(axis)), slice(count))
+    if not isinstance(x, Estimate):
+        return np.sort(x, axis)[where]
+    found = Estimate(np.sort(x.value, axis))
+    if not x.exact:
+        unknown = np.any(x.error > 0, axis=axis, keepdims=True)
+        found = estimate.unsure_where(found, np.broadcast_to(unknown, x.shape))
+    return posing(found[where])
+
+
 def classify(fn: str, x: Array) -> Array:
     """Whether numbers are finite, infinite or none, booleans."""
     with np.errstate(all="ignore"):

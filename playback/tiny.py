@@ -267,6 +267,9 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return _mask(op, args[0], views.whole(args[0].shape), symbols)
         case MovementOp():
             return views.move(op, args[0], symbols)
+        case tiny.SortOp():
+            (count,) = sizes([tiny.tensor_of(op.result).dims[op.axis]], symbols)
+            return functions.sort(args[0], op.axis, count)
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):
                 return functions.reduce(op.function, args[0], op.axes)

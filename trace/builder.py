@@ -388,6 +388,22 @@ class Builder:
         found = self.add(op)
         return self.reshape(found, [Dim.const(1)] * rank) if axis is None and keepdims else found
 
+    def sort(
+        self,
+        x: SSAValue,
+        axis: int,
+        first: Dim | None = None,
+        *,
+        descending: bool = False,
+        element: Attribute = i64,
+    ) -> tuple[SSAValue, SSAValue]:
+        """The elements along an axis in their order, all or the ``first`` ones, and their places."""
+        made = frontend.SortOp(
+            x, self.axis(x, axis), first, descending=descending, element=element
+        )
+        self.add(made)
+        return made.values, made.places
+
     def resize(
         self,
         x: SSAValue,

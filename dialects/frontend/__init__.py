@@ -3,7 +3,7 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``selection`` (places of extremes), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
+norms), ``selection`` (places of extremes, sorts), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
 ``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
@@ -71,7 +71,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
-from polyc.dialects.frontend.selection import EXTREMES, ArgReduceOp
+from polyc.dialects.frontend.selection import EXTREMES, ArgReduceOp, SortOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -126,6 +126,7 @@ __all__ = [
     "SelectOp",
     "SliceOp",
     "SoftmaxOp",
+    "SortOp",
     "TensorType",
     "broadcast",
     "parameters",
@@ -178,6 +179,7 @@ Frontend = Dialect(
         ResizeOp,
         ReduceOp,
         ArgReduceOp,
+        SortOp,
         SoftmaxOp,
         LogSoftmaxOp,
         LayerNormOp,

@@ -34,6 +34,7 @@ from polyc.dialects.frontend import (
     RmsNormOp,
     SelectOp,
     SoftmaxOp,
+    SortOp,
     tensor_of,
 )
 
@@ -42,7 +43,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 
 REDUCTIONS = (
     *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
-    ArgReduceOp,
+    *(ArgReduceOp, SortOp),
 )
 """Ops that compute an element of many."""
 

@@ -1,4 +1,4 @@
-"""The ``tiny`` dialect: movement, unary, binary, select, cast, reduce; nothing else (S3).
+"""The ``tiny`` dialect: movement, unary, binary, select, cast, reduce, sort; nothing else (S3).
 
 A ``tiny.graph`` has the signature of the ``frontend.graph`` that it comes from.  Leaves
 are its arguments, scalar constants, sizes and positions.  Real numbers are computed in f32,
@@ -70,6 +70,7 @@ from polyc.dialects.tiny.axes import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.tiny.sorting import SortOp
 from polyc.dialects.tiny.types import (
     TensorType,
     Types,
@@ -112,6 +113,7 @@ __all__ = [
     "SampleOp",
     "SelectOp",
     "SliceOp",
+    "SortOp",
     "TensorType",
     "Tiny",
     "UnaryOp",
@@ -491,6 +493,7 @@ Tiny = Dialect(
         SampleOp,
         MaskOp,
         ReduceOp,
+        SortOp,
         OutputOp,
     ],
     [TensorType],

@@ -50,7 +50,7 @@ from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
-from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce
+from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
@@ -85,6 +85,7 @@ __all__ = [
     "LowerResize",
     "LowerSelect",
     "LowerSoftmax",
+    "LowerSort",
     "NoteStorable",
     "RoundOnce",
     "RoundWeights",
@@ -203,6 +204,7 @@ def patterns() -> list[RewritePattern]:
         LowerPool(),
         LowerReduce(),
         LowerArgReduce(),
+        LowerSort(),
         LowerResize(),
         LowerSoftmax(),
         LowerNorm(),

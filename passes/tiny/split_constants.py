@@ -30,7 +30,7 @@ from polyc.rewriting.notes import Note, Report, show
 
 COMPUTING = (
     *(tiny.UnaryOp, tiny.BinaryOp, tiny.CompareOp, tiny.SelectOp, tiny.ReduceOp, tiny.CastOp),
-    tiny.BitcastOp,
+    *(tiny.BitcastOp, tiny.SortOp),
 )
 """Ops whose results are worth keeping; a movement costs a reader nothing."""
 
@@ -259,6 +259,7 @@ COMPUTING_TYPES = (
     | tiny.ReduceOp
     | tiny.CastOp
     | tiny.BitcastOp
+    | tiny.SortOp
 )
 
 _KEPT = {"role": StringAttr("param"), "storage": StringAttr("const_pool")}

@@ -33,7 +33,7 @@ from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.resizing import resize
-from polyc.playback.frontend.selection import arg_reduce
+from polyc.playback.frontend.selection import arg_reduce, sort
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
@@ -114,6 +114,8 @@ class _Player:
     def results(self, op: Operation, args: list[Array]) -> Sequence[Array]:
         """The results of one op."""
         with np.errstate(all="ignore"):
+            if isinstance(op, frontend.SortOp):
+                return sort(op, args[0], self.symbols)
             if isinstance(op, frontend.AttentionOp):
                 return attention(op, args, self.symbols, self.exact)
             # Of rank 0, NumPy's arithmetic gives scalars.
