@@ -33,6 +33,7 @@ from polyc.dialects.region.scope import (
     UNARY_FNS,
 )
 from polyc.dialects.region.signature import derived_symbols
+from polyc.dialects.region.sorting import SortOp
 from polyc.dialects.region.together import ReduceTogetherOp, StateOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
@@ -45,8 +46,8 @@ __all__ = [
     "UNARY_FNS",
     "AxisAttr",
     "BinaryOp",
-    "BroadcastInDimOp",
     "BitcastOp",
+    "BroadcastInDimOp",
     "CastOp",
     "CompareOp",
     "ConstantOp",
@@ -62,6 +63,7 @@ __all__ = [
     "ReduceTogetherOp",
     "RegionDialect",
     "SelectOp",
+    "SortOp",
     "StateOp",
     "TransposeOp",
     "UnaryOp",
@@ -91,6 +93,7 @@ RegionDialect = Dialect(
         BroadcastInDimOp,
         TransposeOp,
         ReduceOp,
+        SortOp,
         ReduceTogetherOp,
         StateOp,
         YieldOp,

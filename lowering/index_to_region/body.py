@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from polyc.affine import isl
 from polyc.dialects import region, tiny
@@ -81,6 +81,8 @@ class Body:
             made = self.values.add(region.ConstantOp(form.number, element), op)
         elif isinstance(op, tiny.ReduceOp):
             made = self._reduce(op, form, operands[0])
+        elif isinstance(op, tiny.SortOp):
+            made = self._sort(op, form, point, operands[0])
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -137,6 +139,14 @@ class Body:
             precision=op.precision,
         )
         return self.values.add(made, op, label)
+
+    def _sort(self, op: tiny.SortOp, form: Form, point: Point, body: SSAValue) -> SSAValue:
+        """A sort, which a kernel stores: its point has an axis for each of the value's."""
+        (over,) = form.fresh
+        place = cast(AffineDimExpr, point.map.results[op.axis]).position
+        wanted = [over if i == place else a for i, a in enumerate(point.axes)]
+        body = self.values.spread(body, wanted, op)
+        return self.values.add(region.SortOp(body, over.label, point.axes[place]), op)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)

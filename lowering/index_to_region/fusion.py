@@ -53,6 +53,9 @@ FAR = 256
 """Operations and operands that say where a fused value is read, at most."""
 
 
+SORTED = "it is sorted, which a kernel does that does nothing after it"
+REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
+
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
 
@@ -402,7 +405,8 @@ class Composer:
             self._view(value, why_not_affine(entry))
             return
         edge: Edge = "gmem"
-        reason = self.whole.get(value) or self.cuts.get(value) or self._why_stored(value)
+        reason = self.whole.get(value) or self.cuts.get(value) or self._why_apart(value)
+        reason = reason or self._why_stored(value)
         reason = reason or self._why_far(value)
         if reason is None and self._splits(value):
             edge, reason = "deferred", "a kernel for each contraction was asked for"
@@ -582,6 +586,18 @@ class Composer:
             return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _why_apart(self, value: SSAValue) -> str | None:
+        """Why a value is stored where a sort is: one is a kernel of its own, which reduces nothing.
+        """
+        if isinstance(value.owner, tiny.SortOp):
+            return SORTED
+        sorts = any(
+            isinstance(root.value.owner, tiny.SortOp)
+            for kernel, _ in self.asked.get(value, {})
+            for root in kernel.roots
+        )
+        return REDUCED if sorts and isinstance(value.owner, tiny.ReduceOp) else None
 
     def _why_far(self, value: SSAValue) -> str | None:
         """Why a value is stored because of where it is read; None where that is said shortly.

@@ -240,6 +240,10 @@ class _Player:
                 return np.transpose(self.values[op.operand], op.permutation)
             case region.ReduceOp():
                 return self._reduce(op)
+            case region.SortOp():
+                axis = cast(ValType, op.operand.type).labels.index(op.over)
+                count = self.shape(op.result)[axis]
+                return functions.sort(self.values[op.operand], axis, count)
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a kernel", op)
 
