@@ -16,7 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Shape
-from polyc.dialects.common.elements import bounds, ui32, width
+from polyc.dialects.common.elements import bounds, computed, ui32, width
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
 
@@ -137,7 +137,11 @@ class LowerSort(RewritePattern):
         element = frontend.tensor_of(op.places).element_type
         results: list[SSAValue | None] = [None, None]
         turned = op.descending is not None
-        if is_wide(value):
+        if 0 in [dim.constant() for dim in frontend.tensor_of(op.values).dims]:
+            for i, result in enumerate(op.results):
+                kind = frontend.tensor_of(result)
+                results[i] = build.splat(0, kind.dims, computed(kind.element_type))
+        elif is_wide(value):
             if wanted[0]:
                 x = build.unary("not", value) if turned else value
                 found = _first(build, x, op)

@@ -290,7 +290,10 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = np.where(condition, then, other)
             case arith.BitcastOp():
                 kind = op.result.type
-                found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
+                source = as_array(operands[0])
+                if op.input.type == i32 and source.dtype != np.int32:  # a choice of numbers
+                    source = source.astype(np.int32)
+                found = source.view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
             case FmodOp():

@@ -109,6 +109,24 @@ class AtomicGlobalOp(IRDLOperation):
 
 
 @irdl_op_definition
+class FetchAddSharedOp(IRDLOperation):
+    """Add to the i32 at a shared address atomically, and give what was there (``atom.shared.add``).
+
+    The order of the threads that add is not defined.
+    """
+
+    name = "gpu.fetch_add_shared"
+    value = operand_def(I32)
+    address = operand_def(I32)
+    result = result_def(I32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$value `,` $address attr-dict `:` type($result)"
+
+    def __init__(self, value: SSAValue, address: SSAValue) -> None:
+        super().__init__(operands=[value, address], result_types=[value.type])
+
+
+@irdl_op_definition
 class AtomicSharedOp(IRDLOperation):
     """Update the 4 bytes at a shared address atomically (``red.shared``)."""
 
