@@ -1,10 +1,10 @@
-"""What a kernel of sorts does (``algo_choice`` sorts): a row by a block, step by step of a network."""
+"""What a kernel of sorts does (``algo_choice`` sorts): a row by a block, by steps of a network."""
 
 from __future__ import annotations
 
 from math import ceil, log2, prod
 
-from polyc.cost.values import Values, operations
+from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import Work
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
@@ -38,11 +38,8 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     steps = sorts * levels * (levels + 1) / 2
     compared = max(elements / 2, threads) * steps * COMPARED
     work.operations = rows * (max(size, threads) * (made + 4) + compared)
-    bytes_read = sum(
-        op.result.type.element_type.width.data // 8 if hasattr(op.result.type.element_type, "width") else 2
-        for op in kernel.walk()
-        if isinstance(op, ReadOp)
-    )
+    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
+    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
     bytes_kept = 8 * elements * steps if way == "memory" else 0
     work.cache = float(rows) * (bytes_read * size + 2 * bytes_kept)
     work.steps = ceil(size / tile) + steps / MEETING * (4 if way == "memory" else 0.25)

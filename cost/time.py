@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
-from polyc.cost.sorts import sorts_work
 from polyc.cost.rows import rows_work
+from polyc.cost.sorts import sorts_work
 from polyc.cost.tensor_cores import contracted_work
 from polyc.cost.values import Values
 from polyc.cost.work import Work, at_once, compulsory

@@ -17,8 +17,8 @@ from polyc.affine.expressions import Floor, linear_of
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BinaryOp,
-    BroadcastInDimOp,
     BitcastOp,
+    BroadcastInDimOp,
     CastOp,
     CompareOp,
     ConstantOp,

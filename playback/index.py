@@ -324,7 +324,9 @@ class Player:
         (size,) = self._gone(entry)
         rank = len(coords)
         wide = [*(c[..., None] for c in coords), np.arange(size).reshape((1,) * rank + (size,))]
-        (array,) = self._args(op, piece, wide, (here[..., None] if here.ndim else here) & (size > 0))
+        (array,) = self._args(
+            op, piece, wide, (here[..., None] if here.ndim else here) & (size > 0)
+        )
         places = coords[entry.axes.data.index(entry.by_dimension[op.axis][0])][..., None]
         shape = np.broadcast_shapes(array.shape[:-1], places.shape[:-1])
         row = functions.sort(np.broadcast_to(array, (*shape, size)), rank, size)

@@ -268,7 +268,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
         case MovementOp():
             return views.move(op, args[0], symbols)
         case tiny.SortOp():
-            (count,) = sizes([tiny.tensor_of(op.result).dims[op.axis]], symbols)
+            (count,) = sizes((tiny.tensor_of(op.result).dims[op.axis],), symbols)
             return functions.sort(args[0], op.axis, count)
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):

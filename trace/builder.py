@@ -397,10 +397,8 @@ class Builder:
         descending: bool = False,
         element: Attribute = i64,
     ) -> tuple[SSAValue, SSAValue]:
-        """The elements along an axis in their order, all or the ``first`` ones, and their places."""
-        made = frontend.SortOp(
-            x, self.axis(x, axis), first, descending=descending, element=element
-        )
+        """The elements along an axis in order, all or the ``first`` ones, and their places."""
+        made = frontend.SortOp(x, self.axis(x, axis), first, descending=descending, element=element)
         self.add(made)
         return made.values, made.places
 

@@ -164,9 +164,10 @@ class ArgReduceOp(IRDLOperation):
 class SortOp(IRDLOperation):
     """The elements along an axis in their order, and where each of them stood (S2.2).
 
-    ``frontend.sort %x axis 1 : (type) -> (type, type)``, with ``descending`` the largest first.  The
-    results have the axis whole, or a number of its first elements: the ``k`` largest or smallest.
-    What is equal keeps its order either way, and NaN is above all.  Places are i64 or i32.
+    ``frontend.sort %x axis 1 : (type) -> (type, type)``, with ``descending`` the largest first.
+    The results have the axis whole, or a number of its first elements: the ``k`` largest or
+    smallest.  What is equal keeps its order either way, and NaN is above all.  Places are i64 or
+    i32.
     """
 
     name = "frontend.sort"

@@ -255,7 +255,8 @@ def _verify_reduction(op: Entry) -> None:
     if not isinstance(owner, tiny.ReduceOp):
         if op.reduced.data:
             raise VerifyException(
-                f"the value reduces {axes_text(op.reduced)}, but its op is no tiny.reduce or tiny.sort"
+                f"the value reduces {axes_text(op.reduced)}, but its op is no tiny.reduce or "
+                "tiny.sort"
             )
         return
     if not op.is_scop:

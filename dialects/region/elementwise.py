@@ -240,9 +240,7 @@ class BitcastOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> BitcastOp:
-        return _parse_elementwise(
-            parser, 1, lambda ops: cls(ops[0], Float32Type()), short=False
-        )
+        return _parse_elementwise(parser, 1, lambda ops: cls(ops[0], Float32Type()), short=False)
 
     def verify_(self) -> None:
         operand, result = val_type(self.operand), val_type(self.result)

@@ -6,7 +6,14 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -21,9 +28,9 @@ from polyc.dialects.region.types import AxisAttr, ValType, axes_text, val_type
 class SortOp(IRDLOperation):
     """The integers along ``over``, the least first, along ``into`` of the result.
 
-    ``region.sort %x over n into r : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, r: 8], i64>``.
-    The result has the axis ``into`` where the operand has ``over``, with as many points or fewer: the
-    least of the row.  Integers that are equal are one.
+    ``region.sort %x over n into r : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, r: 8],
+    i64>``.  The result has the axis ``into`` where the operand has ``over``, with as many points or
+    fewer: the least of the row.  Integers that are equal are one.
     """
 
     name = "region.sort"
@@ -92,8 +99,8 @@ class SortOp(IRDLOperation):
         axis, into = operand.axis(self.over), result.axis(self.into)
         if axis is None or into is None:
             raise VerifyException(
-                f"a sort over {self.over} into {self.into} is of a value that has the one and makes "
-                f"one that has the other, not of {axes_text(operand.axes)} to "
+                f"a sort over {self.over} into {self.into} is of a value that has the one and "
+                f"makes one that has the other, not of {axes_text(operand.axes)} to "
                 f"{axes_text(result.axes)}"
             )
         wanted = [into if a.label == self.over else a for a in operand.axes]

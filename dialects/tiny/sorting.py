@@ -12,6 +12,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,21 +21,20 @@ from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
 from polyc.dialects.common.sizes import never_negative
-from polyc.dialects.tiny.types import TensorType, tensor, tensor_of
-
+from polyc.dialects.tiny.types import TensorType, parse_tensor, tensor, tensor_of
 
 MOST = 1024
-"""Elements that a sort gives of an axis at most, where it does not give all: a kernel keeps them."""
+"""Elements that a sort gives at most where it does not give all of an axis: a kernel keeps them."""
 
 
 @irdl_op_definition
 class SortOp(IRDLOperation):
     """The integers along an axis, the least first: all of them, or a number of the least (S3.1).
 
-    ``tiny.sort %x axis 1 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, 8], i64>``.  The result has
-    the axis whole, or so many of its elements as a number says that it always has.  Integers that
-    are equal are one, so that there is no order between them to keep; real numbers, and places that
-    go along, are made into integers first.
+    ``tiny.sort %x axis 1 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, 8], i64>``.  The result
+    has the axis whole, or so many of its elements as a number says that it always has.  Integers
+    that are equal are one, so that there is no order between them to keep; real numbers, and places
+    that go along, are made into integers first.
     """
 
     name = "tiny.sort"
@@ -41,7 +42,6 @@ class SortOp(IRDLOperation):
     axis_attr = prop_def(IntegerAttr[IntegerType], prop_name="axis")
     result = result_def(TensorType)
     traits = traits_def(Pure())
-    assembly_format = "$operand `axis` $axis attr-dict `:` type($operand) `->` type($result)"
 
     def __init__(self, operand: SSAValue, axis: int, first: Dim | None = None) -> None:
         """All elements, or the ``first`` ones."""
@@ -91,11 +91,37 @@ class SortOp(IRDLOperation):
             )
         if (number := first.constant()) is not None and number > MOST:
             raise VerifyException(
-                f"a sort gives all of an axis or {MOST} elements at most, not {first} of {size}; sort "
-                "it whole and slice it"
+                f"a sort gives all of an axis or {MOST} elements at most, not {first} of {size}; "
+                "sort it whole and slice it"
             )
         if not never_negative(size - first, self):
             raise VerifyException(
                 f"a sort gives the {first} least of {size}, which may be fewer; assume {size} >= "
                 f"{first}"
             )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SortOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_keyword("axis")
+        axis = parser.parse_integer(allow_boolean=False)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        operand = parser.resolve_operand(unresolved, parse_tensor(parser))
+        parser.parse_punctuation("->")
+        return cls.create(
+            operands=[operand],
+            result_types=[parse_tensor(parser)],
+            properties={"axis": IntegerAttr(axis, i64)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.operand)
+        printer.print_string(f" axis {self.axis}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.operand.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)

@@ -81,7 +81,10 @@ def _proposed(
     """Schedules whose accesses are so wide."""
     suffix = "_vector" if vector > 1 else ""
     if sorts.least is not None:
-        tile = min(POOL_THREADS * OF_THREAD, max(_power(sorts.row.size, POOL_THREADS * OF_THREAD), WARP * vector))
+        tile = min(
+            POOL_THREADS * OF_THREAD,
+            max(_power(sorts.row.size, POOL_THREADS * OF_THREAD), WARP * vector),
+        )
         yield _schedule(sorts, arch, f"pool{suffix}", "pool", tile, vector, facts)
         return
     known = sorts.row.size.constant()
@@ -95,9 +98,7 @@ def _proposed(
             tile = max(power_of_two(max(1, known)), WARP * vector)
         name = f"shared_{tile}{suffix}"
         yield _schedule(sorts, arch, name, "shared", tile, vector, [*facts, fits])
-    yield _schedule(
-        sorts, arch, f"memory{suffix}", "memory", THREADS * OF_THREAD, vector, facts
-    )
+    yield _schedule(sorts, arch, f"memory{suffix}", "memory", THREADS * OF_THREAD, vector, facts)
 
 
 def _power(size: Dim, limit: int) -> int:
@@ -190,7 +191,7 @@ def check(sorts: Sorts, plan: ScheduleOp) -> None:
         if left_open(sorts.kernel, [fits]) != () and fits not in known:
             raise bad_plan(
                 plan,
-                f"sorts a row of {sorts.row.size} in a tile of {columns}; add \"{fits}\" to its "
+                f'sorts a row of {sorts.row.size} in a tile of {columns}; add "{fits}" to its '
                 "when, or choose memory",
             )
     if plan.flag("persistent"):

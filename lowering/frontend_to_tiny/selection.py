@@ -1,4 +1,4 @@
-"""``frontend-to-tiny``: places of extremes and sorts, by numbers that hold an element and its place.
+"""``frontend-to-tiny``: places of extremes and sorts, by integers that hold elements and places.
 
 An element of 32 bits or fewer and its place are one i64, the *key*: above, the element as an
 integer that is ordered as it is, below, its place.  All keys of a row differ, so that the largest
@@ -98,7 +98,9 @@ class LowerArgReduce(RewritePattern):
             none = build.splat(bounds(i32)[0], shape_of(largest), i32)
             largest = build.binary("xor", largest, none)
         else:
-            found = keyed(build, ordered(build, value, turned=op.function == "min", nan_above=True), below)
+            found = keyed(
+                build, ordered(build, value, turned=op.function == "min", nan_above=True), below
+            )
             largest = build.cast(build.reduce("max", found, (axis,)), i32)
         if op.last is None:
             result = build.unary("not", largest)

@@ -220,11 +220,7 @@ def is_computed(value: SSAValue) -> bool:
         case tiny.CastOp():
             return element_size(value) < element_size(op.operand)
         case (
-            tiny.UnaryOp()
-            | tiny.BitcastOp()
-            | tiny.BinaryOp()
-            | tiny.CompareOp()
-            | tiny.SelectOp()
+            tiny.UnaryOp() | tiny.BitcastOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp()
         ):
             return True
         case _:

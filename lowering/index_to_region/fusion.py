@@ -588,8 +588,7 @@ class Composer:
         return str(delta) if self.fuse == "cost" and not delta.pays else None
 
     def _why_apart(self, value: SSAValue) -> str | None:
-        """Why a value is stored where a sort is: one is a kernel of its own, which reduces nothing.
-        """
+        """Why a value is stored for a sort: one is a kernel of its own, which reduces nothing."""
         if isinstance(value.owner, tiny.SortOp):
             return SORTED
         sorts = any(

@@ -14,7 +14,7 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -59,12 +59,13 @@ class Part:
         """The axes of the results."""
         return [label for label in self.space.labels if label is not None]
 
-    def kind(self, reduce: ReduceOp) -> GlobalType:
+    def kind(self, element: Attribute) -> GlobalType:
         """The workspace of one reduction: threads that lie side by side read neighbours in it."""
-        element = without_sign(accumulated(reduce))
         pairs = zip(self.space.labels, self.space.sizes, strict=True)
         sizes = [size for label, size in pairs if label is not None]
-        return GlobalType.of([*sizes, self.parts] if self.along else [self.parts, *sizes], element)
+        return GlobalType.of(
+            [*sizes, self.parts] if self.along else [self.parts, *sizes], without_sign(element)
+        )
 
     def place(self, part: AffineExpr, at: Mapping[str, AffineExpr]) -> tuple[AffineExpr, ...]:
         """Where the workspace has a part of the result at a point."""

@@ -91,6 +91,7 @@ THIN = 6
 """Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
 once, and what is on its way is as much as there are."""
 
+
 @dataclass(frozen=True)
 class LoopsLowering(Walked):
     """Any region."""
@@ -127,7 +128,9 @@ class LoopsLowering(Walked):
             return []
         part = _part(self.kernel, plan)
         reductions = reductions_in(list(self.kernel.yield_op.values))
-        return [Workspace(f"{plan.kernel_name}_sums", part.kind(r)) for r in reductions]
+        return [
+            Workspace(f"{plan.kernel_name}_sums", part.kind(accumulated(r))) for r in reductions
+        ]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
@@ -207,7 +210,7 @@ class LoopBuilder(Builder):
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
         for reduce, space in zip(self.reductions, spaces, strict=True):
-            self.sums[reduce.result] = self.frame.space(self.part.kind(reduce), space)
+            self.sums[reduce.result] = self.frame.space(self.part.kind(accumulated(reduce)), space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:

@@ -147,9 +147,7 @@ class SortBuilder(Builder):
         What is behind the end of the row is the largest number of the type.
         """
         origin = [*at.values(), start]
-        axes: dict[str, AffineExpr] = {
-            label: AffineExpr.symbol(i) for i, label in enumerate(at)
-        }
+        axes: dict[str, AffineExpr] = {label: AffineExpr.symbol(i) for i, label in enumerate(at)}
         along = COLUMN + AffineExpr.symbol(len(at))
         axes[self.sorts.row.label] = along
         value = self.sorts.sort.operand

@@ -94,7 +94,9 @@ class IndexUnary(IndexRule):
     """A unary function or a cast: the operand's axes, the identity map."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp | tiny.BitcastOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(
+        self, op: tiny.UnaryOp | tiny.CastOp | tiny.BitcastOp, rewriter: PatternRewriter
+    ) -> None:
         if done(op):
             return
         before = entry_of(op.operand, op).by_dimension
@@ -266,9 +268,7 @@ class IndexSort(IndexRule):
         label = reduced_label(gone.dim, 0, taken)
         reduced = [AxisAttr.of(gone.number, label, gone.dim, "reduce")]
         count = len(placed.axes)
-        results = [
-            d for i in range(len(before)) for d in ([count] if i == axis else placed[i])
-        ]
+        results = [d for i in range(len(before)) for d in ([count] if i == axis else placed[i])]
         write(rewriter, op, placed, [map_to(op, count + 1, results)], reduced)
 
 

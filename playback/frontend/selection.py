@@ -30,7 +30,9 @@ def arg_reduce(op: frontend.ArgReduceOp, x: Array) -> Array:
     if isinstance(x, Estimate) and not x.exact:
         doubtful = _may_be_another(x, found, op.axis, op.function == "min")
         result = posing(unsure_where(Estimate(result), doubtful))
-    return result if keep else result.reshape([n for i, n in enumerate(result.shape) if i != op.axis])
+    return (
+        result if keep else result.reshape([n for i, n in enumerate(result.shape) if i != op.axis])
+    )
 
 
 def _may_be_another(x: Estimate, found: Array, axis: int, least: bool) -> Array:
@@ -75,9 +77,7 @@ def sort(op: frontend.SortOp, x: Array, symbols: Mapping[str, int]) -> tuple[Arr
     low, high = reach(x)
     lost = np.any(np.isinf(x.error), axis=axis, keepdims=True)
     # What stands at a place is between what would, were all as small or as large as they may be.
-    least, most = (
-        np.take_along_axis(e, _order(e, axis, turned)[where], axis) for e in (low, high)
-    )
+    least, most = (np.take_along_axis(e, _order(e, axis, turned)[where], axis) for e in (low, high))
     with np.errstate(all="ignore"):
         wide = values.astype(np.float64)
         apart = np.maximum(most - wide, wide - least) / FACTOR
@@ -88,7 +88,7 @@ def sort(op: frontend.SortOp, x: Array, symbols: Mapping[str, int]) -> tuple[Arr
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
-    """The places of elements in their order, those of equal ones as they stand; NaN is above all."""
+    """The places of elements in order, those of equal ones as they stand; NaN is above all."""
     if not descending:
         return np.argsort(x, axis, kind="stable")
     # Turned, the last of equal ones comes first, and is turned back.
@@ -96,9 +96,7 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.flip(last - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
 
 
-def _may_be_elsewhere(
-    order: Array, low: Array, high: Array, axis: int, descending: bool
-) -> Array:
+def _may_be_elsewhere(order: Array, low: Array, high: Array, axis: int, descending: bool) -> Array:
     """Whether what stands at a place may change it with another, in the order of the values."""
     low, high = (np.take_along_axis(e, order, axis) for e in (low, high))
     if descending:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    i1,
 )
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import (
@@ -110,9 +111,8 @@ def _cmpf(t: Translator, op: arith.CmpfOp) -> None:
 
 @simulates(arith.SelectOp)
 def _select(t: Translator, op: arith.SelectOp) -> None:
-    kind = op.result.type
-    if isinstance(kind, IntegerType) and kind.width.data > 1:
-        _call(t, op, arithmetic.select(dtype_of(kind)))
+    if isinstance(op.result.type, IntegerType) and op.result.type != i1:
+        _call(t, op, arithmetic.select(dtype_of(op.result.type)))
     else:
         t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
 

@@ -21,8 +21,8 @@ from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.numbers import number_text
 from polyc.dialects.region import (
     BinaryOp,
-    BroadcastInDimOp,
     BitcastOp,
+    BroadcastInDimOp,
     CastOp,
     CompareOp,
     ConstantOp,

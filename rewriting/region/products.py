@@ -27,8 +27,8 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
-    BroadcastInDimOp,
     BitcastOp,
+    BroadcastInDimOp,
     CastOp,
     CompareOp,
     ConstantOp,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerType, UnitAttr, i32
+from xdsl.dialects.builtin import IndexType, UnitAttr, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -30,7 +30,7 @@ from polyc.dialects.gpu.types import FragmentType, GlobalType, IndexAttr, Shared
 def _need_integers(what: str, value: SSAValue) -> None:
     assert isinstance(value.type, SharedType | GlobalType | FragmentType)
     element = value.type.element_type
-    if not isinstance(element, IntegerType) or element.width.data < 8:
+    if str(element) not in ("i8", "i16", "i32", "i64"):
         raise VerifyException(f"{what} is of integers, not of {value.type}")
 
 
@@ -39,8 +39,8 @@ class SortOp(IRDLOperation):
     """Sort the first ``count`` elements of a row in place, the least first.
 
     ``gpu.sort %tile[] count %n`` is of the one row of a shared tile, ``gpu.sort %tensor[%m] count
-    %n`` of a tensor's row at these coordinates, in memory.  ``unsigned``: the integers have no sign.
-    All threads of the block take part, and meet before and after.
+    %n`` of a tensor's row at these coordinates, in memory.  ``unsigned``: the integers have no
+    sign.  All threads of the block take part, and meet before and after.
     """
 
     name = "gpu.sort"
@@ -179,8 +179,8 @@ class KeepLeastOp(PoolOp):
 class KeptOp(PoolOp):
     """Sort a pool: its first elements, as many as are kept, are the least of all that came to it.
 
-    Where fewer than ``fill`` are held, the largest number of the type stands up to there.  All threads
-    of the block take part, and meet before and after.
+    Where fewer than ``fill`` are held, the largest number of the type stands up to there.  All
+    threads of the block take part, and meet before and after.
     """
 
     name = "gpu.kept"

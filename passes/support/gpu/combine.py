@@ -1,13 +1,14 @@
 """What the steps of a reduction have in common, within threads and between them (T2).
 
-A reduction is computed in f32, i32 or i64.  A fragment of a narrower type is mapped to f32 first, where
-its author sees it: sums of f16 or bf16 would be rounded at every step, and in another place for
-every layout (S0.6).
+A reduction is computed in f32, i32 or i64.  A fragment of a narrower type is mapped to f32 first,
+where its author sees it: sums of f16 or bf16 would be rounded at every step, and in another place
+for every layout (S0.6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i32, i64
@@ -35,7 +36,7 @@ COMBINE: Mapping[Attribute, Mapping[str, Callable[[SSAValue, SSAValue], Operatio
         "min": arith.MinSIOp,
     },
 }
-"""Two values as one: max and min of f32 propagate NaN (S0.6), sums and products of integers wrap."""
+"""Two values as one: max and min of f32 propagate NaN (S0.6); sums of integers wrap."""
 
 CHAINS = 2
 """Partial results a thread keeps for each of its own, so that one need not wait for another."""
@@ -48,8 +49,8 @@ def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 def neutral(emit: Emit, kind: str, element: Attribute) -> SSAValue:
     """What a reduction over nothing is (S0.6)."""
     value = nothing(kind, element)
-    if isinstance(element, IntegerType):
-        return emit.value(arith.ConstantOp(IntegerAttr(int(value), element)))
+    if element != f32:
+        return emit.value(arith.ConstantOp(IntegerAttr(int(value), cast("IntegerType", element))))
     return emit.value(arith.ConstantOp(FloatAttr(value, f32)))
 
 

@@ -151,9 +151,7 @@ class Network:
             far = ints.sub(number, t)
             distance = ints.shl(1, far)
             turned = ints.sub(ints.shl(half, 1), 1)
-            other = emit.value(
-                arith.SelectOp(ints.compare("eq", t, 0), turned, distance)
-            )
+            other = emit.value(arith.SelectOp(ints.compare("eq", t, 0), turned, distance))
             more = ints.add(far, 1)
             inside = ints.sub(distance, 1)
             # Elements in front of their partners, of which there are so many in the row.
@@ -162,9 +160,7 @@ class Network:
 
             def pair(emit: Emit, p: SSAValue) -> None:
                 ints = Ints(emit)
-                first = ints.either(
-                    ints.shl(ints.shr(p, far), more), ints.both(p, inside)
-                )
+                first = ints.either(ints.shl(ints.shr(p, far), more), ints.both(p, inside))
                 second = ints.xor(first, other)
 
                 def exchange(emit: Emit) -> None:
