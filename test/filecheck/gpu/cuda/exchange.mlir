@@ -35,10 +35,10 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 
 // CHECK: void reduce_global_add_f32(void* pointer, float value) {
 // CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;"
-// CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
-// CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
 // CHECK: u32 fetch_add_shared(u32 address, u32 value) {
 // CHECK: atom.relaxed.cta.shared.add.u32 %0, [%1], %2;
+// CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
+// CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
 // CHECK: float s = __shfl_xor_sync(0xffffffffu, x, 1);
 // CHECK-NEXT: float t = __shfl_up_sync(0xffffffffu, s, 1);
 // CHECK-NEXT: float u = __shfl_down_sync(0xffffffffu, t, 1);
