@@ -12,6 +12,7 @@ from typing import cast
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
+from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import is_unsigned, without_sign
 from polyc.dialects.region import AxisAttr, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, SortOp
@@ -78,9 +79,25 @@ class Sorts:
         ]
 
     @property
+    def is_beside(self) -> bool:
+        """Whether neighbours of a row are neighbours in memory, in all that is read along it."""
+        return all(neighbour_of(op) == self.row.label for op in self.reads)
+
+    @property
     def tensors(self) -> list[MemRefType]:
         """The tensors of these reads."""
         return [cast(MemRefType, op.tensor.type) for op in self.reads]
+
+
+def neighbour_of(op: ReadOp) -> str | None:
+    """The axis whose neighbours are the neighbours in memory of what is read, where it is one."""
+    results = op.map.data.results
+    steps = [a for a, times in linear_of(results[-1]).terms if times == 1] if results else []
+    match steps:
+        case [("d", int(position))]:
+            return op.result.type.labels[position]
+        case _:
+            return None
 
 
 def find_sorts(kernel: KernelOp) -> Sorts:

@@ -47,7 +47,7 @@ VECTOR = 8
 
 def vector_of(sorts: Sorts) -> tuple[int, list[Assumption]]:
     """The elements of an access along a row, and what that asks of sizes."""
-    if not sorts.reads or sorts.row.size.constant() == 0:
+    if not sorts.reads or not sorts.is_beside or sorts.row.size.constant() == 0:
         return 1, []
     lengths = dict.fromkeys([sorts.row.size, *(t.shape[-1] for t in sorts.tensors if t.shape)])
     widest = max(element_bytes(t.element_type) for t in sorts.tensors)

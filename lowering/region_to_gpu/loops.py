@@ -483,7 +483,7 @@ class LoopBuilder(Builder):
                 continue
             sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
             sizes[axis] = size
-            kind = FragmentType.of(sizes, element, layout)
+            kind = FragmentType.of(sizes, without_sign(element), layout)
             return scope.emit.value(tile.FragmentOp(kind), hint), fold
         return self.fragment(scope, held, hint, element), None
 

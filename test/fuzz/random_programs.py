@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
@@ -126,7 +126,7 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize"] * (rank > 0)
+        kinds += ["pool", "resize", "place", "ordered"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -272,6 +272,36 @@ class Maker:
                 return self.add(frontend.ResizeOp(x, axes, sizes, mode=mode, coordinates=choice))
         op = frontend.ResizeOp(x, axes, sizes, coordinates=choice, rounding=rounding)
         return self.add(op)
+
+    def place(self, x: SSAValue) -> SSAValue | None:
+        """Where the extreme of an input is along an axis, or at times of a value."""
+        dims = tensor_of(x).dims
+        axis = self.dice.randrange(len(dims))
+        if dims[axis].constant() == 0:
+            return None
+        given = x if self.dice.random() < 0.2 else self.input(dims)
+        op = frontend.ArgReduceOp(
+            self.dice.choice(frontend.EXTREMES),
+            given,
+            axis,
+            keepdims=self.dice.random() < 0.5,
+            last=self.dice.random() < 0.3,
+            element=self.dice.choice((i32, i64)),
+        )
+        return self.f32(self.add(op))
+
+    def ordered(self, x: SSAValue) -> SSAValue:
+        """An axis of a value in its order, or an input's places in it; or the first of them."""
+        dims = tensor_of(x).dims
+        axis = self.dice.randrange(len(dims))
+        known = dims[axis].constant()
+        first = None if known is None else Dim.const(self.dice.randint(min(known, 1), known))
+        places = self.dice.random() < 0.4
+        op = frontend.SortOp(
+            self.input(dims) if places else x, axis, first, descending=self.dice.random() < 0.5
+        )
+        self.add(op)
+        return self.f32(op.places) if places else op.values
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))

@@ -17,10 +17,10 @@ from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.passes.pipeline import build
 from polyc.playback.estimate import Estimate
 from polyc.playback.frontend import run
-from polyc.playback.functions import Array, dtype_of
+from polyc.playback.frontend.selection import arg_reduce, sort
+from polyc.playback.functions import Array, dtype_of, posing
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import RandomProgram
-from polyc.test.support.agreeing import meant
 from polyc.test.support.gpu_text import find
 from polyc.test.support.sketch import Sketch
 from polyc.tools.pipeline import run_pass
@@ -210,28 +210,29 @@ def test_more_than_a_kernel_keeps_is_a_slice_of_all() -> None:
     np.testing.assert_array_equal(found[0], np.sort(array)[:2000])
 
 
-def known(module: ModuleOp, value: Array, error: Array) -> list[Estimate]:
-    return meant(module, [Estimate(value, error)], {"M": 1, "N": value.shape[1]})
-
-
 def test_a_place_is_known_where_no_other_may_be_as_large() -> None:
     value = np.asarray([[1.0, 3.0, 3.5, 0.0]], np.float32)
     near = np.asarray([[0.0, 0.2, 0.0, 0.0]])
     s = Sketch("f", f32)
-    module = s.done(y=s.add(frontend.ArgReduceOp("max", s.input("x", "M", "N"), 1)))
-    for error, sure in ((near, False), (near / 8, True), (0 * near, True)):
-        (found,) = known(module.clone(), value, error)
-        assert found.value.tolist() == [2] and bool(np.isinf(found.error).any()) != sure
+    for fn, turned in (("max", 1), ("min", -1)):
+        op = frontend.ArgReduceOp(fn, s.input(fn, "M", "N"), 1)
+        for error, sure in ((near, False), (near / 8, True), (0 * near, True)):
+            found = arg_reduce(op, posing(Estimate(value * np.float32(turned), error)))
+            assert isinstance(found, Estimate)
+            assert found.value.tolist() == [2] and bool(np.isinf(found.error).any()) != sure
 
 
 def test_what_stands_at_a_place_is_as_near_as_the_elements_are() -> None:
     value = np.asarray([[4.0, 1.0, 1.1, 2.0]], np.float32)
     error = np.asarray([[0.0, 0.1, 0.0, 0.0]])
-    s = Sketch("f", f32)
-    op = frontend.SortOp(s.input("x", "M", "N"), 1)
-    s.add(op)
-    values, places = known(s.done(v=op.values, p=op.places), value, error)
-    np.testing.assert_array_equal(values.value, [[1.0, 1.1, 2.0, 4.0]])
-    # 1.0 may be 1.4 or 0.6: then 1.1 comes first, and is not known to.
+    op = frontend.SortOp(Sketch("f", f32).input("x", 1, 4), 1)
+    values, places = sort(op, posing(Estimate(value, error)), {})
+    assert isinstance(values, Estimate) and isinstance(places, Estimate)
+    np.testing.assert_array_equal(values.value, value[:, [1, 2, 3, 0]])
+    # 1.0 may be 1.4 or 0.6, by four errors: then 1.1 comes first.
     np.testing.assert_allclose(values.error[0], [0.1, 0.075, 0.0, 0.0], atol=1e-5)
     assert np.isinf(places.error[0]).tolist() == [True, True, False, False]
+    lost = Estimate(value, np.where(error > 0, np.inf, 0.0))
+    values, places = sort(op, posing(lost), {})
+    assert isinstance(values, Estimate) and isinstance(places, Estimate)
+    assert np.isinf(values.error).all() and np.isinf(places.error).all()

@@ -8,14 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import i8, i64
 
+from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.support.gpu.tile_sorts import largest
 from polyc.playback import tile as playback
 from polyc.playback.gpu import simulate
-from polyc.test.support.gpu_text import assert_refused, kernel, parsed, run
+from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run
 from polyc.test.support.turns import examples
 
-ARGS = "%X: !gpu.global<[M, N], i64> = tensor 0, %N: index = symbol N"
+ARGS = (
+    "%X: !gpu.global<[M, N], i64> = tensor 0, %M: index = symbol M, %N: index = symbol N"
+)
 DISPATCH = """
   gpu.dispatch () -> (X: !gpu.global<[M, N], i64>) {
     gpu.launch @k align [8] grid [M]
@@ -65,7 +68,7 @@ def test_a_row_of_any_length(count: int, threads: int, unsigned: bool) -> None:
     right = numbers(count)
     right = np.sort(right.view(np.uint64)).view(np.int64) if unsigned else np.sort(right)
     sizes = {"M": 1, "N": count}
-    (found,) = playback.run(next(iter(parsed(text).ops)), [], sizes, "k")
+    (found,) = playback.run(only(parsed(text), ModuleOp), [], sizes, "k")
     np.testing.assert_array_equal(np.asarray(found)[0], right)
     result = simulate(run(text, *GPU_PASSES), [], sizes, "k", schedule="random", seed=count)
     result.check()
