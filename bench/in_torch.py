@@ -89,7 +89,8 @@ def _widened(torch: Any, op: Operation, step: Run) -> Run:
     def run(*operands: Any) -> Any:
         made = step(*operands)
         if isinstance(made, tuple):
-            return cast("tuple[Any, ...]", made)
+            several: Any = made
+            return several
         narrow = torch.is_tensor(made) and made.is_floating_point()
         return made.float() if narrow else made
 

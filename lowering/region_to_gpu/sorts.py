@@ -123,7 +123,10 @@ class SortBuilder(Builder):
         emit.loop(count, step, step=self.columns, hint="start")
         place = [at[axis.label] for axis in self.sorts.outer]
         (out,) = self.frame.outputs
-        new = tile.SortOp(out, place, count, unsigned=self.sorts.unsigned)
+        labels = [axis.label for axis in self.sorts.sort.result.type.axes]
+        axis = labels.index(self.sorts.result.label)
+        along = None if axis == len(place) else axis
+        new = tile.SortOp(out, place, count, axis=along, unsigned=self.sorts.unsigned)
         emit.op(located(new, self.sorts.sort))
 
     # Tiles

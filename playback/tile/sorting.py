@@ -28,8 +28,11 @@ def _sorted(row: Array, unsigned: bool) -> Array:
 
 def _sort(cta: Cta, op: tile.SortOp) -> None:
     array, count = cta.values[op.row], int(cta.values[op.count])
-    at = (0, 0) if isinstance(op.row.type, SharedType) else tuple(cta.numbers(op.at))
-    row = (*at, slice(count))
+    if isinstance(op.row.type, SharedType):
+        row = (0, 0, slice(count))
+    else:
+        at = cta.numbers(op.at)
+        row = (*at[: op.along], slice(count), *at[op.along :])
     array[row] = _sorted(array[row], op.unsigned is not None)
 
 

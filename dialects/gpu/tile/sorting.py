@@ -39,33 +39,50 @@ class SortOp(IRDLOperation):
     """Sort the first ``count`` elements of a row in place, the least first.
 
     ``gpu.sort %tile[] count %n`` is of the one row of a shared tile, ``gpu.sort %tensor[%m] count
-    %n`` of a tensor's row at these coordinates, in memory.  ``unsigned``: the integers have no
-    sign.  All threads of the block take part, and meet before and after.
+    %n`` of a tensor's row at these coordinates, in memory, along its last axis or the one that
+    ``axis`` says.  ``unsigned``: the integers have no sign.  All threads of the block take part, and
+    meet before and after.
     """
 
     name = "gpu.sort"
     row = operand_def(base(SharedType) | base(GlobalType))
     at = var_operand_def(IndexType)
     count = operand_def(IndexType)
+    axis = opt_prop_def(IndexAttr)
     unsigned = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$row `[` $at `]` `count` $count (`unsigned` $unsigned^)? attr-dict `:` type($row)"
+        "$row `[` $at `]` (`axis` $axis^)? `count` $count (`unsigned` $unsigned^)? attr-dict "
+        "`:` type($row)"
     )
 
     def __init__(
-        self, row: SSAValue, at: Sequence[SSAValue], count: SSAValue, *, unsigned: bool = False
+        self,
+        row: SSAValue,
+        at: Sequence[SSAValue],
+        count: SSAValue,
+        *,
+        axis: int | None = None,
+        unsigned: bool = False,
     ) -> None:
         super().__init__(
             operands=[row, list(at), count],
-            properties={"unsigned": UnitAttr() if unsigned else None},
+            properties={
+                "axis": None if axis is None else index_attr(axis),
+                "unsigned": UnitAttr() if unsigned else None,
+            },
         )
+
+    @property
+    def along(self) -> int:
+        """The axis that a row lies along: the last one, or that which is said."""
+        return len(self.at) if self.axis is None else self.axis.value.data
 
     def verify_(self) -> None:
         _need_integers("a sort", self.row)
         kind = self.row.type
         if isinstance(kind, SharedType):
-            if self.at or len(kind.sizes) != 2 or kind.sizes[0] != 1:
+            if self.at or self.axis or len(kind.sizes) != 2 or kind.sizes[0] != 1:
                 raise VerifyException(
                     f"a sort is of the one row of a shared tile, not at {len(self.at)} coordinates "
                     f"of {kind}"
@@ -76,6 +93,8 @@ class SortOp(IRDLOperation):
             raise VerifyException(
                 f"a row of {kind} is at {len(kind.dims) - 1} coordinates, not {len(self.at)}"
             )
+        if not 0 <= self.along < len(kind.dims):
+            raise VerifyException(f"a row lies along an axis of {kind}, not along {self.along}")
 
 
 class PoolOp(IRDLOperation):

@@ -94,10 +94,12 @@ class Ints:
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is sorted in place: of a shared tile, or of a tensor at some coordinates."""
+    """A row that is sorted in place: of a shared tile, or of a tensor at some coordinates, along an
+    axis of it."""
 
     row: SSAValue
     at: tuple[SSAValue, ...] = ()
+    axis: int = 0
 
     @property
     def element(self) -> Attribute:
@@ -106,15 +108,17 @@ class Row:
     def load(self, emit: Emit, place: SSAValue) -> SSAValue:
         """The element at a place, an i32."""
         if isinstance(self.row.type, GlobalType):
-            at = [*self.at, Ints(emit).index(place)]
-            return emit.value(hw.LoadGlobalOp(self.row, at, self.element))
+            return emit.value(hw.LoadGlobalOp(self.row, self._at(emit, place), self.element))
         return emit.value(hw.LoadSharedOp(self._address(emit, place), self.element))
 
     def store(self, emit: Emit, place: SSAValue, value: SSAValue) -> None:
         if isinstance(self.row.type, GlobalType):
-            emit.op(hw.StoreGlobalOp(value, self.row, [*self.at, Ints(emit).index(place)]))
+            emit.op(hw.StoreGlobalOp(value, self.row, self._at(emit, place)))
         else:
             emit.op(hw.StoreSharedOp(value, self._address(emit, place)))
+
+    def _at(self, emit: Emit, place: SSAValue) -> list[SSAValue]:
+        return [*self.at[: self.axis], Ints(emit).index(place), *self.at[self.axis :]]
 
     def _address(self, emit: Emit, place: SSAValue) -> SSAValue:
         zero = emit.index(0)
@@ -192,7 +196,7 @@ class LowerSort(RewritePattern):
         most = op.row.type.sizes[1] if isinstance(op.row.type, SharedType) else 1 << BITS
         scope_barrier(emit, op)
         network = Network(op, op.unsigned is not None)
-        network.sort(emit, Row(op.row, tuple(op.at)), Ints(emit).of(op.count), most)
+        network.sort(emit, Row(op.row, tuple(op.at), op.along), Ints(emit).of(op.count), most)
         rewriter.replace(op, emit.ops, [])
 
 

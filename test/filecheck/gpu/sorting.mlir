@@ -12,6 +12,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.sort %row[] count %m : !gpu.shared<[1, 64], i32>
     // CHECK-NEXT: gpu.sort %X[%m] count %m unsigned {note = "kept"} : !gpu.global<[M, N], i64>
     gpu.sort %X[%m] count %m unsigned {note = "kept"} : !gpu.global<[M, N], i64>
+    // CHECK-NEXT: gpu.sort %X[%m] axis 0 count %m : !gpu.global<[M, N], i64>
+    gpu.sort %X[%m] axis 0 count %m : !gpu.global<[M, N], i64>
     // CHECK-NEXT: gpu.keep_none %pool, %held : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     gpu.keep_none %pool, %held : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     // CHECK-NEXT: gpu.keep_least %keys into %pool, %held keep 8 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>

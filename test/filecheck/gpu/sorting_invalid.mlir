@@ -91,3 +91,13 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a row lies along an axis of !gpu.global<[M, N], i64>, not along 2
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    gpu.sort %X[%m] axis 2 count %m : !gpu.global<[M, N], i64>
+    gpu.return
+  }
+}

@@ -97,6 +97,8 @@ CASES = {
     "shared, between": Case("shared_32", i32, (2, 20, 8), 1, None, True, {}),
     "memory": Case("memory", f32, ("M", "N"), 1, None, False, {"M": 2, "N": 205}),
     "memory, vectors": Case("memory_vector", f16, ("M", "N"), 1, None, True, {"M": 1, "N": 304}),
+    "memory, columns": Case("memory", i8, ("M", 3, 2), 0, None, True, {"M": 40}),
+    "memory, between": Case("memory", f32, (2, "N", 3), 1, None, False, {"N": 33}),
     "pool": Case("pool_vector", f16, ("M", 4096), 1, 5, True, {"M": 2}),
     "pool, many": Case("pool", f32, (1, 4097), 1, 200, False, {}),
     "pool, a short row": Case("pool", ui8, (3, 21), 1, 4, False, {}),
