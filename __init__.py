@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from polyc.trace.functions import all as all
     from polyc.trace.functions import any as any
     from polyc.trace.functions import arange as arange
+    from polyc.trace.functions import argmax as argmax
+    from polyc.trace.functions import argmin as argmin
+    from polyc.trace.functions import argsort as argsort
     from polyc.trace.functions import asin as asin
     from polyc.trace.functions import asinh as asinh
     from polyc.trace.functions import atan as atan
@@ -105,12 +108,14 @@ if TYPE_CHECKING:
     from polyc.trace.functions import softmax as softmax
     from polyc.trace.functions import softplus as softplus
     from polyc.trace.functions import softsign as softsign
+    from polyc.trace.functions import sort as sort
     from polyc.trace.functions import split as split
     from polyc.trace.functions import sqrt as sqrt
     from polyc.trace.functions import stack as stack
     from polyc.trace.functions import sum as sum
     from polyc.trace.functions import tan as tan
     from polyc.trace.functions import tanh as tanh
+    from polyc.trace.functions import topk as topk
     from polyc.trace.functions import transpose as transpose
     from polyc.trace.functions import trunc as trunc
     from polyc.trace.functions import var as var
@@ -161,6 +166,9 @@ _OFFERED = {
         (
             "abs",
             "arange",
+            "argmax",
+            "argmin",
+            "argsort",
             "acos",
             "acosh",
             "all",
@@ -233,12 +241,14 @@ _OFFERED = {
             "softmax",
             "softplus",
             "softsign",
+            "sort",
             "split",
             "sqrt",
             "stack",
             "sum",
             "tan",
             "tanh",
+            "topk",
             "transpose",
             "trunc",
             "var",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from polyc.bench.torch_attention import Attend, Run, dot_product
@@ -68,7 +69,9 @@ def function(
     def run(*inputs: Any) -> Any:
         values: dict[SSAValue, Any] = dict(zip(arguments, inputs, strict=True))
         for op, step in made:
-            values[op.results[0]] = step(*(values[o] for o in op.operands))
+            found = step(*(values[o] for o in op.operands))
+            several = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
+            values.update(zip(op.results, several, strict=False))
         return tuple(values[o] for o in last.operands)
 
     return run
@@ -85,6 +88,9 @@ def _widened(torch: Any, op: Operation, step: Run) -> Run:
 
     def run(*operands: Any) -> Any:
         made = step(*operands)
+        if isinstance(made, tuple):
+            several: Any = made
+            return several
         narrow = torch.is_tensor(made) and made.is_floating_point()
         return made.float() if narrow else made
 
@@ -138,6 +144,10 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             names |= {"any": "any", "all": "all"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
+        case frontend.ArgReduceOp():
+            return _arg_reduce(torch, op)
+        case frontend.SortOp():
+            return _sort(torch, op, sizes)
         case frontend.PoolOp():
             return _pool(f, op)
         case frontend.ResizeOp():
@@ -268,6 +278,36 @@ def _product(torch: Any, op: frontend.ReduceOp) -> Run:
         for axis in reversed(op.axes):
             x = torch.prod(x, axis, keepdim=op.keepdims is not None)
         return x
+
+    return run
+
+
+def _arg_reduce(torch: Any, op: frontend.ArgReduceOp) -> Run:
+    """PyTorch's is the first of equal ones; the last is that of the turned axis."""
+    kind = torch.int64 if tensor_of(op.result).element_type == i64 else torch.int32
+    keep = op.keepdims is not None
+    find = getattr(torch, f"arg{op.function}")
+
+    def run(x: Any) -> Any:
+        if op.last is None:
+            return find(x, op.axis, keepdim=keep).to(kind)
+        return (x.shape[op.axis] - 1 - find(x.flip(op.axis), op.axis, keepdim=keep)).to(kind)
+
+    return run
+
+
+def _sort(torch: Any, op: frontend.SortOp, sizes: Mapping[str, int]) -> Run:
+    """All of an axis, or the first of it; which of equal ones topk takes PyTorch does not say."""
+    kind = torch.int64 if tensor_of(op.places).element_type == i64 else torch.int32
+    first = None if op.first == tensor_of(op.operand).dims[op.axis] else op.first.evaluate(sizes)
+    turned = op.descending is not None
+
+    def run(x: Any) -> Any:
+        if first is None:
+            values, places = torch.sort(x, op.axis, turned, stable=True)
+        else:
+            values, places = torch.topk(x, first, op.axis, largest=turned)
+        return values, places.to(kind)
 
     return run
 

@@ -17,6 +17,7 @@ from polyc.affine.expressions import Floor, linear_of
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
@@ -92,7 +93,7 @@ def operations(op: Operation) -> float:
     match op:
         case UnaryOp() | BinaryOp():
             return SLOW.get(op.fn.data, 1)
-        case CompareOp() | SelectOp() | CastOp() | ReduceOp():
+        case CompareOp() | SelectOp() | CastOp() | BitcastOp() | ReduceOp():
             return 1
         case InsideOp():
             return len(op.set.data.constraints)

@@ -13,8 +13,9 @@ from polyc.families.loops.schedules import LOOPS
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scatters.schedules import SCATTERS
+from polyc.families.sorts.schedules import SORTS
 
-FAMILIES: tuple[Family[Any], ...] = (GEMM, CONV, ATTENTION, ROWS, SCATTERS, LOOPS)
+FAMILIES: tuple[Family[Any], ...] = (GEMM, CONV, ATTENTION, ROWS, SORTS, SCATTERS, LOOPS)
 """The first that takes a region has it.  The last one takes every region."""
 
 BY_NAME: Mapping[str, Family[Any]] = MappingProxyType({f.name: f for f in FAMILIES})

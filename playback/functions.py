@@ -495,6 +495,28 @@ def compare(fn: str, x: Array, y: Array) -> Array:
     return as_array(COMPARE[fn](x, y))
 
 
+def bitcast(x: Array) -> Array:
+    """The bits of f32 as i32, or of i32 as f32; nothing is known of those of what is inexact."""
+    target = np.dtype(np.int32 if x.dtype == np.float32 else np.float32)
+    if isinstance(x, Estimate):
+        value = np.ascontiguousarray(x.value).reshape(x.shape).view(target)
+        return posing(estimate.unsure_where(Estimate(value), x.error > 0))
+    return np.ascontiguousarray(x).reshape(x.shape).view(target)
+
+
+def sort(x: Array, axis: int, count: int) -> Array:
+    """The ``count`` least of integers along an axis, in their order; where one is not known, none
+    of the row is."""
+    where = (*(slice(None) for _ in range(axis)), slice(count))
+    if not isinstance(x, Estimate):
+        return np.sort(x, axis)[where]
+    found = Estimate(np.sort(x.value, axis))
+    if not x.exact:
+        unknown = np.any(x.error > 0, axis=axis, keepdims=True)
+        found = estimate.unsure_where(found, np.broadcast_to(unknown, x.shape))
+    return posing(found[where])
+
+
 def classify(fn: str, x: Array) -> Array:
     """Whether numbers are finite, infinite or none, booleans."""
     with np.errstate(all="ignore"):

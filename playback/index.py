@@ -251,6 +251,8 @@ class Player:
             return self._reduced(op, entry, piece, coords, here)
         if isinstance(op, tiny.GatherOp):
             return self._gathered(op, entry, piece, coords, here)
+        if isinstance(op, tiny.SortOp):
+            return self._sorted(op, entry, piece, coords, here)
         args = self._args(op, piece, coords, here)
         return args[0] if isinstance(op, MovementOp) else self._function(op, args)
 
@@ -344,6 +346,27 @@ class Player:
         (array,) = self._args(op, piece, wide, here)
         with products_of(coarser(op.precision)):
             return functions.reduce(op.function, spread(array, kept_shape(array, rank)), axes)
+
+    def _sorted(
+        self,
+        op: tiny.SortOp,
+        entry: ValueOp,
+        piece: PieceAttr,
+        coords: Sequence[Array],
+        here: Array,
+    ) -> Array:
+        """What stands at a place of the sorted axis, of all that the maps read for it."""
+        (size,) = self._gone(entry)
+        rank = len(coords)
+        wide = [*(c[..., None] for c in coords), np.arange(size).reshape((1,) * rank + (size,))]
+        (array,) = self._args(
+            op, piece, wide, (here[..., None] if here.ndim else here) & (size > 0)
+        )
+        places = coords[entry.axes.data.index(entry.by_dimension[op.axis][0])][..., None]
+        shape = np.broadcast_shapes(array.shape[:-1], places.shape[:-1])
+        row = functions.sort(np.broadcast_to(array, (*shape, size)), rank, size)
+        inside = np.clip(places, 0, max(size - 1, 0))
+        return np.take_along_axis(row, np.broadcast_to(inside, (*shape, 1)), rank)[..., 0]
 
     def _product(
         self, product: SSAValue, piece: PieceAttr, coords: Sequence[Array], here: Array

@@ -242,6 +242,8 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return functions.number(op.number, tiny.tensor_of(op.result).element_type)
         case tiny.CastOp():
             return round_to(args[0], tiny.tensor_of(op.result).element_type)
+        case tiny.BitcastOp():
+            return functions.bitcast(args[0])
         case tiny.UnaryOp():
             return functions.unary(op.function, args[0])
         case tiny.BinaryOp():
@@ -270,6 +272,9 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return gathers.whole(args[0], args[1:], op.axes, op.number, element)
         case tiny.ScatterOp():
             return scatters.whole(op.function, args[0], args[1], args[2:], op.axes)
+        case tiny.SortOp():
+            (count,) = sizes((tiny.tensor_of(op.result).dims[op.axis],), symbols)
+            return functions.sort(args[0], op.axis, count)
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):
                 return functions.reduce(op.function, args[0], op.axes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, f32, i1
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, f32, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
@@ -366,6 +366,41 @@ class Builder:
                 count_include_pad=count_include_pad,
             )
         )
+
+    def arg_reduce(
+        self,
+        fn: str,
+        x: SSAValue,
+        axis: int | None,
+        *,
+        keepdims: bool = False,
+        last: bool = False,
+        element: Attribute = i64,
+    ) -> SSAValue:
+        """Where the largest or smallest element is along an axis, or among all without one."""
+        rank = tensor_of(x).rank
+        at = 0 if axis is None else self.axis(x, axis)
+        if axis is None:
+            x = self.reshape(x, [product(tensor_of(x).dims)])
+        op = frontend.ArgReduceOp(
+            fn, x, at, keepdims=keepdims and axis is not None, last=last, element=element
+        )
+        found = self.add(op)
+        return self.reshape(found, [Dim.const(1)] * rank) if axis is None and keepdims else found
+
+    def sort(
+        self,
+        x: SSAValue,
+        axis: int,
+        first: Dim | None = None,
+        *,
+        descending: bool = False,
+        element: Attribute = i64,
+    ) -> tuple[SSAValue, SSAValue]:
+        """The elements along an axis in order, all or the ``first`` ones, and their places."""
+        made = frontend.SortOp(x, self.axis(x, axis), first, descending=descending, element=element)
+        self.add(made)
+        return made.values, made.places
 
     def resize(
         self,

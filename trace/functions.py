@@ -341,6 +341,89 @@ def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     return (away * away).mean(axis, keepdims)
 
 
+def _places(fn: str, x: Value, axis: int | None, keepdims: bool, last: bool, dtype: str) -> Value:
+    one = value_of(x)
+    if dtype not in ("i64", "i32"):
+        refuse("BadArgument", f'places are "i64" or "i32", not {dtype!r}')
+    made = one.builder.arg_reduce(
+        fn, one.ssa, axis, keepdims=keepdims, last=last, element=ELEMENTS[dtype]
+    )
+    return Value(one.builder, made)
+
+
+@public
+def argmax(
+    x: Value,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    select_last_index: bool = False,
+    dtype: str = "i64",
+) -> Value:
+    """Where the largest element is along an axis, or among all in row-major order.
+
+    The first of equal ones, or the last with ``select_last_index``; of NaN where there is one.
+    """
+    return _places("max", x, axis, keepdims, select_last_index, dtype)
+
+
+@public
+def argmin(
+    x: Value,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    select_last_index: bool = False,
+    dtype: str = "i64",
+) -> Value:
+    """Where the smallest element is along an axis, or among all in row-major order.
+
+    The first of equal ones, or the last with ``select_last_index``; of NaN where there is one.
+    """
+    return _places("min", x, axis, keepdims, select_last_index, dtype)
+
+
+def _sorted(
+    x: Value, first: Dim | None, axis: int, descending: bool, dtype: str
+) -> tuple[Value, Value]:
+    one = value_of(x)
+    if dtype not in ("i64", "i32"):
+        refuse("BadArgument", f'places are "i64" or "i32", not {dtype!r}')
+    values, places = one.builder.sort(
+        one.ssa, axis, first, descending=descending, element=ELEMENTS[dtype]
+    )
+    return Value(one.builder, values), Value(one.builder, places)
+
+
+@public
+def sort(
+    x: Value, axis: int = -1, descending: bool = False, *, dtype: str = "i64"
+) -> tuple[Value, Value]:
+    """The elements along an axis in their order, and where each of them stood.
+
+    What is equal keeps its order, and NaN is above all.
+    """
+    return _sorted(x, None, axis, descending, dtype)
+
+
+@public
+def argsort(x: Value, axis: int = -1, descending: bool = False, *, dtype: str = "i64") -> Value:
+    """Where the elements along an axis stand in their order: the places of ``sort``."""
+    return _sorted(x, None, axis, descending, dtype)[1]
+
+
+@public
+def topk(
+    x: Value, k: int, axis: int = -1, largest: bool = True, *, dtype: str = "i64"
+) -> tuple[Value, Value]:
+    """The k largest elements along an axis, the largest first, or the k smallest, the smallest
+    first, and where each of them stood; the first of equal ones comes first.
+    """
+    if k < 0:
+        refuse("BadArgument", f"topk gives k elements, 0 or more, not {k}")
+    return _sorted(x, Dim.const(k), axis, largest, dtype)
+
+
 @public
 def softmax(x: Value, axis: int | Sequence[int] = -1) -> Value:
     """``exp(x - m) / sum(exp(x - m))`` with the maximum ``m``, along axes together."""

@@ -125,6 +125,17 @@ def holds(element: Attribute, value: Number) -> bool:
     return held == value or (held != held and value != value)
 
 
+BITS: tuple[Attribute, Attribute] = (f32, i32)
+"""The types between which a bitcast goes: all real numbers are computed in the first."""
+
+
+def bitcast_fault(source: Attribute, target: Attribute) -> str | None:
+    """What is wrong with a bitcast from one type to another, or None."""
+    if source != target and {source, target} == {*BITS}:
+        return None
+    return f"a bitcast is from f32 to i32 or back, not from {source} to {target}; cast before it"
+
+
 # Functions of elements -------------------------------------------------------------------
 
 

@@ -3,8 +3,9 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``resizing``, ``gathers``, ``scatters``, ``elementwise``, ``leaves``
-(constants, sizes, positions), ``movements``, ``random`` and ``parameters``; all are offered here.
+norms), ``selection`` (places of extremes, sorts), ``pooling``, ``resizing``, ``gathers``,
+``scatters``, ``elementwise``, ``leaves`` (constants, sizes, positions), ``movements``,
+``random`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -79,6 +80,7 @@ from polyc.dialects.frontend.scatters import (
     ScatterNdOp,
     ScatterOp,
 )
+from polyc.dialects.frontend.selection import EXTREMES, ArgReduceOp, SortOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "COMPARISONS",
     "COORDINATES",
     "DISTRIBUTIONS",
+    "EXTREMES",
     "LAYOUTS",
     "LAYOUTS_OF",
     "POOLINGS",
@@ -96,6 +99,7 @@ __all__ = [
     "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
+    "ArgReduceOp",
     "AttentionOp",
     "CastOp",
     "ClassifyOp",
@@ -142,6 +146,7 @@ __all__ = [
     "SelectOp",
     "SliceOp",
     "SoftmaxOp",
+    "SortOp",
     "TensorType",
     "broadcast",
     "parameters",
@@ -199,6 +204,8 @@ Frontend = Dialect(
         ScatterElementsOp,
         ScatterNdOp,
         ReduceOp,
+        ArgReduceOp,
+        SortOp,
         SoftmaxOp,
         LogSoftmaxOp,
         LayerNormOp,

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
+    ArgReduceOp,
     AttentionOp,
     CastOp,
     ClassifyOp,
@@ -34,13 +35,17 @@ from polyc.dialects.frontend import (
     RmsNormOp,
     SelectOp,
     SoftmaxOp,
+    SortOp,
     tensor_of,
 )
 
 PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
-REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+REDUCTIONS = (
+    *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
+    *(ArgReduceOp, SortOp),
+)
 """Ops that compute an element of many."""
 
 ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, DropoutOp, OutputOp)

@@ -260,10 +260,14 @@ def _verify_reduction(op: Entry) -> None:
     if isinstance(owner, tiny.ScatterOp):
         _verify_scatter(op, owner)
         return
+    if isinstance(owner, tiny.SortOp):
+        _verify_sort(op, owner)
+        return
     if not isinstance(owner, tiny.ReduceOp):
         if op.reduced.data:
             raise VerifyException(
-                f"the value reduces {axes_text(op.reduced)}, but its op is no tiny.reduce"
+                f"the value reduces {axes_text(op.reduced)}, but its op is no tiny.reduce or "
+                "tiny.sort"
             )
         return
     if not op.is_scop:
@@ -347,6 +351,34 @@ def _verify_scatter(op: Entry, owner: tiny.ScatterOp) -> None:
             if not isinstance(entry, AffineMap) or list(entry.results) != wanted:
                 text = ", ".join(map(str, wanted))
                 raise VerifyException(f"{entry} is not how the scatter reads, which is at ({text})")
+
+
+def _verify_sort(op: Entry, owner: tiny.SortOp) -> None:
+    """The sorted axis is removed too, and an axis of its own is where it was."""
+    if not op.is_scop:
+        return
+    entry = entry_of(owner.operand)
+    before = () if entry is None else entry.by_dimension
+    if len(op.reduced) != 1 or (before and len(before[owner.axis]) != 1):
+        raise VerifyException(
+            f"the op sorts one axis, the entry records {len(op.reduced)}; record the axis that is "
+            "sorted by the id that it had"
+        )
+    if not before:
+        return
+    (removed,) = before[owner.axis]
+    if list(op.reduce_axes) != [removed.number]:
+        raise VerifyException(
+            f"the op sorts the axis with id {removed.number}, the entry records "
+            f"{list(op.reduce_axes)}"
+        )
+    kept = [a.number for i, d in enumerate(before) if i != owner.axis for a in d]
+    found = [a.number for i, d in enumerate(op.by_dimension) if i != owner.axis for a in d]
+    if found != kept or any(a.number == removed.number for a in op.axes):
+        raise VerifyException(
+            f"the axes that remain keep their ids {kept}, and the sorted one gets a new one, not "
+            f"{[a.number for a in op.axes]}"
+        )
 
 
 def _verify_cover(op: Entry) -> None:

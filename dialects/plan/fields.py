@@ -191,6 +191,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial",),
     "loops": ("serial", "partial_sums", "windows"),
+    "sorts": ("shared", "pool", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""
 

@@ -15,6 +15,7 @@ from xdsl.ir import Dialect
 from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
 from polyc.dialects.region.elementwise import (
     BinaryOp,
+    BitcastOp,
     CastOp,
     CompareOp,
     SelectOp,
@@ -34,6 +35,7 @@ from polyc.dialects.region.scope import (
     UNARY_FNS,
 )
 from polyc.dialects.region.signature import derived_symbols
+from polyc.dialects.region.sorting import SortOp
 from polyc.dialects.region.together import ReduceTogetherOp, StateOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
@@ -46,6 +48,7 @@ __all__ = [
     "UNARY_FNS",
     "AxisAttr",
     "BinaryOp",
+    "BitcastOp",
     "BroadcastInDimOp",
     "CastOp",
     "CompareOp",
@@ -64,6 +67,7 @@ __all__ = [
     "RegionDialect",
     "ScatterOp",
     "SelectOp",
+    "SortOp",
     "StateOp",
     "TransposeOp",
     "UnaryOp",
@@ -89,11 +93,13 @@ RegionDialect = Dialect(
         CompareOp,
         SelectOp,
         CastOp,
+        BitcastOp,
         BroadcastInDimOp,
         TransposeOp,
         GatherOp,
         ScatterOp,
         ReduceOp,
+        SortOp,
         ReduceTogetherOp,
         StateOp,
         YieldOp,

@@ -28,6 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.elements import bitcast_fault
 from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -215,6 +216,37 @@ class CastOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_equal_axes(self, val_type(self.operand), val_type(self.result))
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """The bits of each f32 as an i32, or of each i32 as an f32; nothing is converted."""
+
+    name = "region.bitcast"
+
+    operand = operand_def(ValType)
+    result = result_def(ValType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue, element_type: Attribute) -> None:
+        super().__init__(
+            operands=[operand],
+            result_types=[cast(ValType, operand.type).with_element(element_type)],
+        )
+
+    def print(self, printer: Printer) -> None:
+        _print_elementwise(self, printer, short=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BitcastOp:
+        return _parse_elementwise(parser, 1, lambda ops: cls(ops[0], Float32Type()), short=False)
+
+    def verify_(self) -> None:
+        operand, result = val_type(self.operand), val_type(self.result)
+        _check_equal_axes(self, operand, result)
+        if (fault := bitcast_fault(operand.element_type, result.element_type)) is not None:
+            raise VerifyException(fault)
 
 
 def _print_elementwise(

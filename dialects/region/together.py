@@ -37,7 +37,14 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
-from polyc.dialects.region.elementwise import BinaryOp, CastOp, CompareOp, SelectOp, UnaryOp
+from polyc.dialects.region.elementwise import (
+    BinaryOp,
+    BitcastOp,
+    CastOp,
+    CompareOp,
+    SelectOp,
+    UnaryOp,
+)
 from polyc.dialects.region.leaves import ConstantOp
 from polyc.dialects.region.types import ValType, axes_text, val_type
 
@@ -85,6 +92,7 @@ POINTWISE = (
     BinaryOp,
     CompareOp,
     SelectOp,
+    BitcastOp,
     CastOp,
     BroadcastInDimOp,
     TransposeOp,

@@ -49,6 +49,7 @@ from polyc.dialects.common.elements import (
     INTEGER_UNARY,
     Functions,
     Number,
+    bitcast_fault,
     is_integer,
 )
 from polyc.dialects.common.leaves import ConstantBase, DimBase
@@ -72,6 +73,7 @@ from polyc.dialects.tiny.axes import (
 )
 from polyc.dialects.tiny.gathers import GatherOp
 from polyc.dialects.tiny.scatters import ScatterOp
+from polyc.dialects.tiny.sorting import SortOp
 from polyc.dialects.tiny.types import (
     TensorType,
     Types,
@@ -96,6 +98,7 @@ __all__ = [
     "UNARY",
     "UNARY_FUNCTIONS",
     "BinaryOp",
+    "BitcastOp",
     "CastOp",
     "CompareOp",
     "ConstantOp",
@@ -115,6 +118,7 @@ __all__ = [
     "ScatterOp",
     "SelectOp",
     "SliceOp",
+    "SortOp",
     "TensorType",
     "Tiny",
     "UnaryOp",
@@ -227,6 +231,32 @@ class CastOp(IRDLOperation):
                 f"a cast converts between numbers, not {operand.element_type} to "
                 f"{result.element_type}; use tiny.select for a condition"
             )
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """The bits of each f32 as an i32, or of each i32 as an f32; nothing is converted (S3.1).
+
+    ``tiny.bitcast %x : !tiny.tensor<[N], f32> -> !tiny.tensor<[N], i32>``.  Which bits a NaN has is
+    not defined.
+    """
+
+    name = "tiny.bitcast"
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def __init__(self, operand: SSAValue, element_type: Attribute) -> None:
+        result = tensor(tensor_of(operand).dims, element_type)
+        super().__init__(operands=[operand], result_types=[result])
+
+    def verify_(self) -> None:
+        verify_symbols(self)
+        operand, result = tensor_of(self.operand), tensor_of(self.result)
+        same_shapes(self, "bitcast", (self.operand, self.result))
+        if (fault := bitcast_fault(operand.element_type, result.element_type)) is not None:
+            raise VerifyException(fault)
 
 
 class FunctionOp(IRDLOperation, ABC):
@@ -452,6 +482,7 @@ Tiny = Dialect(
         GraphOp,
         ConstantOp,
         CastOp,
+        BitcastOp,
         UnaryOp,
         BinaryOp,
         CompareOp,
@@ -469,6 +500,7 @@ Tiny = Dialect(
         GatherOp,
         ScatterOp,
         ReduceOp,
+        SortOp,
         OutputOp,
     ],
     [TensorType],

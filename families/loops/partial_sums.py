@@ -37,6 +37,9 @@ from polyc.families.loops.recognise import (
 THREADS = 256
 """Of a block."""
 
+WARP = 32
+"""Threads of a warp."""
+
 LINE_BYTES = 128
 """Of a cache line: what a tile has of a row of memory at least, where columns are kept."""
 
@@ -128,7 +131,7 @@ def find_shared(loops: Loops) -> Shared | None:
             return None
         if set(reduce.labels) != set(needed[0].labels):
             return None
-        if is_integer(reduce.accumulator) or not is_shared(reduce):
+        if not is_shared(reduce):
             return None
     inner = [innermost_first(reduce)[0] for reduce in needed]
     return Shared(loops, space, inner[0]) if len(set(inner)) == 1 else None
@@ -162,6 +165,25 @@ def ways(shared: Shared, arch: str) -> list[Way]:
                 if left_open(kernel, way.facts) is not None:
                     found.append(way)
     return found
+
+
+def whole_rows(shared: Shared) -> Way | None:
+    """Rows of which a warp has each, by vectors, or None where their points lie elsewhere.
+
+    A region of rows of real numbers is another family's: these are of integers.
+    """
+    if shared.along == 0 or shared.space.row is None:
+        return None
+    if not any(is_integer(reduce.accumulator) for reduce in shared.reductions):
+        return None
+    vector, facts = next(_vectors(shared))
+    if vector == 1 or left_open(shared.loops.kernel, facts) is None:
+        return None
+    wide = WARP * vector * loads_of(shared.reductions)
+    inner = size_of(shared.reductions[0], shared.inner).constant()
+    if inner is not None:
+        wide = min(wide, max(SHORT, power_of_two(inner)))
+    return Way(THREADS // WARP, wide, vector, 1, facts)
 
 
 def _vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:

@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import MAX_BITS, is_integer, ui32, width
+from polyc.dialects.common.elements import MAX_BITS, is_integer, ui32, ui64, width
 from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
@@ -107,10 +107,12 @@ each of their elements."""
 
 def loads_of(reductions: Sequence[ReduceOp]) -> int:
     """How many vectors a thread has at once: half as many where there are several reductions, or
-    what is reduced takes registers of its own, as several tensors or an exponential do."""
+    what is reduced takes registers of its own, as several tensors, an exponential or integers of 64
+    bits do."""
     made = list(made_by([reduce.operand for reduce in reductions]))
     reads = sum(isinstance(op, ReadOp) for op in made)
     costly = any(isinstance(op, UnaryOp) and op.fn.data not in ("neg", "abs") for op in made)
+    costly |= any(accumulated(reduce) in (i64, ui64) for reduce in reductions)
     return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
@@ -395,10 +397,11 @@ def accumulated(reduce: ReduceOp) -> Attribute:
 def is_shared(reduce: ReduceOp) -> bool:
     """Whether threads may part a reduction and bring together what they have.
 
-    That is done in f32 and i32; a sum in a narrower float type keeps its order.
+    That is done in f32, i32 and i64, not for the largest or smallest of ui64, which has no sign;
+    a sum in a narrower float type keeps its order.
     """
     if is_integer(reduce.accumulator):
-        return accumulated(reduce) == i32
+        return reduce.accumulator != ui64 or reduce.fn.data in ("sum", "prod")
     return reduce.fn.data != "sum" or reduce.accumulator == f32
 
 

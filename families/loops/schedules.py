@@ -32,7 +32,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
-from polyc.families.loops.partial_sums import Way, find_shared, ways
+from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -206,9 +206,20 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             found += [*_split(loops, whole, facts), whole]
             break
         vector //= 2  # known rows may be multiples of fewer
+    found += _rows(loops, arch)
     found += [plan for plan in parted if plan.integer("vectorize") == 1]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
+
+
+def _rows(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
+    """A schedule whose warps have a row each, in vectors, where other families take none."""
+    shared = find_shared(loops)
+    way = None if shared is None else whole_rows(shared)
+    if way is not None:
+        when, tile = left_open(loops.kernel, way.facts), (way.rows, way.columns)
+        assert when is not None
+        yield _schedule(loops, arch, True, "vector_rows", way.vector, when, tile=tile)
 
 
 def _windows(

@@ -53,6 +53,7 @@ from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, L
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
+from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
@@ -65,6 +66,7 @@ __all__ = [
     "Builder",
     "DropUnusedConversion",
     "FrontendToTiny",
+    "LowerArgReduce",
     "LowerAttention",
     "LowerCast",
     "LowerClassify",
@@ -90,6 +92,7 @@ __all__ = [
     "LowerScatter",
     "LowerSelect",
     "LowerSoftmax",
+    "LowerSort",
     "NoteStorable",
     "RoundOnce",
     "RoundWeights",
@@ -207,6 +210,8 @@ def patterns() -> list[RewritePattern]:
         LowerAttention(),
         LowerPool(),
         LowerReduce(),
+        LowerArgReduce(),
+        LowerSort(),
         LowerResize(),
         LowerGather(),
         LowerScatter(),

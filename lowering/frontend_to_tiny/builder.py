@@ -121,6 +121,11 @@ class Builder:
     def reshape(self, value: SSAValue, shape: Shape) -> SSAValue:
         return self.add(tiny.ReshapeOp(value, shape))
 
+    def slice(self, value: SSAValue, ends: Shape | Sequence[Dim]) -> SSAValue:
+        """The elements of ``value`` from the first on, up to ``ends``."""
+        zero = [Dim.const(0)] * len(ends)
+        return self.add(tiny.SliceOp(value, zero, list(ends), [1] * len(ends)))
+
     def mask(self, value: SSAValue, condition: AffineSet, fill: float) -> SSAValue:
         return self.add(tiny.MaskOp(value, condition, fill))
 
@@ -218,3 +223,20 @@ def replace(op: Operation, value: SSAValue, rewriter: PatternRewriter) -> None:
     mark(op, value)
     conversion = UnrealizedConversionCastOp.get([value], [op.results[0].type])
     rewriter.replace(op, conversion)
+
+
+def replace_all(
+    op: Operation, values: Sequence[SSAValue | None], rewriter: PatternRewriter
+) -> None:
+    """Put tiny values in the places of the results of ``op``; None where nothing reads one."""
+    made: list[SSAValue | None] = []
+    for result, value in zip(op.results, values, strict=True):
+        if value is None:
+            made.append(None)
+            continue
+        if result.name_hint is not None and value.name_hint is None:
+            value.name_hint = result.name_hint
+        conversion = UnrealizedConversionCastOp.get([value], [result.type])
+        rewriter.insert(conversion, InsertPoint.before(op))
+        made.append(conversion.results[0])
+    rewriter.replace(op, [], made)

@@ -47,6 +47,26 @@ def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
     w.line(f"{call};" if op.predicate is None else f"if ({w.text(op.predicate)}) {call};")
 
 
+@cache
+def fetch_add() -> DeviceFunction:
+    """What was at a shared address before something was added (PTX ``atom``)."""
+    return device_function(
+        "u32 fetch_add_shared(u32 address, u32 value)",
+        "u32 r;\n"
+        + asm(
+            "atom.relaxed.cta.shared.add.u32 %0, [%1], %2;",
+            outs='"=r"(r)',
+            ins='"r"(address), "r"(value)',
+        )
+        + "\nreturn r;",
+    )
+
+
+@prints(hw.FetchAddSharedOp, "before")
+def _fetch_add(w: KernelWriter, op: hw.FetchAddSharedOp) -> None:
+    w.define(op.result, w.call(fetch_add(), w.text(op.address), w.text(op.value)))
+
+
 @prints(hw.AtomicSharedOp)
 def _atomic_shared(w: KernelWriter, op: hw.AtomicSharedOp) -> None:
     name = reduction("shared", op.function.data, str(op.value.type))

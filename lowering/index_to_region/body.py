@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32, i1, i64
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from polyc.affine import isl
 from polyc.dialects import region, tiny
@@ -85,6 +85,8 @@ class Body:
             made = self._gather(op, form, point, operands)
         elif isinstance(op, tiny.ScatterOp):
             made = self._scatter(op, form, point, operands)
+        elif isinstance(op, tiny.SortOp):
+            made = self._sort(op, form, point, operands[0])
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -103,6 +105,8 @@ class Body:
                 return region.IndexOp(point.map, point.axes, tiny.tensor_of(op.result).element_type)
             case tiny.UnaryOp():
                 return region.UnaryOp(op.function, operands[0])
+            case tiny.BitcastOp():
+                return region.BitcastOp(operands[0], tiny.tensor_of(op.result).element_type)
             case tiny.CastOp():
                 return region.CastOp(operands[0], tiny.tensor_of(op.result).element_type)
             case _:
@@ -176,6 +180,14 @@ class Body:
         along = [a.label for a in form.fresh]
         made = region.ScatterOp(op.function, before, updates, pairs, along, axes)
         return self.values.add(made, op, op.result.name_hint)
+
+    def _sort(self, op: tiny.SortOp, form: Form, point: Point, body: SSAValue) -> SSAValue:
+        """A sort, which a kernel stores: its point has an axis for each of the value's."""
+        (over,) = form.fresh
+        place = cast(AffineDimExpr, point.map.results[op.axis]).position
+        wanted = [over if i == place else a for i, a in enumerate(point.axes)]
+        body = self.values.spread(body, wanted, op)
+        return self.values.add(region.SortOp(body, over.label, point.axes[place]), op)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)

@@ -221,7 +221,9 @@ def is_computed(value: SSAValue) -> bool:
     match op:
         case tiny.CastOp():
             return element_size(value) < element_size(op.operand)
-        case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+        case (
+            tiny.UnaryOp() | tiny.BitcastOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp()
+        ):
             return True
         case tiny.GatherOp() | tiny.ScatterOp():
             return True

@@ -144,7 +144,7 @@ class Forms:
         if found is None:
             found = self.known[key] = self.everywhere.get(key) or self._form(value, point)
             # These name axes of their kernel, and a mask asks what lies in memory.
-            named = tiny.ReduceOp | tiny.GatherOp | tiny.ScatterOp
+            named = tiny.ReduceOp | tiny.SortOp | tiny.GatherOp | tiny.ScatterOp
             if not isinstance(value.owner, named | tiny.MaskOp):
                 self.everywhere[key] = found
         return found
@@ -190,7 +190,7 @@ class Forms:
                 return Form((self._operand(op, 0, point, keeps_fill=True),), same=True)
             case tiny.CastOp():
                 return Form((self._operand(op, 0, point, keeps_fill=True),))
-            case tiny.ReduceOp():
+            case tiny.ReduceOp() | tiny.SortOp():
                 return self._reduced(op, point)
             case tiny.GatherOp():
                 return self._gathered(op, point)
@@ -198,7 +198,13 @@ class Forms:
                 return self._scattered(op, point)
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
-            case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():
+            case (
+                tiny.UnaryOp()
+                | tiny.BitcastOp()
+                | tiny.BinaryOp()
+                | tiny.CompareOp()
+                | tiny.SelectOp()
+            ):
                 return Form(tuple(self._operand(op, i, point) for i in range(len(op.operands))))
             case _:
                 raise PolycError(
@@ -290,11 +296,11 @@ class Forms:
         found = isl.simplify_set(found, self.points(point.axes, point.guard))
         return found if found.constraints else None
 
-    def _reduced(self, op: tiny.ReduceOp, point: Point) -> Form:
+    def _reduced(self, op: tiny.ReduceOp | tiny.SortOp, point: Point) -> Form:
         entry = entry_of(op.result, self.graph)
         taken = list(point.labels)
         fresh: list[AxisAttr] = []
-        row = not is_contraction(op.result)
+        row = isinstance(op, tiny.ReduceOp) and not is_contraction(op.result)
         for axis in entry.reduced:
             fresh.append(self.names.reduced(axis.dim, taken, row))
             taken.append(fresh[-1].label)

@@ -53,6 +53,9 @@ FAR = 256
 """Operations and operands that say where a fused value is read, at most."""
 
 
+SORTED = "it is sorted, which a kernel does that does nothing after it"
+REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
+
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
 
@@ -404,7 +407,8 @@ class Composer:
             self._view(value, why_not_affine(entry))
             return
         edge: Edge = "gmem"
-        reason = self.whole.get(value) or self.cuts.get(value) or self._why_stored(value)
+        reason = self.whole.get(value) or self.cuts.get(value) or self._why_apart(value)
+        reason = reason or self._why_stored(value)
         reason = reason or self._why_far(value)
         if reason is None and self._splits(value):
             edge, reason = "deferred", "a kernel for each contraction was asked for"
@@ -599,6 +603,8 @@ class Composer:
         has another one, or reduces.
         """
         wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
+        if self._is_sorted(value):
+            return "it is scattered, and a sort reads it, whose kernel scatters nothing"
         if len(wanted) > 1:
             return f"it is scattered, which is done once, and is wanted at {len(wanted)} points"
         for kernel, point in wanted:
@@ -611,6 +617,21 @@ class Composer:
             if set(point.labels) != {a.label for a in kernel.iters}:
                 return "it is scattered, once for all that repeat it"
         return None
+
+    def _why_apart(self, value: SSAValue) -> str | None:
+        """Why a value is stored for a sort: one is a kernel of its own, which reduces nothing."""
+        if isinstance(value.owner, tiny.SortOp):
+            return SORTED
+        sorts = self._is_sorted(value)
+        return REDUCED if sorts and isinstance(value.owner, tiny.ReduceOp) else None
+
+    def _is_sorted(self, value: SSAValue) -> bool:
+        """Whether a kernel that sorts wants a value."""
+        return any(
+            isinstance(root.value.owner, tiny.SortOp)
+            for kernel, _ in self.asked.get(value, {})
+            for root in kernel.roots
+        )
 
     def _why_far(self, value: SSAValue) -> str | None:
         """Why a value is stored because of where it is read; None where that is said shortly.

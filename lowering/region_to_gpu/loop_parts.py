@@ -1,7 +1,8 @@
 """``region-to-gpu``: reductions whose points any number of blocks share (S8, S9).
 
 A first kernel has a block for each part of each tile, which takes the steps of the reductions'
-points in turn with the others, and stores what it has of each, f32, in a workspace.  A second one
+points in turn with the others, and stores what it has of each, as it accumulates it, in a
+workspace.  A second one
 combines the parts in a fixed order, so that runs repeat to the bit, and computes the outputs.
 """
 
@@ -10,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import GlobalType
-from polyc.families.loops.recognise import Space
+from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.dialects.region import ReduceOp
+from polyc.families.loops.recognise import Space, accumulated
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW
@@ -55,12 +59,13 @@ class Part:
         """The axes of the results."""
         return [label for label in self.space.labels if label is not None]
 
-    @property
-    def kind(self) -> GlobalType:
+    def kind(self, element: Attribute) -> GlobalType:
         """The workspace of one reduction: threads that lie side by side read neighbours in it."""
         pairs = zip(self.space.labels, self.space.sizes, strict=True)
         sizes = [size for label, size in pairs if label is not None]
-        return GlobalType.of([*sizes, self.parts] if self.along else [self.parts, *sizes], f32)
+        return GlobalType.of(
+            [*sizes, self.parts] if self.along else [self.parts, *sizes], without_sign(element)
+        )
 
     def place(self, part: AffineExpr, at: Mapping[str, AffineExpr]) -> tuple[AffineExpr, ...]:
         """Where the workspace has a part of the result at a point."""
@@ -101,6 +106,18 @@ class Part:
         return min(THREADS, prod(self.tile))
 
 
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+"""The binary function of each reduction."""
+
+
+def joined(emit: Emit, reduce: ReduceOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """Two parts of a reduction as one, in the type in which it accumulates."""
+    fn, kind = COMBINE[reduce.fn.data], accumulated(reduce)
+    if is_integer(kind):
+        return integers.binary(emit, fn, lhs, rhs, kind)
+    return emit.value(BINARY[fn](lhs, rhs))
+
+
 def store(
     emit: Emit,
     part: Part,
@@ -111,7 +128,7 @@ def store(
     space: SSAValue,
 ) -> tile.MapOp:
     """Write what a block has of a reduction; ``at`` is in a map's dimensions and ``origin``."""
-    block = Block(arg_types=[f32])
+    block = Block(arg_types=[cast("FragmentType", held.type).element_type])
     block.add_op(tile.YieldOp([block.args[0]]))
     own = AffineExpr.symbol(len(origin))
     maps = [AffineMap(2, len(origin) + 1, part.place(own, at))]
@@ -123,7 +140,7 @@ def store(
 def combine(
     emit: Emit,
     part: Part,
-    fn: str,
+    reduce: ReduceOp,
     neutral: SSAValue,
     acc: SSAValue,
     at: Mapping[str, AffineExpr],
@@ -134,7 +151,7 @@ def combine(
     step = part.tile[part.along]
 
     def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[f32, f32])
+        block = Block(arg_types=[neutral.type, neutral.type])
         here, there = block.args
         own = Emit()
         value: SSAValue = there
@@ -143,7 +160,7 @@ def combine(
             place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
             inside = own.compare("slt", place, own.index(part.parts))
             value = own.value(arith.SelectOp(inside, there, neutral))
-        found = own.value(BINARY[fn](here, value))
+        found = joined(own, reduce, here, value)
         block.add_ops([*own.ops, tile.YieldOp([found])])
         symbols = len(origin) + 1
         number = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))

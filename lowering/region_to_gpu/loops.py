@@ -54,7 +54,7 @@ from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
-from polyc.lowering.region_to_gpu.loop_parts import Part, combine, store
+from polyc.lowering.region_to_gpu.loop_parts import Part, combine, joined, store
 from polyc.lowering.region_to_gpu.loop_scope import (
     AxisPlace,
     LoopPoint,
@@ -70,7 +70,6 @@ from polyc.lowering.region_to_gpu.loop_scope import (
 )
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import (
-    BINARY,
     COLUMN,
     ROW,
     Held,
@@ -91,9 +90,6 @@ ZERO = AffineExpr.constant(0)
 THIN = 6
 """Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
 once, and what is on its way is as much as there are."""
-
-COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-"""The binary function of each reduction."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +126,11 @@ class LoopsLowering(Walked):
         """The parts of each reduction."""
         if not plan.stores_sums:
             return []
-        kind = _part(self.kernel, plan).kind
+        part = _part(self.kernel, plan)
         reductions = reductions_in(list(self.kernel.yield_op.values))
-        return [Workspace(f"{plan.kernel_name}_sums", kind) for _ in reductions]
+        return [
+            Workspace(f"{plan.kernel_name}_sums", part.kind(accumulated(r))) for r in reductions
+        ]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
@@ -212,7 +210,7 @@ class LoopBuilder(Builder):
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
         for reduce, space in zip(self.reductions, spaces, strict=True):
-            self.sums[reduce.result] = self.frame.space(self.part.kind, space)
+            self.sums[reduce.result] = self.frame.space(self.part.kind(accumulated(reduce)), space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
@@ -445,8 +443,8 @@ class LoopBuilder(Builder):
         elif self.adds:
             origin: list[SSAValue] = []
             where = {label: placed(place, origin) for label, place in scope.places.items()}
-            to, fn = self.sums[reduce.result], COMBINE[reduce.fn.data]
-            combine(emit, self.part, fn, neutral, acc, where, origin, to)
+            to = self.sums[reduce.result]
+            combine(emit, self.part, reduce, neutral, acc, where, origin, to)
         else:
             self.turns_of(scope, reduce, order, apart, acc, fold)
         if apart:
@@ -485,7 +483,7 @@ class LoopBuilder(Builder):
                 continue
             sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
             sizes[axis] = size
-            kind = FragmentType.of(sizes, element, layout)
+            kind = FragmentType.of(sizes, without_sign(element), layout)
             return scope.emit.value(tile.FragmentOp(kind), hint), fold
         return self.fragment(scope, held, hint, element), None
 
@@ -639,10 +637,8 @@ class LoopBuilder(Builder):
                 value = emit.value(arith.SelectOp(inside, value, neutral))
             if fold is not None:
                 return value
-            fn = COMBINE[reduce.fn.data]
-            if is_integer(kind):
-                return integers.binary(emit, fn, old, value, kind)
-            return _rounded(emit, emit.value(BINARY[fn](old, value)), reduce)
+            found = joined(emit, reduce, old, value)
+            return found if is_integer(kind) else _rounded(emit, found, reduce)
 
         here = acc
         if fold is not None:

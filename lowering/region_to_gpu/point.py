@@ -31,6 +31,7 @@ from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
@@ -305,6 +306,9 @@ class Point:
             case CastOp():
                 source, target = element_of(op.operand), op.result.type.element_type
                 return self.converted((yield op.operand), source, target)
+            case BitcastOp():
+                value = yield op.operand
+                return self.emit.value(arith.BitcastOp(value, op.result.type.element_type))
             case UnaryOp() if integers.is_whole(element_of(op.operand)):
                 value = yield op.operand
                 return integers.unary(self.emit, op.fn.data, value, element_of(op.operand))

@@ -43,10 +43,13 @@ from polyc.lowering.tiny_to_index.rule import (
     IndexRule,
     Numbering,
     Placed,
+    as_memory,
     done,
     entry_of,
     map_to,
+    product_text,
     resized,
+    symbol_names,
     write,
 )
 from polyc.lowering.tiny_to_index.scatters import IndexScatter
@@ -93,7 +96,9 @@ class IndexUnary(IndexRule):
     """A unary function or a cast: the operand's axes, the identity map."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: tiny.UnaryOp | tiny.CastOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(
+        self, op: tiny.UnaryOp | tiny.CastOp | tiny.BitcastOp, rewriter: PatternRewriter
+    ) -> None:
         if done(op):
             return
         before = entry_of(op.operand, op).by_dimension
@@ -242,6 +247,33 @@ class IndexReduce(IndexRule):
         write(rewriter, op, placed, [map_to(op, len(results), results)], reduced)
 
 
+class IndexSort(IndexRule):
+    """A sort: an element of the result is made of the whole axis, which is recorded as reduced.
+
+    Of an axis that is a product of factors the operand is read as it lies in memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tiny.SortOp, rewriter: PatternRewriter) -> None:
+        if done(op):
+            return
+        before, axis = entry_of(op.operand, op).by_dimension, op.axis
+        if len(before[axis]) > 1:
+            reason = f"sorts axis {axis}, which is the product {product_text(before[axis])}"
+            before = as_memory(self, op, 0, reason, rewriter).by_dimension
+        sizes = tiny.tensor_of(op.result).dims
+        dimensions = [resized(b, s) for b, s in zip(before, sizes, strict=True)]
+        dimensions[axis] = self.axes(op, [sizes[axis]])
+        placed = Placed.of(dimensions)
+        (gone,) = before[axis]
+        taken = list(symbol_names(op))
+        label = reduced_label(gone.dim, 0, taken)
+        reduced = [AxisAttr.of(gone.number, label, gone.dim, "reduce")]
+        count = len(placed.axes)
+        results = [d for i in range(len(before)) for d in ([count] if i == axis else placed[i])]
+        write(rewriter, op, placed, [map_to(op, count + 1, results)], reduced)
+
+
 class IndexNonScop(IndexRule):
     """Any other op with tensor results: its access is not known, so it is non_scop (S4.5)."""
 
@@ -267,6 +299,7 @@ def index_rules() -> list[RewritePattern]:
         IndexPermute,
         IndexExpand,
         IndexReduce,
+        IndexSort,
         IndexSlice,
         IndexPad,
         IndexWindow,

@@ -31,6 +31,7 @@ from polyc.passes.support.gpu.tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
 from polyc.passes.support.gpu.tile_reduce import LowerReduce
 from polyc.passes.support.gpu.tile_scatter import LowerReduceScatter
+from polyc.passes.support.gpu.tile_sorts import SORT_PATTERNS
 from polyc.passes.support.gpu.tile_stores import STORE_PATTERNS
 from polyc.passes.support.gpu.tile_votes import LowerAny
 from polyc.rewriting.driver import rewrite
@@ -67,6 +68,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerMap(),
                 LowerReduce(),
                 LowerAny(),
+                *SORT_PATTERNS,
                 LowerAwaitReady(),
             ],
         )

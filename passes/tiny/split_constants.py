@@ -28,7 +28,10 @@ from polyc.dialects.index import is_widening
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import Note, Report, show
 
-COMPUTING = (tiny.UnaryOp, tiny.BinaryOp, tiny.CompareOp, tiny.SelectOp, tiny.ReduceOp, tiny.CastOp)
+COMPUTING = (
+    *(tiny.UnaryOp, tiny.BinaryOp, tiny.CompareOp, tiny.SelectOp, tiny.ReduceOp, tiny.CastOp),
+    *(tiny.BitcastOp, tiny.SortOp),
+)
 """Ops whose results are worth keeping; a movement costs a reader nothing."""
 
 SMALL = 4096
@@ -249,7 +252,14 @@ class _Split:
 
 
 COMPUTING_TYPES = (
-    tiny.UnaryOp | tiny.BinaryOp | tiny.CompareOp | tiny.SelectOp | tiny.ReduceOp | tiny.CastOp
+    tiny.UnaryOp
+    | tiny.BinaryOp
+    | tiny.CompareOp
+    | tiny.SelectOp
+    | tiny.ReduceOp
+    | tiny.CastOp
+    | tiny.BitcastOp
+    | tiny.SortOp
 )
 
 _KEPT = {"role": StringAttr("param"), "storage": StringAttr("const_pool")}

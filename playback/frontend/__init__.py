@@ -36,6 +36,7 @@ from polyc.playback.frontend.pooling import pool
 from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.scatters import scattered
+from polyc.playback.frontend.selection import arg_reduce, sort
 from polyc.playback.frontend.transposed import transposed_convolution
 from polyc.playback.functions import Array, round_freely, round_to, widen
 from polyc.playback.signature import bind, value_sizes
@@ -116,6 +117,8 @@ class _Player:
     def results(self, op: Operation, args: list[Array]) -> Sequence[Array]:
         """The results of one op."""
         with np.errstate(all="ignore"):
+            if isinstance(op, frontend.SortOp):
+                return sort(op, args[0], self.symbols)
             if isinstance(op, frontend.AttentionOp):
                 return attention(op, args, self.symbols, self.exact)
             # Of rank 0, NumPy's arithmetic gives scalars.
@@ -167,6 +170,8 @@ class _Player:
                 return dropout(op, args, self.symbols)
             case frontend.ReduceOp():
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
+            case frontend.ArgReduceOp():
+                return arg_reduce(op, args[0])
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
             case frontend.GatherBase():

@@ -102,6 +102,16 @@ def choose(condition: Value, a: Value, b: Value) -> Value:
     return chosen
 
 
+def select(dtype: np.dtype[Any]) -> Callable[[Value, Value, Value], Value]:
+    """``choose`` of integers of a type, of which a number of all lanes says nothing."""
+
+    def run(condition: Value, a: Value, b: Value) -> Value:
+        found = choose(condition, a, b)
+        return found.astype(dtype, copy=False) if is_lanes(found) else found
+
+    return run
+
+
 # Integers ------------------------------------------------------------------------------
 
 

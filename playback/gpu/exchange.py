@@ -124,6 +124,29 @@ class Exchange:
         self.shared.count(number, relative, lanes, 4)
         self.core.dirty = True
 
+    def fetch_add(self, number: int, value: Value, address: Value, m: Mask) -> Array:
+        """One update a lane, the first lane first, each with what it found."""
+        dtype = np.dtype(np.int32)
+        self.atomic_shared(number, "add", value, address, dtype, m)
+        lanes, relative = self.shared.addresses(number, address, self.core.active(m), 4)
+        result = np.zeros(32, dtype)
+        after = self.shared.memory.bytes.view(dtype)
+        added = _of_lanes(value, lanes, dtype)
+        for place in np.unique(relative):
+            here = relative == place
+            own = added[here]
+            result[lanes[here]] = after[place // 4] - own.sum() + np.cumsum(own) - own
+        return result
+
+
+@simulates(hw.FetchAddSharedOp)
+def _fetch_add(t: Translator, op: hw.FetchAddSharedOp) -> None:
+    t.accesses_shared(4)
+    t.define(
+        op.result,
+        f"w.exchange.fetch_add({t.number(op)}, {t.name(op.value)}, {t.name(op.address)}, {t.mask})",
+    )
+
 
 @simulates(hw.ShuffleOp)
 def _shuffle(t: Translator, op: hw.ShuffleOp) -> None:

@@ -11,7 +11,9 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     MemRefType,
+    i1,
 )
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.ir.affine import (
@@ -109,7 +111,10 @@ def _cmpf(t: Translator, op: arith.CmpfOp) -> None:
 
 @simulates(arith.SelectOp)
 def _select(t: Translator, op: arith.SelectOp) -> None:
-    t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
+    if isinstance(op.result.type, IntegerType) and op.result.type != i1:
+        _call(t, op, arithmetic.select(dtype_of(op.result.type)))
+    else:
+        t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
 
 
 def _cast(t: Translator, op: Operation) -> None:

@@ -230,6 +230,8 @@ class _Player:
             case region.SelectOp():
                 condition, x, y = (self.values[o] for o in op.operands)
                 return np.where(condition, x, y)
+            case region.BitcastOp():
+                return functions.bitcast(_computed(self.values[op.operand]))
             case region.CastOp():
                 return self.values[op.operand]
             case region.BroadcastInDimOp():
@@ -242,6 +244,10 @@ class _Player:
                 return self._scattered(op)
             case region.ReduceOp():
                 return self._reduce(op)
+            case region.SortOp():
+                axis = cast(ValType, op.operand.type).labels.index(op.over)
+                count = self.shape(op.result)[axis]
+                return functions.sort(self.values[op.operand], axis, count)
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a kernel", op)
 

@@ -25,6 +25,7 @@ from polyc.playback.tile.data import DATA
 from polyc.playback.tile.flow import FLOW
 from polyc.playback.tile.numbers import NUMBERS
 from polyc.playback.tile.roles import Floor
+from polyc.playback.tile.sorting import SORTING
 
 
 def run(
@@ -134,5 +135,5 @@ def _workspace(op: WorkspaceOp, symbols: Mapping[str, int], known: bool) -> Arra
     return found if op.zeroed is None else zeros_like(found, shape)
 
 
-PLAYS: Plays = {**NUMBERS, **DATA, **FLOW}
+PLAYS: Plays = {**NUMBERS, **DATA, **SORTING, **FLOW}
 """How each op plays."""

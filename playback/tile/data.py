@@ -16,6 +16,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     FmodOp,
@@ -24,7 +25,14 @@ from polyc.dialects.gpu.hardware import (
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
-from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
+from polyc.playback.functions import (
+    as_array,
+    as_tf32,
+    dtype_of,
+    element_of,
+    posing,
+    zeros_like,
+)
 from polyc.playback.gathers import gather
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile import integers
@@ -188,11 +196,9 @@ ATOMIC: Mapping[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum
 
 def _over_nothing(kind: str, dtype: np.dtype[Any]) -> Any:
     """What a reduction over no elements is; integers have no infinity, but a last one."""
-    nothing = COMBINE[kind][1]
     if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(dtype)
-        return int(np.clip(nothing, limits.min, limits.max))
-    return nothing
+        return neutral(kind, element_of(dtype))
+    return COMBINE[kind][1]
 
 
 def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
@@ -287,7 +293,10 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = _loaded(cta, op)
             case arith.BitcastOp():
                 kind = op.result.type
-                found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
+                source = as_array(operands[0])
+                if op.input.type == i32 and source.dtype != np.int32:  # a choice of numbers
+                    source = source.astype(np.int32)
+                found = source.view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
             case FmodOp():

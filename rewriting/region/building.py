@@ -13,7 +13,12 @@ from polyc.dialects import region
 from polyc.dialects.region.types import AxisAttr, ValType
 
 Elementwise: TypeAlias = (
-    region.UnaryOp | region.BinaryOp | region.CompareOp | region.SelectOp | region.CastOp
+    region.UnaryOp
+    | region.BinaryOp
+    | region.CompareOp
+    | region.SelectOp
+    | region.CastOp
+    | region.BitcastOp
 )
 """The ops whose result at a point depends on their operands at that point alone."""
 
@@ -48,6 +53,8 @@ def rebuilt(op: Operation, operands: Sequence[SSAValue]) -> Operation:
             return region.CompareOp(op.fn.data, operands[0], operands[1])
         case region.SelectOp():
             return region.SelectOp(operands[0], operands[1], operands[2])
+        case region.BitcastOp():
+            return region.BitcastOp(operands[0], op.result.type.element_type)
         case region.CastOp():
             return region.CastOp(operands[0], op.result.type.element_type)
         case _:

@@ -32,6 +32,7 @@ COMPOSED = (
     region.CompareOp,
     region.SelectOp,
     region.CastOp,
+    region.BitcastOp,
     region.BroadcastInDimOp,
     region.TransposeOp,
     region.ReduceOp,
@@ -152,6 +153,8 @@ class Composer:
                 return self._reduce(op, point, operands[0])
             case region.UnaryOp():
                 made: Operation = region.UnaryOp(op.fn.data, operands[0])
+            case region.BitcastOp():
+                made = region.BitcastOp(operands[0], op.result.type.element_type)
             case region.CastOp():
                 made = region.CastOp(operands[0], op.result.type.element_type)
             case region.BinaryOp():

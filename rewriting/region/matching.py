@@ -21,6 +21,7 @@ from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.numbers import number_text
 from polyc.dialects.region import (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
@@ -337,7 +338,7 @@ class _Search:
 
 _PLAIN = (
     *(ReadOp, ConstantOp, DimOp, IndexOp, InsideOp),
-    *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, ReduceOp),
+    *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, BitcastOp, ReduceOp),
 )
 """The ops that are compared; two others never match."""
 

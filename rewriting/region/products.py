@@ -27,6 +27,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
@@ -50,6 +51,7 @@ from polyc.rewriting.postorder import operands_of, reached
 
 POINTWISE = (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,

@@ -525,6 +525,33 @@ def dropout(values: Sequence[float], p: float, *, seed: int) -> Any:
     return _numbers(text, [(values, "f32"), (seed, "i64")], 0)
 
 
+def place(fn: str, values: Sequence[float], *, last: bool = False) -> int:
+    source, target = "!frontend.tensor<[N], f32>", "!frontend.tensor<[], i64>"
+    text = f"""frontend.graph @f(%x: {source}) -> {target} {{
+      %y = frontend.arg_reduce {fn} %x axis 0 {"last " * last}: {source} -> {target}
+      frontend.output %y : {target}
+    }}"""
+    return int(_play(text, [np.asarray(values, np.float32)], {"N": len(values)}))
+
+
+def in_order(
+    values: Sequence[float], *, first: int | None = None, descending: bool = False
+) -> tuple[list[float], list[int]]:
+    count = len(values)
+    source = f"!frontend.tensor<[{count}], f32>"
+    kinds = [
+        f"!frontend.tensor<[{count if first is None else first}], {t}>" for t in ("f32", "i64")
+    ]
+    found: list[list[Any]] = []
+    for name, kind in zip("vp", kinds, strict=True):
+        text = f"""frontend.graph @f(%x: {source}) -> {kind} {{
+          %v, %p = frontend.sort %x axis 0 {"descending " * descending}: ({source}) -> ({", ".join(kinds)})
+          frontend.output %{name} : {kind}
+        }}"""
+        found.append(_play(text, [np.asarray(values, np.float32)]).tolist())
+    return found[0], found[1]
+
+
 NAMES: dict[str, Any] = {
     "attention": attention,
     "cast": cast_to,
@@ -537,6 +564,7 @@ NAMES: dict[str, Any] = {
     "dropout": dropout,
     "elementwise": elementwise,
     "gemm": gemm,
+    "in_order": in_order,
     "inf": math.inf,
     "integers": integers,
     "layer_norm": layer_norm,
@@ -545,6 +573,7 @@ NAMES: dict[str, Any] = {
     "mask": mask,
     "nan": math.nan,
     "pad": pad,
+    "place": place,
     "pool": pool,
     "random_numbers": random_numbers,
     "ranged": ranged,

@@ -49,7 +49,7 @@ class IntegerMaker(Maker):
 
     def step(self) -> None:
         """One op of the language on values that are there."""
-        steps = [self._cast, self._compare, self._select, self._reduce, self._leaf]
+        steps = [self._cast, self._compare, self._select, self._reduce, self._leaf, self._order]
         made = self.dice.choice([*[self._function] * 3, *[self._move] * 2, *steps])()
         if made is not None:
             self.values.append(made)
@@ -118,6 +118,22 @@ class IntegerMaker(Maker):
         axes = sorted(self.dice.sample(range(kind.rank), self.dice.randint(1, kind.rank)))
         fn = self.dice.choice(("sum", "prod", "max", "min"))
         return self.add(frontend.ReduceOp(fn, x, axes, keepdims=self.dice.random() < 0.5))
+
+    def _order(self) -> SSAValue | None:
+        """A row in its order, the places of its elements, or that of an extreme."""
+        x = self._one()
+        kind = tensor_of(x)
+        if kind.rank < 1 or kind.element_type == i1 or kind.dims[-1].constant() == 0:
+            return None
+        axis = self.dice.randrange(kind.rank)
+        if self.dice.random() < 0.4:
+            fn, last = self.dice.choice(frontend.EXTREMES), self.dice.random() < 0.5
+            if kind.dims[axis].constant() == 0:
+                return None
+            return self.add(frontend.ArgReduceOp(fn, x, axis, keepdims=True, last=last))
+        op = frontend.SortOp(x, axis, descending=self.dice.random() < 0.5)
+        self.add(op)
+        return self.dice.choice((op.values, op.places))
 
     def _move(self) -> SSAValue | None:
         x = self._one()

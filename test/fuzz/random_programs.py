@@ -128,7 +128,7 @@ class Maker:
             "dropout",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize", "gather", "scatter"] * (rank > 0)
+        kinds += ["pool", "resize", "gather", "scatter", "place", "ordered"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -331,6 +331,36 @@ class Maker:
         if fn == "mul":
             updates = self.fn("tanh", updates)
         return self.add(made(fn, x, at, updates, axis, from_end=self.dice.random() < 0.5))
+
+    def place(self, x: SSAValue) -> SSAValue | None:
+        """Where the extreme of an input is along an axis, or at times of a value."""
+        dims = tensor_of(x).dims
+        axis = self.dice.randrange(len(dims))
+        if dims[axis].constant() == 0:
+            return None
+        given = x if self.dice.random() < 0.2 else self.input(dims)
+        op = frontend.ArgReduceOp(
+            self.dice.choice(frontend.EXTREMES),
+            given,
+            axis,
+            keepdims=self.dice.random() < 0.5,
+            last=self.dice.random() < 0.3,
+            element=self.dice.choice((i32, i64)),
+        )
+        return self.f32(self.add(op))
+
+    def ordered(self, x: SSAValue) -> SSAValue:
+        """An axis of a value in its order, or an input's places in it; or the first of them."""
+        dims = tensor_of(x).dims
+        axis = self.dice.randrange(len(dims))
+        known = dims[axis].constant()
+        first = None if known is None else Dim.const(self.dice.randint(min(known, 1), known))
+        places = self.dice.random() < 0.4
+        op = frontend.SortOp(
+            self.input(dims) if places else x, axis, first, descending=self.dice.random() < 0.5
+        )
+        self.add(op)
+        return self.f32(op.places) if places else op.values
 
     def softmax(self, x: SSAValue) -> SSAValue:
         kind = self.dice.choice((frontend.SoftmaxOp, frontend.LogSoftmaxOp))

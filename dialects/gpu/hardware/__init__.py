@@ -28,7 +28,12 @@ from polyc.dialects.gpu.hardware.cluster import (
     MBarrierArriveClusterOp,
     StoreClusterOp,
 )
-from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
+from polyc.dialects.gpu.hardware.exchange import (
+    AtomicGlobalOp,
+    AtomicSharedOp,
+    FetchAddSharedOp,
+    ShuffleOp,
+)
 from polyc.dialects.gpu.hardware.floats import FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
@@ -135,6 +140,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
     TmaStoreOp,
@@ -169,6 +175,7 @@ __all__ = [
     "ElectOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
+    "FetchAddSharedOp",
     "FmodOp",
     "GridSizeOp",
     "LdmatrixOp",

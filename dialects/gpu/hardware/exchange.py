@@ -59,9 +59,9 @@ class ShuffleOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in SHUFFLES:
             raise VerifyException(f'a shuffle is {", ".join(SHUFFLES)}, not "{self.kind.data}"')
-        if str(self.value.type) not in ("f32", "i32") or self.result.type != self.value.type:
+        if str(self.value.type) not in ("f32", "i32", "i64") or self.result.type != self.value.type:
             raise VerifyException(
-                f"a shuffle moves one f32 or i32, not {self.value.type} to {self.result.type}"
+                f"a shuffle moves one f32, i32 or i64, not {self.value.type} to {self.result.type}"
             )
 
 
@@ -106,6 +106,24 @@ class AtomicGlobalOp(IRDLOperation):
         _verify_atomic(self.function.data, str(self.value.type))
         verify_indices(self.tensor, self.indices)
         verify_global_vector(self.tensor, self.value.type)
+
+
+@irdl_op_definition
+class FetchAddSharedOp(IRDLOperation):
+    """Add to the i32 at a shared address atomically, and give what was there (``atom.shared.add``).
+
+    The order of the threads that add is not defined.
+    """
+
+    name = "gpu.fetch_add_shared"
+    value = operand_def(I32)
+    address = operand_def(I32)
+    result = result_def(I32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$value `,` $address attr-dict `:` type($result)"
+
+    def __init__(self, value: SSAValue, address: SSAValue) -> None:
+        super().__init__(operands=[value, address], result_types=[value.type])
 
 
 @irdl_op_definition

@@ -57,6 +57,7 @@ from polyc.dialects.gpu.tile.schedule import (
     TileCoordinatesOp,
     TileLoopOp,
 )
+from polyc.dialects.gpu.tile.sorting import KeepLeastOp, KeepNoneOp, KeptOp, PoolOp, SortOp
 from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp
 from polyc.dialects.gpu.tile.votes import AnyOp
 
@@ -77,6 +78,10 @@ TILE_OPS: list[type[Operation]] = [
     ReduceOp,
     ReduceScatterOp,
     AnyOp,
+    SortOp,
+    KeepNoneOp,
+    KeepLeastOp,
+    KeptOp,
     PipelineOp,
     RingOp,
     RingAcquireOp,
@@ -116,6 +121,9 @@ __all__ = [
     "FragmentOp",
     "GridSignalOp",
     "GridWaitOp",
+    "KeepLeastOp",
+    "KeepNoneOp",
+    "KeptOp",
     "LoadOperandsOp",
     "MapOp",
     "MultiplyOp",
@@ -123,6 +131,7 @@ __all__ = [
     "OrderEnterOp",
     "OrderLeaveOp",
     "PipelineOp",
+    "PoolOp",
     "ReduceOp",
     "ReduceScatterOp",
     "RingAcquireOp",
@@ -130,6 +139,7 @@ __all__ = [
     "RingReleaseOp",
     "RingWaitOp",
     "RolesOp",
+    "SortOp",
     "TileCoordinatesOp",
     "TileIndexOp",
     "TileLoopOp",

@@ -291,6 +291,7 @@ _ADDRESSED: dict[type[Operation], tuple[_Addressed, ...]] = {
     hw.StoreSharedOp: (("address", True, "threads", False),),
     hw.StmatrixOp: (("address", True, "threads", False),),
     hw.AtomicSharedOp: (("address", True, "atomic", False),),
+    hw.FetchAddSharedOp: (("address", True, "atomic", False),),
     hw.CpAsyncOp: (("address", True, "cp_async", False),),
     hw.TmaLoadOp: (("address", True, "tma", False),),
     hw.TmaLoadIm2colOp: (("address", True, "tma", False),),
@@ -377,7 +378,7 @@ def _width(op: Operation, root: tile.ElementAddressOp | hw.SharedAddressOp) -> i
     match op:
         case hw.LoadSharedOp():
             size = hw.access_bytes(op.result.type)
-        case hw.StoreSharedOp() | hw.AtomicSharedOp():
+        case hw.StoreSharedOp() | hw.AtomicSharedOp() | hw.FetchAddSharedOp():
             size = hw.access_bytes(op.value.type)
         case hw.CpAsyncOp():
             size = op.bytes.value.data

@@ -340,6 +340,10 @@ class Order(ABC):
         """The threads of a scope meet where they ask each other."""
         return met(state, who_meets(op))
 
+    def sorted(self, op: tile.SortOp | tile.PoolOp, state: State) -> State:
+        """The threads that sort a row meet before, and before its next use."""
+        return met(state, who_meets(op))
+
     def asked(self, op: hw.BarrierAnyOp, state: State) -> State:
         return self.met_by(op, op.threads.value.data, state)
 
@@ -504,6 +508,10 @@ _STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
     hw.NamedBarrierOp: Order.named,
     hw.BarrierAnyOp: Order.asked,
     tile.AnyOp: Order.voted,
+    tile.SortOp: Order.sorted,
+    tile.KeepNoneOp: Order.sorted,
+    tile.KeepLeastOp: Order.sorted,
+    tile.KeptOp: Order.sorted,
     hw.CpAsyncCommitOp: lambda order, op, state: aged(state, "cp_async"),
     hw.CpAsyncWaitOp: lambda order, op, state: waited(state, "cp_async", op.pending.value.data),
     tile.AwaitOp: _tokens,

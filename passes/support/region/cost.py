@@ -42,7 +42,7 @@ def operations(op: Operation, nominal: int = NOMINAL) -> int:
                 return 0
             weight = SLOW if op.fn.data in SLOW_BINARY else 1
             return weight * points(op.result.type, nominal)
-        case region.CompareOp() | region.SelectOp() | region.CastOp():
+        case region.CompareOp() | region.SelectOp() | region.CastOp() | region.BitcastOp():
             return points(op.result.type, nominal)
         case region.ReduceOp():
             taken = val_type(op.operand)

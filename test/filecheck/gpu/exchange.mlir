@@ -18,6 +18,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.atomic_global "add" %s, %C[%i, %i : index, index] if %p : f32, !gpu.global<[M, N], f32>
     // CHECK-NEXT: gpu.atomic_shared "max" %t, %a : i32
     gpu.atomic_shared "max" %t, %a : i32
+    // CHECK-NEXT: %before = gpu.fetch_add_shared %t, %a : i32
+    %before = gpu.fetch_add_shared %t, %a : i32
     // CHECK-NEXT: gpu.stmatrix %r[%i] to %a : memref<4xi32, #gpu<space register>>
     gpu.stmatrix %r[%i] to %a : memref<4xi32, #gpu<space register>>
     // CHECK-NEXT: gpu.stmatrix transpose %r[%i] to %a : memref<4xi32, #gpu<space register>>

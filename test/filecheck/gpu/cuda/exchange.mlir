@@ -13,9 +13,12 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
     %holds = arith.cmpi slt, %i, %one : index
     gpu.atomic_global "add" %v, %C[%i : index] if %holds : f32, !gpu.global<[M], f32>
     %n = arith.index_cast %i : index to i32
+    %long = arith.index_cast %i : index to i64
     gpu.atomic_global "min" %n, %O[%i : index] : i32, !gpu.global<[M], i32>
     %a = gpu.shared_address %tile[%zero] : !gpu.shared<[64, 64], f16, swizzle 128>
     gpu.atomic_shared "max" %n, %a : i32
+    %before = gpu.fetch_add_shared %n, %a : i32
+    %w = gpu.shuffle "xor" %long, %one : i64 -> i64
     %r = memref.alloca() : memref<4xi32, #gpu<space register>>
     gpu.ldmatrix %a to %r[%zero] : memref<4xi32, #gpu<space register>>
     gpu.stmatrix %r[%zero] to %a : memref<4xi32, #gpu<space register>>
@@ -32,6 +35,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 
 // CHECK: void reduce_global_add_f32(void* pointer, float value) {
 // CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;"
+// CHECK: u32 fetch_add_shared(u32 address, u32 value) {
+// CHECK: atom.relaxed.cta.shared.add.u32 %0, [%1], %2;
 // CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
 // CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
 // CHECK: float s = __shfl_xor_sync(0xffffffffu, x, 1);
@@ -41,6 +46,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK: if (holds) reduce_global_add_f32(C + i, v);
 // CHECK: reduce_global_min_i32(O + i, n);
 // CHECK: reduce_shared_max_i32(a, n);
+// CHECK-NEXT: u32 before = fetch_add_shared(a, n);
+// CHECK-NEXT: i64 w = __shfl_xor_sync(0xffffffffu, long_, 1);
 // CHECK: stmatrix_x4(a, r);
 // CHECK-NEXT: stmatrix_x4_transposed(a, r);
 // CHECK: tma_store_2d(a, &map, 0, i);

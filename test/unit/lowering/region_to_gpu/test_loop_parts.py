@@ -178,8 +178,8 @@ def test_threads_that_combine_read_neighbours() -> None:
     one = Dim.const(1)
     column = Part(Space((0,), (), None, "n", (one, n), frozenset()), 64)
     row = Part(Space((0,), (), "n", None, (n, one), frozenset()), 64)
-    assert column.tile == (64, 32) and list(column.kind.dims) == [Dim.const(64), n]
-    assert row.tile == (8, 64) and list(row.kind.dims) == [n, Dim.const(64)]
+    assert column.tile == (64, 32) and list(column.kind(f32).dims) == [Dim.const(64), n]
+    assert row.tile == (8, 64) and list(row.kind(f32).dims) == [n, Dim.const(64)]
     assert Part(column.space, 512).tile == (64, 32)
     assert Part(Space((0,), (), None, None, (one, one), frozenset()), 3).tile == (1, 32)
 

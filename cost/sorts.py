@@ -1,0 +1,46 @@
+"""What a kernel of sorts does (``algo_choice`` sorts): a row by a block, by steps of a network."""
+
+from __future__ import annotations
+
+from math import ceil, log2, prod
+
+from polyc.cost.values import Values, operations, size_in_bytes
+from polyc.cost.work import Work
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import record_of
+from polyc.dialects.region import ReadOp, SortOp
+
+COMPARED = 20.0
+"""Instructions by which a thread compares two elements of shared memory and exchanges them."""
+
+MEETING = 2
+"""Steps of a network that take as long as waiting for memory once: threads meet after each."""
+
+SORTED = 2
+"""Sorts of a pool while a row goes by: after its first tile, and at its end."""
+
+
+def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
+    """The work of a plan of sorts; a pool is sorted as often as random rows ask for."""
+    kernel, threads = values.kernel, plan.threads()
+    sort = next(op for op in kernel.walk() if isinstance(op, SortOp))
+    outer = [axis for axis in sort.result.type.axes if axis.label != sort.into]
+    rows = prod(values.extents[axis.label] for axis in outer)
+    size = values.extents[sort.over]
+    work = Work(float(rows), threads, at_once)
+    way = record_of(plan.algo_choice)["sorts"]
+    made = sum(operations(op) for op in kernel.walk() if not isinstance(op, SortOp))
+    elements = max(1, size)
+    tile, sorts = plan.tile_sizes[1], 1
+    if way == "pool":
+        elements, sorts = min(elements, tile), SORTED
+    levels = ceil(log2(elements)) if elements > 1 else 0
+    steps = sorts * levels * (levels + 1) / 2
+    compared = max(elements / 2, threads) * steps * COMPARED
+    work.operations = rows * (max(size, threads) * (made + 4) + compared)
+    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
+    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
+    bytes_kept = 8 * elements * steps if way == "memory" else 0
+    work.cache = float(rows) * (bytes_read * size + 2 * bytes_kept)
+    work.steps = ceil(size / tile) + steps / MEETING * (4 if way == "memory" else 0.25)
+    return work

@@ -1,0 +1,1 @@
+"""Regions that sort rows, or take the least of each."""

@@ -1,0 +1,122 @@
+"""A region that sorts: what is sorted, along which axis, and how much of it is wanted.
+
+A kernel that sorts does nothing after it.  What it sorts is computed element by element as it is
+read, and reduces nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import is_unsigned, without_sign
+from polyc.dialects.region import AxisAttr, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, SortOp
+from polyc.dialects.region.types import MemRefType, ValType
+from polyc.dialects.tiny.sorting import MOST
+
+
+@dataclass(frozen=True)
+class Sorts:
+    """A region whose output are the rows of ``sort``, or the least of each."""
+
+    kernel: KernelOp
+    sort: SortOp
+
+    @property
+    def row(self) -> AxisAttr:
+        """The axis that is sorted."""
+        axis = cast(ValType, self.sort.operand.type).axis(self.sort.over)
+        assert axis is not None
+        return axis
+
+    @property
+    def result(self) -> AxisAttr:
+        """The axis along which the result lies."""
+        axis = self.sort.result.type.axis(self.sort.into)
+        assert axis is not None
+        return axis
+
+    @property
+    def outer(self) -> list[AxisAttr]:
+        """The axes that have a row at each point."""
+        return [axis for axis in self.sort.result.type.axes if axis.label != self.sort.into]
+
+    @property
+    def least(self) -> int | None:
+        """How many of a row are wanted, where these are fewer than all and can be kept."""
+        number = self.result.size.constant()
+        if number is None or number > MOST or self.result.size == self.row.size:
+            return None
+        return number
+
+    @property
+    def element(self) -> Attribute:
+        """The type of what is sorted, without a sign."""
+        return without_sign(self.sort.result.type.element_type)
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return cast("IntegerType", self.element).width.data // 8
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether what is sorted has no sign."""
+        return is_unsigned(self.sort.result.type.element_type)
+
+    @property
+    def reads(self) -> list[ReadOp]:
+        """What is read along the row."""
+        return [
+            op
+            for op in self.kernel.body.block.ops
+            if isinstance(op, ReadOp) and op.result.type.axis(self.row.label) is not None
+        ]
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether neighbours of a row are neighbours in memory, in all that is read along it."""
+        return all(neighbour_of(op) == self.row.label for op in self.reads)
+
+    @property
+    def tensors(self) -> list[MemRefType]:
+        """The tensors of these reads."""
+        return [cast(MemRefType, op.tensor.type) for op in self.reads]
+
+
+def neighbour_of(op: ReadOp) -> str | None:
+    """The axis whose neighbours are the neighbours in memory of what is read, where it is one."""
+    results = op.map.data.results
+    steps = [a for a, times in linear_of(results[-1]).terms if times == 1] if results else []
+    match steps:
+        case [("d", int(position))]:
+            return op.result.type.labels[position]
+        case _:
+            return None
+
+
+def find_sorts(kernel: KernelOp) -> Sorts:
+    """The sort of a region.  Raises PolycError ``UnsupportedProgram`` with the reason."""
+    found = [op for op in kernel.walk() if isinstance(op, SortOp)]
+    if not found:
+        raise _unsupported(kernel, "it sorts nothing")
+    sort = found[0]
+    if len(found) > 1 or list(kernel.yield_op.values) != [sort.result]:
+        raise _unsupported(kernel, "it does more than one sort, or something after it")
+    if any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in kernel.walk()):
+        raise _unsupported(kernel, "it reduces what it sorts")
+    return Sorts(kernel, sort)
+
+
+def _unsupported(kernel: KernelOp, why: str) -> PolycError:
+    return PolycError(
+        "UnsupportedProgram",
+        f"region @{kernel.sym_name.data} is no sort of rows: {why}; a kernel that sorts does that "
+        "alone, of what it computes element by element",
+        kernel,
+    )

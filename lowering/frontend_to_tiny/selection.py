@@ -1,0 +1,229 @@
+"""``frontend-to-tiny``: places of extremes and sorts, by integers that hold elements and places.
+
+An element of 32 bits or fewer and its place are one i64, the *key*: above, the element as an
+integer that is ordered as it is, below, its place.  All keys of a row differ, so that the largest
+one is the same in whatever order it is found, and what was compared is what the place is of: the
+value is not computed a second time, which might round it otherwise.  A sort is one of keys, and
+what it gives is taken out of these.  An element of 64 bits leaves no room for its place, and has no
+rounding: its place is found by comparing it with all others (S3.2).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects import frontend, tiny
+from polyc.dialects.common.dim import Shape
+from polyc.dialects.common.elements import bounds, computed, ui32, width
+from polyc.dialects.tiny.sorting import MOST
+from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
+
+HALF = 32
+"""The bits of a key below, which are the place's."""
+
+WIDEST = bounds(i32)[1]
+
+
+def shape_of(value: SSAValue) -> Shape:
+    return tiny.tensor_of(value).dims
+
+
+def ordered(build: Builder, x: SSAValue, *, turned: bool, nan_above: bool = False) -> SSAValue:
+    """``x`` as an i64 between -2**31 and 2**31 - 1 in the same order, or ``turned`` in the other.
+
+    x is f32 or an integer of at most 32 bits.  NaN is above all, or, turned, below all but for
+    ``nan_above``; a zero of either sign is 0.
+    """
+    shape, element = shape_of(x), tiny.tensor_of(x).element_type
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    if element == f32:
+        # Of negative numbers, the bits without the sign grow as the number falls.
+        bits = build.add(tiny.BitcastOp(x, i32))
+        below = build.binary("sub", number(bounds(i32)[0]), bits)
+        whole = build.select(build.compare("lt", bits, number(0)), below, bits)
+        whole = build.unary("not", whole) if turned else whole
+        top = number(WIDEST if nan_above or not turned else bounds(i32)[0])
+        return build.cast(build.select(build.compare("ne", x, x), top, whole), i64)
+    if element == ui32:
+        # The same order as a signed number: the top bit turned.
+        x = build.binary("xor", build.cast(x, i32), number(bounds(i32)[0]))
+    x = build.cast(x, i32)
+    return build.cast(build.unary("not", x) if turned else x, i64)
+
+
+def places(build: Builder, shape: Shape, axis: int) -> SSAValue:
+    """The place of each element along ``axis``, ui32."""
+    return build.expand(build.add(tiny.IotaOp(shape[axis], ui32)), (axis,), shape)
+
+
+def keyed(build: Builder, above: SSAValue, below: SSAValue) -> SSAValue:
+    """A key of an i64 within 32 bits, and a ui32."""
+    shape = shape_of(above)
+    high = build.binary("shl", above, build.splat(HALF, shape, i64))
+    return build.binary("or", high, build.cast(below, i64))
+
+
+class LowerArgReduce(RewritePattern):
+    """``frontend.arg_reduce`` → a max of keys, and the place in the largest one.
+
+    The place is below as its complement, so that of equal elements the first has the largest key;
+    with ``last`` as itself and one more.  So over nothing, where the max is the least of the type,
+    the place is -1.  Of integers of 64 bits, which are exact, it is the largest of the places where
+    the largest of them stands.  Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ArgReduceOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        shape, axis = shape_of(value), op.axis
+        place = places(build, shape, axis)
+        if op.last is None:
+            below = build.unary("not", place)
+        else:
+            below = build.binary("add", place, build.splat(1, shape, ui32))
+        if is_wide(value):
+            best = build.reduce(op.function, value, (axis,))
+            there = build.compare("eq", value, build.repeat(best, (axis,), shape))
+            least = build.splat(bounds(i32)[0], shape, i32)
+            signed = build.binary("xor", build.cast(below, i32), least)
+            largest = build.reduce("max", build.select(there, signed, least), (axis,))
+            none = build.splat(bounds(i32)[0], shape_of(largest), i32)
+            largest = build.binary("xor", largest, none)
+        else:
+            found = keyed(
+                build, ordered(build, value, turned=op.function == "min", nan_above=True), below
+            )
+            largest = build.cast(build.reduce("max", found, (axis,)), i32)
+        if op.last is None:
+            result = build.unary("not", largest)
+        else:
+            result = build.binary("sub", largest, build.splat(1, shape_of(largest), i32))
+        result = build.cast(result, frontend.tensor_of(op.result).element_type)
+        if op.keepdims is not None:
+            result = build.repeat(result, (axis,), frontend.tensor_of(op.result).dims)
+        replace(op, result, rewriter)
+
+
+def is_wide(value: SSAValue) -> bool:
+    """Whether an element and its place are more than 64 bits."""
+    element = tiny.tensor_of(value).element_type
+    return element != f32 and width(element) > HALF
+
+
+# Sorts -------------------------------------------------------------------------------------
+
+
+class LowerSort(RewritePattern):
+    """``frontend.sort`` → a ``tiny.sort`` of keys, and what these hold.
+
+    Below in a key is the element's place, and for f32 one bit that says that it is -0.0, which is
+    as large as 0.0.  More than ``tiny.sort`` keeps of an axis is a slice of all.  Of integers of 64
+    bits the elements are sorted, and places found by counting.  Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.SortOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        wanted = [bool(result.first_use) for result in op.results]
+        element = frontend.tensor_of(op.places).element_type
+        results: list[SSAValue | None] = [None, None]
+        turned = op.descending is not None
+        if 0 in [dim.constant() for dim in frontend.tensor_of(op.values).dims]:
+            for i, result in enumerate(op.results):
+                kind = frontend.tensor_of(result)
+                results[i] = build.splat(0, kind.dims, computed(kind.element_type))
+        elif is_wide(value):
+            if wanted[0]:
+                x = build.unary("not", value) if turned else value
+                found = _first(build, x, op)
+                results[0] = build.unary("not", found) if turned else found
+            if wanted[1]:
+                results[1] = build.cast(_places_by_counting(build, value, op), element)
+        else:
+            below = places(build, shape_of(value), op.axis)
+            if (kind := tiny.tensor_of(value).element_type) == f32:
+                below = _with_sign_of_zero(build, value, below)
+            found = _first(build, keyed(build, ordered(build, value, turned=turned), below), op)
+            if wanted[0]:
+                results[0] = _element_in(build, found, kind, turned)
+            if wanted[1]:
+                low = build.cast(found, ui32)
+                if kind == f32:
+                    low = build.binary("shr", low, build.splat(1, shape_of(low), ui32))
+                results[1] = build.cast(low, element)
+        replace_all(op, results, rewriter)
+
+
+def _first(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAValue:
+    """So many of the least along the axis as a sort gives."""
+    size, first = shape_of(x)[op.axis], op.first
+    number = first.constant()
+    if first == size or number is None:
+        return build.add(tiny.SortOp(x, op.axis))
+    if number <= MOST:
+        return build.add(tiny.SortOp(x, op.axis, first))
+    whole = build.add(tiny.SortOp(x, op.axis))
+    return build.slice(whole, [first if i == op.axis else d for i, d in enumerate(shape_of(x))])
+
+
+def _with_sign_of_zero(build: Builder, x: SSAValue, place: SSAValue) -> SSAValue:
+    """The place times two, and one where an f32 is -0.0."""
+    shape = shape_of(x)
+    bits = build.add(tiny.BitcastOp(x, i32))
+    minus = build.compare("eq", bits, build.splat(bounds(i32)[0], shape, i32))
+    one, zero = (build.splat(n, shape, ui32) for n in (1, 0))
+    return build.binary("or", build.binary("shl", place, one), build.select(minus, one, zero))
+
+
+def _element_in(build: Builder, key: SSAValue, kind: Attribute, turned: bool) -> SSAValue:
+    """The element that a key holds, as it is computed with: what ``ordered`` made, undone."""
+    shape = shape_of(key)
+    least = build.splat(bounds(i32)[0], shape, i32)
+    whole = build.cast(build.binary("shr", key, build.splat(HALF, shape, i64)), i32)
+    whole = build.unary("not", whole) if turned else whole
+    if kind == ui32:
+        return build.cast(build.binary("xor", whole, least), kind)
+    if kind != f32:
+        return build.cast(whole, kind)
+    # What NaN is as an integer is NaN as an f32.
+    below = build.compare("lt", whole, build.splat(0, shape, i32))
+    bits = build.select(below, build.binary("sub", least, whole), whole)
+    last = build.binary("and", build.cast(key, i32), build.splat(1, shape, i32))
+    minus = build.compare("ne", last, build.splat(0, shape, i32))
+    return build.add(tiny.BitcastOp(build.select(minus, least, bits), f32))
+
+
+def _places_by_counting(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAValue:
+    """Where elements stood, i32: an element comes after so many as are before it.
+
+    Each is compared with all of its axis, and each place of the result with all of these counts.
+    """
+    shape, axis = shape_of(x), op.axis
+    pairs = (*shape[: axis + 1], *shape[axis:])
+    others = [i for i in range(len(pairs)) if i != axis]
+    own = [i for i in range(len(pairs)) if i != axis + 1]
+    one, other = build.expand(x, own, pairs), build.expand(x, others, pairs)
+    place = build.add(tiny.IotaOp(shape[axis], i32))
+    here, there = (build.expand(place, (axis + i,), pairs) for i in (0, 1))
+    relation = "gt" if op.descending is not None else "lt"
+    same = build.binary("and", build.compare("eq", other, one), build.compare("lt", there, here))
+    before = build.binary("or", build.compare(relation, other, one), same)
+    number = build.select(before, build.splat(1, pairs, i32), build.splat(0, pairs, i32))
+    rank = build.reduce("sum", number, (axis + 1,))
+    table = (*shape[:axis], op.first, *shape[axis:])
+    at = build.expand(build.add(tiny.IotaOp(op.first, i32)), (axis,), table)
+    counted = build.expand(rank, [i for i in range(len(table)) if i != axis], table)
+    stood = build.expand(place, (axis + 1,), table)
+    held = build.select(build.compare("eq", counted, at), stood, build.splat(0, table, i32))
+    return build.reduce("sum", held, (axis + 1,))

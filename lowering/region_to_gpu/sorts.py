@@ -1,0 +1,194 @@
+"""``region-to-gpu``: rows that are sorted, a block each, at the tile level (S9, T3).
+
+What is sorted is computed by a ``gpu.map`` as it is read.  A row that fits lies in shared memory
+once; of a row of any length the least go to a pool, a tile after the other; a whole row of any
+length is written where its result lies, and sorted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.sorts.recognise import Sorts
+from polyc.families.sorts.schedules import pool_room, way_of
+from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
+from polyc.lowering.region_to_gpu.kernel import Builder, Walked
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted
+from polyc.passes.support.gpu.free_layouts import WARP, row_layout
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
+
+
+@dataclass(frozen=True)
+class SortsLowering(Walked):
+    """A region that sorts."""
+
+    sorts: Sorts
+
+    @property
+    def kernel(self) -> KernelOp:
+        return self.sorts.kernel
+
+    def grids(self, plan: ScheduleOp) -> list[Grid]:
+        """A block has a row."""
+        return [Grid(tuple(Axis(axis.label, axis.size) for axis in self.sorts.outer))]
+
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> SortBuilder:
+        return SortBuilder(self.sorts, plan, grids)
+
+
+LOWERING = SortsLowering
+
+
+class SortBuilder(Builder):
+    """Builds the kernel of one schedule."""
+
+    def __init__(self, sorts: Sorts, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
+        super().__init__(sorts.kernel, plan, grids)
+        self.sorts = sorts
+        self.columns = plan.tile_sizes[1]
+        self.element = cast("IntegerType", sorts.element)
+        self.layout = self.layout_of(self.columns, plan.integer("vectorize"))
+
+    def layout_of(self, columns: int, vector: int):
+        """How a tile of a row is spread over the block's threads."""
+        layout, _ = row_layout(1, columns, vector, self.sorts.size, self.plan.threads())
+        return layout
+
+    def compute(self, grid: Grid, at: Coordinates) -> None:
+        """The row of a block."""
+        for label, value in at.items():
+            value.name_hint = f"{label}0"
+        match way_of(self.plan):
+            case "shared":
+                self.in_shared(at)
+            case "pool":
+                self.in_pool(at)
+            case _:
+                self.in_memory(at)
+
+    # The ways
+
+    def in_shared(self, at: Coordinates) -> None:
+        """The whole row at once."""
+        emit, count = self.emit, self.frame.size(self.sorts.row.size)
+        row = emit.value(SharedTileOp(SharedType.of([1, self.columns], self.element, 0)), "row")
+        held = self.fragment(emit, self.columns)
+        self.read(emit, at, emit.index(0), held)
+        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(row), tile.CopyView((0, 0))))
+        emit.op(located(tile.SortOp(row, [], count, unsigned=self.sorts.unsigned), self.sorts.sort))
+        self.store(emit, at, row, self.columns)
+
+    def in_pool(self, at: Coordinates) -> None:
+        """The least of a row, a tile of it after the other."""
+        least, unsigned, emit = self.sorts.least, self.sorts.unsigned, self.emit
+        assert least is not None
+        room = pool_room(self.plan, least)
+        pool = emit.value(SharedTileOp(SharedType.of([1, room + 1], self.element, 0)), "pool")
+        held = emit.value(SharedTileOp(SharedType.of([1, 1], i32, 0)), "held")
+        emit.op(located(tile.KeepNoneOp(pool, held, unsigned=unsigned), self.sorts.sort))
+
+        def step(inner: Emit, start: SSAValue) -> None:
+            fragment = self.fragment(inner, self.columns)
+            self.read(inner, at, start, fragment)
+            new = tile.KeepLeastOp(fragment, pool, held, least, unsigned=unsigned)
+            inner.op(located(new, self.sorts.sort))
+
+        emit.loop(self.frame.size(self.sorts.row.size), step, step=self.columns, hint="start")
+        columns = max(1 << max(0, least - 1).bit_length(), WARP)
+        new = tile.KeptOp(pool, held, columns, unsigned=unsigned)
+        emit.op(located(new, self.sorts.sort))
+        self.store(emit, at, pool, columns)
+
+    def in_memory(self, at: Coordinates) -> None:
+        """A row of any length, sorted where its result lies."""
+        emit, count = self.emit, self.frame.size(self.sorts.row.size)
+
+        def step(inner: Emit, start: SSAValue) -> None:
+            space = self.fragment(inner, self.columns)
+            self.read(inner, at, start, space, in_memory=True)
+
+        emit.loop(count, step, step=self.columns, hint="start")
+        place = [at[axis.label] for axis in self.sorts.outer]
+        (out,) = self.frame.outputs
+        labels = [axis.label for axis in self.sorts.sort.result.type.axes]
+        axis = labels.index(self.sorts.result.label)
+        along = None if axis == len(place) else axis
+        new = tile.SortOp(out, place, count, axis=along, unsigned=self.sorts.unsigned)
+        emit.op(located(new, self.sorts.sort))
+
+    # Tiles
+
+    def fragment(self, emit: Emit, columns: int) -> SSAValue:
+        """A fragment for a tile of the row."""
+        layout = self.layout if columns == self.columns else self.layout_of(columns, 1)
+        kind = FragmentType.of([1, columns], self.element, layout)
+        return emit.value(tile.FragmentOp(kind), "keys")
+
+    def read(
+        self,
+        emit: Emit,
+        at: Coordinates,
+        start: SSAValue,
+        space: SSAValue,
+        in_memory: bool = False,
+    ) -> None:
+        """What is sorted, from ``start`` on, into a fragment or where the result lies.
+
+        What is behind the end of the row is the largest number of the type.
+        """
+        origin = [*at.values(), start]
+        axes: dict[str, AffineExpr] = {label: AffineExpr.symbol(i) for i, label in enumerate(at)}
+        along = COLUMN + AffineExpr.symbol(len(at))
+        axes[self.sorts.row.label] = along
+        value = self.sorts.sort.operand
+        point = Point(self.frame, Block(arg_types=[self.element]), {}, axes, 2, origin)
+        point.block.args[0].name_hint = "key"
+        size = self.frame.size(self.sorts.row.size)
+        if in_memory:
+            (out,) = self.frame.outputs
+            places = {**axes, self.sorts.result.label: along}
+            where = [places[axis.label] for axis in self.sorts.sort.result.type.axes]
+            emit.op(point.write(space, [Wanted(value, out, tuple(where))], self.sorts.sort))
+            return
+
+        def inside(point: Point, scalar: SSAValue) -> SSAValue:
+            here = point.emit.compare("slt", point.index(along), size)
+            return point.emit.value(arith.SelectOp(here, scalar, self.largest(point.emit)))
+
+        wanted = [Wanted(value, space, (ROW, COLUMN), inside)]
+        emit.op(point.write(space, wanted, self.sorts.sort))
+
+    def largest(self, emit: Emit) -> SSAValue:
+        """The largest number of the type."""
+        bits = self.element.width.data
+        value = -1 if self.sorts.unsigned else (1 << bits - 1) - 1
+        return emit.value(arith.ConstantOp(IntegerAttr(value, self.element)))
+
+    def store(self, emit: Emit, at: Coordinates, row: SSAValue, columns: int) -> None:
+        """Write the first elements of a row of shared memory, as many as the result has."""
+        (out,) = self.frame.outputs
+        block = Block(arg_types=[self.element, self.element])
+        block.add_op(tile.YieldOp([block.args[1]]))
+        axes: Mapping[str, AffineExpr] = {
+            **{label: AffineExpr.symbol(i) for i, label in enumerate(at)},
+            self.sorts.result.label: COLUMN,
+        }
+        where = tuple(axes[axis.label] for axis in self.sorts.sort.result.type.axes)
+        count = len(at)
+        maps = [AffineMap(2, count, (ROW, COLUMN)), AffineMap(2, count, where)]
+        space = self.fragment(emit, columns)
+        new = tile.MapOp(space, list(at.values()), [row], [out], maps, Region(block))
+        emit.op(located(new, self.sorts.sort))

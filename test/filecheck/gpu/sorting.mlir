@@ -1,0 +1,25 @@
+// RUN: polyc-opt %s | polyc-opt | filecheck %s
+// RUN: polyc-opt %s --print-op-generic | polyc-opt | filecheck %s
+
+// Sorts of a row where it lies, and pools of the least of what goes by.
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @sorts(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %row = gpu.shared_tile at 0 : !gpu.shared<[1, 64], i32>
+    %pool = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %held = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    %keys = gpu.fragment : !gpu.fragment<[1, 64], i64>
+    // CHECK: gpu.sort %row[] count %m : !gpu.shared<[1, 64], i32>
+    gpu.sort %row[] count %m : !gpu.shared<[1, 64], i32>
+    // CHECK-NEXT: gpu.sort %X[%m] count %m unsigned {note = "kept"} : !gpu.global<[M, N], i64>
+    gpu.sort %X[%m] count %m unsigned {note = "kept"} : !gpu.global<[M, N], i64>
+    // CHECK-NEXT: gpu.sort %X[%m] axis 0 count %m : !gpu.global<[M, N], i64>
+    gpu.sort %X[%m] axis 0 count %m : !gpu.global<[M, N], i64>
+    // CHECK-NEXT: gpu.keep_none %pool, %held : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.keep_none %pool, %held : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    // CHECK-NEXT: gpu.keep_least %keys into %pool, %held keep 8 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.keep_least %keys into %pool, %held keep 8 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    // CHECK-NEXT: gpu.kept %pool, %held fill 32 unsigned : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.kept %pool, %held fill 32 unsigned : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}

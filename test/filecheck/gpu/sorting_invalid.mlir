@@ -1,0 +1,103 @@
+// RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// CHECK: a sort is of integers, not of !gpu.shared<[1, 64], f32>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 64], f32>
+    gpu.sort %r[] count %m : !gpu.shared<[1, 64], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a sort is of the one row of a shared tile, not at 0 coordinates of !gpu.shared<[2, 64], i32>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[2, 64], i32>
+    gpu.sort %r[] count %m : !gpu.shared<[2, 64], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a row of !gpu.global<[M, N], i64> is at 1 coordinates, not 2
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    gpu.sort %X[%m, %m] count %m : !gpu.global<[M, N], i64>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pool is one row of two elements or more, not !gpu.shared<[2, 129], i64>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[2, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    gpu.keep_none %p, %h : !gpu.shared<[2, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pool counts its elements in a tile of one i32, not !gpu.shared<[1, 2], i32>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 2], i32>
+    gpu.keep_none %p, %h : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 2], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pool with room for 128 keeps 1 to 0 beside a fragment of 128, not 8
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    %f = gpu.fragment : !gpu.fragment<[1, 128], i64>
+    gpu.keep_least %f into %p, %h keep 8 : !gpu.fragment<[1, 128], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pool of !gpu.shared<[1, 129], i64> takes no !gpu.fragment<[1, 64], i32>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    %f = gpu.fragment : !gpu.fragment<[1, 64], i32>
+    gpu.keep_least %f into %p, %h keep 8 : !gpu.fragment<[1, 64], i32>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a pool with room for 128 is not filled up to 129
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    gpu.kept %p, %h fill 129 : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a row lies along an axis of !gpu.global<[M, N], i64>, not along 2
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    gpu.sort %X[%m] axis 2 count %m : !gpu.global<[M, N], i64>
+    gpu.return
+  }
+}
