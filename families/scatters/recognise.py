@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineExpr
+
+from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import IndexOp, KernelOp, ReduceOp, ReduceTogetherOp, ScatterOp
@@ -51,6 +55,22 @@ class Scatters:
         return {a for place in self.scatter.places for a in cast(ValType, place.type).labels}
 
     @property
+    def one_row(self) -> bool:
+        """Whether an update falls to one row of a tile, whatever its columns and lanes: the one
+        index is the same for all of a tile, and is compared with the place of a row.
+        """
+        if self.row is None or len(self.scatter.indices) != 1:
+            return False
+        ((index, place),) = self.scatter.pairs
+        own, there = (cast(ValType, v.type).labels for v in (index, place))
+        tile = {axis.label for axis in self.axes[-2:]} | {self.row.label}
+        if there != (self.row.label,) or not tile.isdisjoint(own):
+            return False
+        assert isinstance(place.owner, IndexOp)
+        rest = linear_of(place.owner.expr - AffineExpr.dimension(0))
+        return all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
+
+    @property
     def over(self) -> list[tuple[str, Dim]]:
         """The axes of the updates that are gone through, with their sizes, outermost first."""
         found: list[tuple[str, Dim]] = []
@@ -59,6 +79,13 @@ class Scatters:
             axis = next(a for a in (kind.axis(label) for kind in kinds) if a is not None)
             found.append((label, axis.size))
         return found
+
+    @property
+    def beside(self) -> list[Attribute]:
+        """The types of the tensors whose lines lie along the columns' axis."""
+        column = self.column
+        tensors = [t for t in self.kernel.seen if t.shape and column is not None]
+        return [t.element_type for t in tensors if column and t.shape[-1] == column.size]
 
     @property
     def lengths(self) -> list[Dim]:

@@ -6,7 +6,7 @@ no two blocks write one element, and runs repeat to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from polyc.dialects.common.arch import ARCHS
@@ -14,7 +14,7 @@ from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.families.facts import holds_always, left_open, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.scatters.recognise import Scatters, find_scatters
@@ -29,24 +29,54 @@ WIDE = 256
 OF_THREAD = 8
 """Elements of a tile that a thread has, at most."""
 
+HIGH = 16
+"""Rows of a tile whose updates are pooled."""
+
+BROAD = 512
+"""Columns of one, at most."""
+
+POOLED = 2048
+"""Updates whose indices a block looks at before it takes those that fall into its tile."""
+
+MANY = 256
+"""Updates from which on this pays."""
+
 
 def schedules(scatters: Scatters, arch: str) -> list[ScheduleOp]:
     """The schedules for an architecture, in order of dispatch; the last takes every size."""
     found: list[ScheduleOp] = []
-    kinds = [kind.element_type for kind in scatters.kernel.seen if kind.shape]
-    sizes = [element_bytes(without_sign(kind)) for kind in kinds]
+    sizes = [element_bytes(without_sign(kind)) for kind in scatters.beside]
     vector = min(OF_THREAD, MAX_VECTOR_BYTES // max(sizes, default=4))
     while vector > 1:
         facts = [Assumption(n.mod(vector), "==") for n in scatters.lengths]
         when = left_open(scatters.kernel, facts)
         if when is not None and facts:
+            found += _pooled(scatters, arch, vector, facts)
+            if found and not found[-1].when.data:
+                return found
             found.append(_schedule(scatters, arch, "vector", vector, when))
             if not when:
                 return found
             break
         vector //= 2
+    found += _pooled(scatters, arch, 1, [])
+    if found and not found[-1].when.data:
+        return found
     found.append(_schedule(scatters, arch, "scalar", 1, ()))
     return found
+
+
+def _pooled(
+    scatters: Scatters, arch: str, vector: int, facts: Sequence[Assumption]
+) -> Iterator[ScheduleOp]:
+    """The schedule whose blocks look for the updates of their rows first, where there are many."""
+    if not scatters.one_row:
+        return
+    ((_, count),) = scatters.over
+    when = left_open(scatters.kernel, [*facts, Assumption(count - MANY, ">=")])
+    if when is not None:
+        name = "pooled_vector" if vector > 1 else "pooled"
+        yield _schedule(scatters, arch, name, vector, when, pooled=True)
 
 
 def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
@@ -69,10 +99,26 @@ def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
     return rows, columns
 
 
+def pool_tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
+    """The same of a schedule that pools updates."""
+    column, row = scatters.column, scatters.row
+    assert column is not None and row is not None
+    columns = BROAD
+    known = column.size.constant()
+    if known is not None:
+        columns = max(32 * vector, min(BROAD, power_of_two(max(1, known))))
+    return max(HIGH, THREADS * vector // columns), columns
+
+
 def _schedule(
-    scatters: Scatters, arch: str, variant: str, vector: int, when: tuple[Assumption, ...]
+    scatters: Scatters,
+    arch: str,
+    variant: str,
+    vector: int,
+    when: Sequence[Assumption],
+    pooled: bool = False,
 ) -> ScheduleOp:
-    rows, columns = tile_of(scatters, vector)
+    rows, columns = (pool_tile_of if pooled else tile_of)(scatters, vector)
     warp = ARCHS[arch].warp
     warps = max(1, min(THREADS, rows * columns // vector) // warp)
     chosen: Fields = {
@@ -84,7 +130,7 @@ def _schedule(
         "stages": 1,
         "warp_tile": warp_tile_of((rows, columns), warps),
         "vectorize": vector,
-        "algo_choice": {"scatters": "serial"},
+        "algo_choice": {"scatters": "pooled" if pooled else "serial"},
     }
     name = scatters.kernel.sym_name.data
     op = ScheduleOp(name, variant, {**chosen, **restated(scatters, chosen)}, when)
@@ -138,6 +184,12 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
             plan,
             f"has {plan.threads()} threads that do not share a tile of {rows}x{columns} evenly",
         )
+    pools = record_of(plan.algo_choice)["scatters"] == "pooled"
+    if pools and (scatters.row is None or not scatters.one_row):
+        why = "pools updates that fall to a row each, and these do not"
+        refuse_choice(plan, "algo_choice", why, '{"scatters": "serial"}')
+    if pools and POOLED % plan.threads():
+        raise bad_plan(plan, f"has {plan.threads()} threads that do not share {POOLED} updates")
     check_raster(plan)
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "scatters do not have", "[1, 1]")

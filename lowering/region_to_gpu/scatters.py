@@ -11,24 +11,57 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Block, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, element_bytes
+from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.types import (
+    FragmentLayoutAttr,
+    FragmentType,
+    SharedType,
+    element_bytes,
+)
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import ValType
 from polyc.families.scatters.recognise import Scatters
+from polyc.families.scatters.schedules import POOLED
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Held, Point, Wanted
+from polyc.lowering.region_to_gpu.point import (
+    BINARY,
+    COLUMN,
+    ROW,
+    Held,
+    Point,
+    Wanted,
+    element_of,
+)
 from polyc.passes.support.gpu.free_layouts import row_layout
-from polyc.rewriting.emit import Emit
+from polyc.rewriting.emit import INDEX, Emit
+
+
+def below_each_other(rows: int, columns: int, vector: int, threads: int) -> FragmentLayoutAttr:
+    """A tile of which threads lie along the columns first, so that one has elements of several rows
+    below each other: it reads an update of any of these once."""
+    across = min(threads, columns // vector)
+    again, down = columns // (across * vector), threads // across
+    thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
+    beside = register // vector % again * (across * vector)
+    column = thread % across * vector + register % vector + beside
+    row = thread // across + register // (vector * again) * down
+    each = rows * columns // threads
+    return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
+
+
+PLACE_BITS = 32
+"""Of a key, those that are the place of an update; a row of the tile is above."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +112,18 @@ class ScatterBuilder(Builder):
         rows, columns, _ = self.plan.tile_sizes
         kind = without_sign(self.element)
         vector, threads = self.plan.integer("vectorize"), self.plan.threads()
+        pools = record_of(self.plan.algo_choice)["scatters"] == "pooled"
         layout, _ = row_layout(rows, columns, vector, element_bytes(f32), threads)
+        if pools:
+            layout = below_each_other(rows, columns, vector, threads)
         held = self.emit.value(
             tile.FragmentOp(FragmentType.of([rows, columns], kind, layout)), self.op.fn.data
         )
         self.map(self.emit, held, places, origin, [Wanted(self.op.operand, held, (ROW, COLUMN))])
-        self.updates(self.emit, held, places, origin, self.scatters.over)
+        if pools:
+            self.pooled(held, places, origin)
+        else:
+            self.updates(self.emit, held, places, origin, self.scatters.over)
         self.store(held, places, origin)
 
     def map(
@@ -127,22 +166,126 @@ class ScatterBuilder(Builder):
         """What the elements of a tile are after the update in hand."""
 
         def then(point: Point, update: SSAValue) -> SSAValue:
-            emit, (old, *_) = point.emit, point.block.args
+            emit = point.emit
             here: SSAValue | None = None
             for index, place in self.op.pairs:
                 one, other = (point.wide(v) for v in (index, place))
                 here = emit.both(here, emit.value(arith.CmpiOp(one, other, "eq")))
             assert here is not None
-            fn = self.op.fn.data
-            if fn == "set":
-                new = update
-            elif is_integer(self.element):
-                new = integers.binary(emit, fn, old, update, self.element)
-            else:
-                new = emit.value(BINARY[fn](old, update))
-            return emit.value(arith.SelectOp(here, new, old))
+            return self.joined(point, update, here)
 
         return Wanted(self.op.updates, held, (ROW, COLUMN), then)
+
+    def joined(self, point: Point, update: SSAValue, here: SSAValue) -> SSAValue:
+        """An element with an update combined into it, where that is ``here``."""
+        emit, old, fn = point.emit, point.block.args[0], self.op.fn.data
+        if fn == "set":
+            new = update
+        elif is_integer(self.element):
+            new = integers.binary(emit, fn, old, update, self.element)
+        else:
+            new = emit.value(BINARY[fn](old, update))
+        return emit.value(arith.SelectOp(here, new, old))
+
+    # Updates that fall to a row of the tile each
+
+    def pooled(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """So many updates at a time: those that fall into the tile are found, sorted by their row
+        and their place, and taken.
+        """
+        emit, ((label, count),) = self.emit, self.scatters.over
+        pool = emit.value(SharedTileOp(SharedType.of([1, 2 * POOLED + 1], i64, 0)), "pool")
+        number = emit.value(SharedTileOp(SharedType.of([1, 1], i32, 0)), "number")
+        layout, _ = row_layout(1, POOLED, 1, 8, self.plan.threads())
+        size = self.frame.size(count)
+
+        def part(inner: Emit, start: SSAValue) -> None:
+            keys = inner.value(tile.FragmentOp(FragmentType.of([1, POOLED], i64, layout)), "keys")
+            inner.op(tile.KeepNoneOp(pool, number))
+            self.look(inner, keys, places, [*origin, start], label, size)
+            inner.op(tile.KeepLeastOp(keys, pool, number, POOLED))
+            inner.op(tile.KeptOp(pool, number, 0))
+            found = self.number(inner, number, inner.index(0))
+            inner.loop(
+                inner.value(arith.IndexCastOp(found, INDEX)),
+                lambda each, at: self.take(each, held, places, origin, label, pool, at),
+                hint="found",
+            )
+
+        emit.loop(size, part, step=POOLED, hint=f"{label}0")
+
+    def number(self, emit: Emit, shared: SSAValue, place: SSAValue) -> SSAValue:
+        """A number of a row of shared memory."""
+        zero = emit.index(0)
+        address = emit.value(tile.ElementAddressOp(shared, zero, zero, place))
+        return emit.value(LoadSharedOp(address, cast(SharedType, shared.type).element_type))
+
+    def look(
+        self,
+        emit: Emit,
+        keys: SSAValue,
+        places: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        label: str,
+        size: SSAValue,
+    ) -> None:
+        """Of each update its row in the tile, above its place; the largest number of one that
+        falls outside."""
+        along = COLUMN + AffineExpr.symbol(len(origin) - 1)
+        axes: dict[str, AffineExpr] = {}
+        for axis in self.scatters.axes:
+            axes[axis.label] = places[axis.label].replace_dims_and_symbols(
+                [AffineExpr.constant(0)] * 2, [AffineExpr.symbol(i) for i in range(len(origin))]
+            )
+        axes[label] = along
+        ((index, place),) = self.op.pairs
+
+        def key(point: Point, scalar: SSAValue) -> SSAValue:
+            one = point.emit
+            first = point.wide(place)
+            at = integers.resized(one, scalar, element_of(index), i64)
+            row = integers.binary(one, "sub", at, first, i64)
+            rows = integers.number(one, self.plan.tile_sizes[0], i64)
+            here = one.compare("slt", point.index(along), size)
+            here = one.both(here, one.compare("ult", row, rows))
+            bits = integers.number(one, PLACE_BITS, i64)
+            above = one.value(arith.ShLIOp(row, bits))
+            found = one.value(arith.OrIOp(above, integers.from_index(one, point.index(along), i64)))
+            most = integers.number(one, (1 << 63) - 1, i64)
+            return one.value(arith.SelectOp(here, found, most))
+
+        block = Block(arg_types=[i64])
+        block.args[0].name_hint = "key"
+        point = Point(self.frame, block, {}, axes, 2, origin)
+        emit.op(point.write(keys, [Wanted(index, keys, (ROW, COLUMN), key)], self.op))
+
+    def take(
+        self,
+        emit: Emit,
+        held: SSAValue,
+        places: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+        label: str,
+        pool: SSAValue,
+        place: SSAValue,
+    ) -> None:
+        """Combine one of the updates that were found into its row."""
+        key = self.number(emit, pool, place)
+        at = emit.value(arith.IndexCastOp(emit.value(arith.TruncIOp(key, i32)), INDEX), label)
+        bits = integers.number(emit, PLACE_BITS, i64)
+        above = emit.value(arith.TruncIOp(emit.value(arith.ShRUIOp(key, bits)), i32))
+        row = emit.value(arith.IndexCastOp(above, INDEX), "row")
+        count = len(origin)
+        here = {**places, label: AffineExpr.symbol(count)}
+
+        def then(point: Point, update: SSAValue) -> SSAValue:
+            mine = point.emit.compare("eq", point.index(ROW), row)
+            return self.joined(point, update, mine)
+
+        wanted = [Wanted(self.op.updates, held, (ROW, COLUMN), then)]
+        self.map(emit, held, here, [*origin, at], wanted)
 
     def store(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]

@@ -21,10 +21,11 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     FmodOp,
     LoadGlobalOp,
+    LoadSharedOp,
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
-from polyc.playback.estimate import Estimate, accumulated, scattered
+from polyc.playback.estimate import Estimate, accumulated, as_estimate, scattered
 from polyc.playback.functions import (
     as_array,
     as_tf32,
@@ -308,6 +309,19 @@ def _scalar(cta: Cta, op: Operation) -> None:
     cta.values[op.results[0]] = found
 
 
+def _address(cta: Cta, op: tile.ElementAddressOp) -> None:
+    """An address is the element's place: the tile, and its slot, row and column."""
+    place = cta.numbers([op.slot, op.row, op.column])
+    cta.values[op.result] = (cta.values[op.tile], tuple(place))
+
+
+def _load_shared(cta: Cta, op: LoadSharedOp) -> None:
+    """One number of a shared tile, for all threads."""
+    shared, place = cta.values[op.address]
+    found = as_estimate(shared).value[place]
+    cta.values[op.result] = int(found) if found.dtype.kind == "i" else found
+
+
 def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:
     """Elements at places that a map computes, 0 outside of the tensor."""
     tensor: Array = cta.values[op.tensor]
@@ -321,6 +335,8 @@ def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:
 
 DATA: Plays = {
     LoadGlobalOp: _load,
+    tile.ElementAddressOp: _address,
+    LoadSharedOp: _load_shared,
     tile.ReduceOp: _reduce,
     tile.ReduceScatterOp: _reduce_scatter,
     tile.AnyOp: _any,

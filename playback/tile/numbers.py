@@ -65,6 +65,7 @@ INTEGER: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AndIOp: lambda a, b: a & b,
     arith.OrIOp: lambda a, b: a | b,
     arith.XOrIOp: lambda a, b: a ^ b,
+    arith.ShRUIOp: lambda a, b: a >> b,
 }
 """Arithmetic of sizes, coordinates and conditions."""
 
