@@ -7,6 +7,7 @@ made of, and what is made of the result, is computed element by element.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from xdsl.ir import Attribute
@@ -33,42 +34,49 @@ class Scatters:
 
     @property
     def column(self) -> AxisAttr | None:
-        """The innermost of them."""
-        return self.axes[-1] if self.axes else None
+        """The axis of a tile's columns: the innermost one, unless an update falls to a place of it."""
+        last = self.axes[-1] if self.axes else None
+        return None if last is not None and last.label == self.single else last
 
     @property
     def row(self) -> AxisAttr | None:
-        """The axis of a tile's rows: the innermost one whose place an index is compared with, and
-        the one outside of the columns where that is the columns' own.
+        """The axis of a tile's rows: that of which an update falls to one row, or the innermost one
+        whose place an index is compared with, or any outside of the columns.
         """
+        if self.single is not None:
+            return next(axis for axis in self.axes if axis.label == self.single)
         inner = [axis for axis in self.axes[:-1] if axis.label in self.placed]
         return (inner or list(self.axes[:-1]) or [None])[-1]
 
     @property
     def outer(self) -> tuple[AxisAttr, ...]:
         """The other axes."""
-        return tuple(axis for axis in self.axes[:-1] if axis != self.row)
+        return tuple(axis for axis in self.axes if axis not in (self.row, self.column))
 
     @property
     def placed(self) -> set[str]:
         """The axes whose places indices are compared with."""
         return {a for place in self.scatter.places for a in cast(ValType, place.type).labels}
 
-    @property
-    def one_row(self) -> bool:
-        """Whether an update falls to one row of a tile, whatever its columns and lanes: the one
-        index is the same for all of a tile, and is compared with the place of a row.
+    @cached_property
+    def single(self) -> str | None:
+        """The axis of which an update falls to one place, whatever the innermost other axis: its
+        index is the same along both, and is compared with the place on the axis.
         """
-        if self.row is None or len(self.scatter.indices) != 1:
-            return False
+        if len(self.scatter.indices) != 1 or len(self.scatter.labels) != 1:
+            return None
         ((index, place),) = self.scatter.pairs
         own, there = (cast(ValType, v.type).labels for v in (index, place))
-        tile = {axis.label for axis in self.axes[-2:]} | {self.row.label}
-        if there != (self.row.label,) or not tile.isdisjoint(own):
-            return False
+        if len(there) != 1 or there[0] in own:
+            return None
+        others = [axis.label for axis in self.axes if axis.label != there[0]]
+        innermost = self.axes[-1].label
+        if innermost != there[0] and others and others[-1] in own:
+            return None
         assert isinstance(place.owner, IndexOp)
         rest = linear_of(place.owner.expr - AffineExpr.dimension(0))
-        return all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
+        plain = all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
+        return there[0] if plain else None
 
     @property
     def over(self) -> list[tuple[str, Dim]]:

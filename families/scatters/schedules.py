@@ -30,7 +30,13 @@ OF_THREAD = 8
 """Elements of a tile that a thread has, at most."""
 
 HIGH = 16
-"""Rows of a tile whose updates are pooled."""
+"""Rows of a tile whose updates are pooled, at least."""
+
+ELEMENTS = 8192
+"""Its elements, where rows have several."""
+
+ALONE = 2048
+"""And where they have one."""
 
 BROAD = 512
 """Columns of one, at most."""
@@ -70,7 +76,7 @@ def _pooled(
     scatters: Scatters, arch: str, vector: int, facts: Sequence[Assumption]
 ) -> Iterator[ScheduleOp]:
     """The schedule whose blocks look for the updates of their rows first, where there are many."""
-    if not scatters.one_row:
+    if scatters.single is None:
         return
     ((_, count),) = scatters.over
     when = left_open(scatters.kernel, [*facts, Assumption(count - MANY, ">=")])
@@ -83,7 +89,7 @@ def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
     """The rows and columns of a tile."""
     column, row = scatters.column, scatters.row
     if column is None:
-        return 1, ARCHS["sm_90a"].warp
+        return (1, ARCHS["sm_90a"].warp) if row is None else (THREADS * 2, 1)
     columns = min(WIDE, 32 * vector) if row is not None else THREADS * max(vector, 2)
     known = column.size.constant()
     if known is not None:
@@ -101,13 +107,12 @@ def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
 
 def pool_tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
     """The same of a schedule that pools updates."""
-    column, row = scatters.column, scatters.row
-    assert column is not None and row is not None
-    columns = BROAD
-    known = column.size.constant()
+    if scatters.column is None:
+        return ALONE, 1
+    columns, known = BROAD, scatters.column.size.constant()
     if known is not None:
-        columns = max(32 * vector, min(BROAD, power_of_two(max(1, known))))
-    return max(HIGH, THREADS * vector // columns), columns
+        columns = max(vector, min(BROAD, power_of_two(max(1, known))))
+    return max(HIGH, min(ELEMENTS, ALONE * columns) // columns), columns
 
 
 def _schedule(
@@ -185,7 +190,7 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
             f"has {plan.threads()} threads that do not share a tile of {rows}x{columns} evenly",
         )
     pools = record_of(plan.algo_choice)["scatters"] == "pooled"
-    if pools and (scatters.row is None or not scatters.one_row):
+    if pools and scatters.single is None:
         why = "pools updates that fall to a row each, and these do not"
         refuse_choice(plan, "algo_choice", why, '{"scatters": "serial"}')
     if pools and POOLED % plan.threads():
