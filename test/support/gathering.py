@@ -1,11 +1,11 @@
-"""Gathers for tests: graphs of them, indices that are hostile, and what they mean, in plain loops."""
+"""Gathers for tests: graphs of them, hostile indices, and what they mean, in plain loops."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, f32, i1
@@ -17,11 +17,14 @@ from polyc.playback.functions import Array, dtype_of, round_to
 from polyc.test.support.sketch import Sketch
 
 
+Kind: TypeAlias = frontend.GatherOp | frontend.GatherElementsOp | frontend.GatherNdOp
+
+
 @dataclass(frozen=True)
 class Gathering:
     """One gather: its op, the shapes of its operands, and its axis or how many axes are a batch."""
 
-    op: type[frontend.GatherOp | frontend.GatherElementsOp | frontend.GatherNdOp]
+    op: type[Kind]
     shape: tuple[int, ...]
     indices: tuple[int, ...]
     number: int = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +23,13 @@ from polyc.test.support.gathering import (
     TAKE,
     TUPLES,
     Gathering,
+    Kind,
     assert_same,
     cases,
     data,
     hostile,
 )
-from polyc.test.support.sketch import Sketch
+from polyc.test.support.sketch import Size, Sketch
 from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
@@ -135,16 +135,14 @@ def test_rows_with_what_follows_are_one_kernel() -> None:
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
 
 
-def of_each_op(element: Attribute, index: Attribute) -> list[ModuleOp]:
-    """Each op with sizes of the call's."""
-    found: list[ModuleOp] = []
-    for op, number in ((TAKE, 1), (BY_ELEMENT, 1), (TUPLES, 1)):
-        for fill in (None, 1):
-            s = Sketch("gathered", element)
-            tail: tuple[Any, ...] = {TAKE: ("N",), BY_ELEMENT: ("M", "N", 64)}.get(op, ("M", 1))
-            x, i = s.input("x", "M", "K", 64), s.input("i", *tail, element=index)
-            found.append(s.done(y=s.add(op(x, i, number, fill, from_end=True))))
-    return found
+def of_each_op(number: int, element: Attribute, index: Attribute) -> ModuleOp:
+    """An op with sizes of the call's, clamped or filled."""
+    kind, fill = divmod(number, 2)
+    op: type[Kind] = (TAKE, BY_ELEMENT, TUPLES)[kind]
+    shape: Sequence[Size] = (("N",), ("M", "N", 64), ("M", 1))[kind]
+    s = Sketch("gathered", element)
+    x, i = s.input("x", "M", "K", 64), s.input("i", *shape, element=index)
+    return s.done(y=s.add(op(x, i, 1, 1 if fill else None, from_end=True)))
 
 
 @pytest.mark.turns(4)
@@ -153,5 +151,5 @@ def of_each_op(element: Attribute, index: Attribute) -> list[ModuleOp]:
 def test_kernels_compile_without_a_spill(number: int, arch: str) -> None:
     element = (f16, bf16, f32, INTEGERS[0], INTEGERS[3], ELEMENTS[-1])[number]
     index = INTEGERS[(number + 2) % len(INTEGERS)]
-    program = Program.compile(lowered(of_each_op(element, index)[number], "gpu", arch))
+    program = Program.compile(lowered(of_each_op(number, element, index), "gpu", arch))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
