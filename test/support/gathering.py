@@ -16,7 +16,6 @@ from polyc.dialects.common.elements import INTEGERS, Number, bounds, is_integer
 from polyc.playback.functions import Array, dtype_of, round_to
 from polyc.test.support.sketch import Sketch
 
-
 Kind: TypeAlias = frontend.GatherOp | frontend.GatherElementsOp | frontend.GatherNdOp
 
 
