@@ -22,15 +22,16 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.elements import Number, holds, is_integer
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.gathers import (
     fill_number,
     outside,
     outside_of,
     parse_outside,
     print_outside,
+    verify_fill,
 )
-from polyc.dialects.common.numbers import PlainAttr, number_text, plain_fault
+from polyc.dialects.common.numbers import PlainAttr
 from polyc.dialects.region.scope import parse_types, print_types, same_size, set_type
 from polyc.dialects.region.types import AxisAttr, ValType, axes_text, val_type
 
@@ -166,11 +167,4 @@ class GatherOp(IRDLOperation):
                 f"a gather has the other axes of its operand and those of its indices, "
                 f"{axes_text(list(wanted.values()))}, not {axes_text(result.axes)}"
             )
-        if self.fill is not None:
-            fault = plain_fault(self.fill, source.element_type)
-            number = fill_number(self)
-            assert number is not None
-            if fault is None and not holds(source.element_type, number):
-                fault = f"{number_text(number)} is no {source.element_type}"
-            if fault is not None:
-                raise VerifyException(f"the fill of a gather: {fault}")
+        verify_fill("a gather", self, source.element_type)
