@@ -111,8 +111,10 @@ class GatherOp(IRDLOperation):
         extra = parser.parse_optional_attr_dict()
         pos = parser.pos
         operands, result = parse_types(parser, names)
-        if not isinstance(result, ValType) or not isinstance(operands[0].type, ValType):
-            parser.raise_error(f"expected !region.val types, got {result}", pos)
+        for kind in (operands[0].type, result):
+            if not isinstance(kind, ValType):
+                parser.raise_error(f"expected !region.val types, got {kind}", pos)
+        assert isinstance(operands[0].type, ValType) and isinstance(result, ValType)
         op = cls(operands[0], operands[1:], along, result.axes)
         fill = outside_of(fill, operands[0].type.element_type)
         if fill is not None:
@@ -148,7 +150,8 @@ class GatherOp(IRDLOperation):
         for index in indices:
             if not is_integer(index.element_type):
                 raise VerifyException(
-                    f"the indices of a gather are of an integer type, not {index.element_type}"
+                    f"the indices of a gather are of an integer type, not {index.element_type}; "
+                    "convert with region.cast"
                 )
         wanted: dict[str, AxisAttr] = {a.label: a for a in source.axes if a.label not in labels}
         for index in indices:
