@@ -110,8 +110,8 @@ def legal_axes(
     """The axes of ``consumer`` at each point of which ``producer`` is computed once.
 
     A set of axes is legal exactly when each of them is.  One of which data says the place is none:
-    it is not gone along.  Empty where the two are not connected by affine accesses.  ``reads`` and ``names`` as for ``compute_at``.  Raises
-    ``IslLimitExceeded``.
+    it is not gone along.  Empty where the two are not connected by affine accesses.  ``reads`` and
+    ``names`` as for ``compute_at``.  Raises ``IslLimitExceeded``.
     """
     entry = entry_of(consumer)
     every = range(len(entry.axes if entry.gathers else entry.all_axes))
