@@ -10,10 +10,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i32, i64
 from xdsl.ir import Attribute
 
-from polyc.dialects import frontend
+from polyc.dialects import frontend, tiny
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import ELEMENTS, INTEGERS
 from polyc.dialects.region import KernelOp
+from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.frontend_to_tiny.gathers import as_stored
 from polyc.playback.functions import Array
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
@@ -153,3 +155,26 @@ def test_kernels_compile_without_a_spill(number: int, arch: str) -> None:
     index = INTEGERS[(number + 2) % len(INTEGERS)]
     program = Program.compile(lowered(of_each_op(number, element, index), "gpu", arch))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+@pytest.mark.parametrize(
+    ("element", "fill", "stored"),
+    [
+        (f16, None, f16),
+        (f16, 0.5, f16),
+        (f16, float("nan"), f16),
+        (f16, 0.1, f32),
+        (bf16, 2.0**100, bf16),
+        (f16, 2.0**100, f32),
+        (f32, 0.1, f32),
+        (INTEGERS[0], -1, INTEGERS[0]),
+    ],
+)
+def test_elements_are_read_as_they_lie_where_that_type_holds_the_fill(
+    element: Attribute, fill: float | None, stored: Attribute
+) -> None:
+    module = Gathering(TAKE, (4,), (3,), 0, fill).module(element)
+    FrontendToTiny().apply(make_context(), module)
+    (gather,) = (op for op in module.walk() if isinstance(op, tiny.GatherOp))
+    assert tiny.tensor_of(gather.operand).element_type == stored
+    assert as_stored(gather.operand, fill) is gather.operand
