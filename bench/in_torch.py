@@ -286,7 +286,7 @@ def _settled(torch: Any, op: GatherBase, found: Any, inside: Any) -> Any:
     """What was found, but for what is outside where that is filled."""
     if op.outside is None:
         return found
-    inside = inside.reshape(*inside.shape, *(1,) * (found.dim() - inside.dim()))
+    inside = inside.reshape((*inside.shape, *(1,) * (found.dim() - inside.dim())))
     return torch.where(inside, found, torch.full_like(found, op.outside))
 
 
@@ -296,8 +296,8 @@ def _take(torch: Any, op: frontend.GatherOp) -> Run:
     def run(x: Any, index: Any) -> Any:
         at, inside = _place(torch, op, index, x.shape[axis])
         found = x.index_select(axis, at.reshape(-1))
-        found = found.reshape(*x.shape[:axis], *at.shape, *x.shape[axis + 1 :])
-        return _settled(torch, op, found, inside.reshape(*(1,) * axis, *inside.shape))
+        found = found.reshape((*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))
+        return _settled(torch, op, found, inside.reshape((*(1,) * axis, *inside.shape)))
 
     return run
 
@@ -319,7 +319,7 @@ def _take_tuples(torch: Any, op: frontend.GatherNdOp) -> Run:
         places: list[Any] = []
         for axis in range(batch):
             line = torch.arange(x.shape[axis], device=x.device)
-            places.append(line.reshape(-1, *(1,) * (index.dim() - 2 - axis)))
+            places.append(line.reshape((-1, *(1,) * (index.dim() - 2 - axis))))
         inside = torch.ones((), dtype=torch.bool, device=x.device)
         for number in range(index.shape[-1]):
             at, here = _place(torch, op, index[..., number], x.shape[batch + number])
