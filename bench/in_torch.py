@@ -17,7 +17,9 @@ from xdsl.ir import Operation, SSAValue
 from polyc.bench.torch_attention import Attend, Run, dot_product
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, is_unsigned, width
 from polyc.dialects.frontend import GraphOp, tensor_of
+from polyc.dialects.frontend.gathers import GatherBase
 
 UNARY = (
     *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
@@ -103,8 +105,11 @@ def _shape(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int]:
 
 def element(torch: Any, value: SSAValue) -> Any:
     """PyTorch's type of a value."""
+    kind = tensor_of(value).element_type
+    if is_integer(kind):
+        return getattr(torch, f"{'u' * is_unsigned(kind)}int{width(kind)}")
     names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i1": "bool"}
-    return getattr(torch, names[str(tensor_of(value).element_type)])
+    return getattr(torch, names[str(kind)])
 
 
 def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -> Run:
@@ -148,6 +153,12 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             return _arg_reduce(torch, op)
         case frontend.SortOp():
             return _sort(torch, op, sizes)
+        case frontend.GatherOp():
+            return _take(torch, op)
+        case frontend.GatherElementsOp():
+            return _take_along(torch, op)
+        case frontend.GatherNdOp():
+            return _take_tuples(torch, op)
         case frontend.PoolOp():
             return _pool(f, op)
         case frontend.ResizeOp():
@@ -267,6 +278,64 @@ def _pool(f: Any, op: frontend.PoolOp) -> Run:
         if last:
             return function(x, size, **how)
         return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
+
+    return run
+
+
+def _place(torch: Any, op: GatherBase, index: Any, size: int) -> tuple[Any, Any]:
+    """The places of an axis that are nearest to indices, and which of these are inside."""
+    index = index.long()
+    if is_unsigned(tensor_of(op.indices).element_type):
+        index = torch.where(index < 0, size, index)  # from 2**63 on
+    elif op.counts_from_end:
+        index = torch.where(index < 0, index + size, index)
+    return index.clamp(0, size - 1), (index >= 0) & (index < size)
+
+
+def _settled(torch: Any, op: GatherBase, found: Any, inside: Any) -> Any:
+    """What was found, but for what is outside where that is filled."""
+    if op.outside is None:
+        return found
+    inside = inside.reshape((*inside.shape, *(1,) * (found.dim() - inside.dim())))
+    return torch.where(inside, found, torch.full_like(found, op.outside))
+
+
+def _take(torch: Any, op: frontend.GatherOp) -> Run:
+    axis = op.number
+
+    def run(x: Any, index: Any) -> Any:
+        at, inside = _place(torch, op, index, x.shape[axis])
+        found = x.index_select(axis, at.reshape(-1))
+        found = found.reshape((*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))
+        return _settled(torch, op, found, inside.reshape((*(1,) * axis, *inside.shape)))
+
+    return run
+
+
+def _take_along(torch: Any, op: frontend.GatherElementsOp) -> Run:
+    axis = op.number
+
+    def run(x: Any, index: Any) -> Any:
+        at, inside = _place(torch, op, index, x.shape[axis])
+        return _settled(torch, op, torch.gather(x, axis, at), inside)
+
+    return run
+
+
+def _take_tuples(torch: Any, op: frontend.GatherNdOp) -> Run:
+    batch = op.number
+
+    def run(x: Any, index: Any) -> Any:
+        places: list[Any] = []
+        for axis in range(batch):
+            line = torch.arange(x.shape[axis], device=x.device)
+            places.append(line.reshape((-1, *(1,) * (index.dim() - 2 - axis))))
+        inside = torch.ones((), dtype=torch.bool, device=x.device)
+        for number in range(index.shape[-1]):
+            at, here = _place(torch, op, index[..., number], x.shape[batch + number])
+            inside = inside & here
+            places.append(at)
+        return _settled(torch, op, x[tuple(places)], inside)
 
     return run
 

@@ -68,9 +68,11 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """``contraction_pattern``, ``reduce``, ``movement`` or ``elementwise``."""
+        """``contraction_pattern``, ``reduce``, ``gather``, ``movement`` or ``elementwise``."""
         if self.pattern is not None:
             return "contraction_pattern"
+        if self.entry.gathers:
+            return "gather"
         if self.entry.reduced.data:
             return "reduce"
         return "movement" if is_movement(self.value) else "elementwise"
@@ -81,7 +83,7 @@ class Block:
 
     @cached_property
     def dims(self) -> tuple[str, ...]:
-        """The names of the axes, then of the reduced axes."""
+        """The names of the axes, then of those reduced, or of which the place is data."""
         return axis_names(self.entry.all_axes, self.symbols, self.rank)
 
     @property

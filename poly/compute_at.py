@@ -109,11 +109,12 @@ def legal_axes(
 ) -> tuple[int, ...]:
     """The axes of ``consumer`` at each point of which ``producer`` is computed once.
 
-    A set of axes is legal exactly when each of them is.  Empty where the two are not
-    connected by affine accesses.  ``reads`` and ``names`` as for ``compute_at``.  Raises
-    ``IslLimitExceeded``.
+    A set of axes is legal exactly when each of them is.  One of which data says the place is none:
+    it is not gone along.  Empty where the two are not connected by affine accesses.  ``reads`` and
+    ``names`` as for ``compute_at``.  Raises ``IslLimitExceeded``.
     """
-    every = range(len(entry_of(consumer).all_axes))
+    entry = entry_of(consumer)
+    every = range(len(entry.axes if entry.gathers else entry.all_axes))
     return tuple(a for a in every if compute_at(producer, consumer, {a: 1}, reads, names).exact)
 
 

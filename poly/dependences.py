@@ -41,7 +41,8 @@ class Access:
 class Statement:
     """A statement over ``dims``: its instances, what it reads and what it writes.
 
-    ``accumulates`` names the tensor that it adds to by an op whose order is free.
+    ``accumulates`` names the tensor that it adds to by an op whose order is free.  Of the axes
+    ``at_data`` it reads one place, which its data says: any of them, and it writes once.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Statement:
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     accumulates: str | None = None
+    at_data: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +110,32 @@ def statements_of(blocks: Blocks) -> list[Statement]:
             for one in block.readings
             for r in one.reads
         ]
-        gathers = block.name if entry.reduced.data else None
-        if gathers is not None:
-            reads.append(result)
-        reads = list(dict.fromkeys(reads))
-        found.append(Statement(block.name, block.dims, domain, tuple(reads), (result,), gathers))
+        inner = tuple(range(block.rank, len(block.dims)))
+        if entry.gathers:
+            written = Access(block.name, own, _once(entry.domain(), inner))
+            statement = Statement(
+                block.name,
+                block.dims,
+                domain,
+                tuple(dict.fromkeys(reads)),
+                (written,),
+                at_data=inner,
+            )
+        else:
+            sums = block.name if inner else None
+            reads += [result] if inner else []
+            statement = Statement(
+                block.name, block.dims, domain, tuple(dict.fromkeys(reads)), (result,), sums
+            )
+        found.append(statement)
     return found
+
+
+def _once(domain: AffineSet, inner: Sequence[int]) -> AffineSet:
+    """The points of a value, with one of axes that it has not."""
+    rows = [constraint_of(linear_of(AffineDimExpr(axis)), True) for axis in inner]
+    dims = domain.num_dims + len(inner)
+    return AffineSet(dims, domain.num_symbols, (*domain.constraints, *rows))
 
 
 def by_statement(found: Iterable[Dependence]) -> dict[str, list[Dependence]]:
@@ -128,9 +150,11 @@ def by_statement(found: Iterable[Dependence]) -> dict[str, list[Dependence]]:
 def parallel_axes(statement: Statement, found: Sequence[Dependence]) -> tuple[int, ...]:
     """The axes along which all instances may run at once.
 
-    No dependence of the statement on itself goes from one point of the axis to another.
+    No dependence of the statement on itself goes from one point of the axis to another, and the
+    statement has more of its points than the one that data says.
     """
-    return tuple(a for a in range(len(statement.dims)) if not _along(statement, a, found))
+    axes = (a for a in range(len(statement.dims)) if a not in statement.at_data)
+    return tuple(a for a in axes if not _along(statement, a, found))
 
 
 def reduction_axes(statement: Statement, found: Sequence[Dependence]) -> tuple[int, ...]:

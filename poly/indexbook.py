@@ -69,9 +69,10 @@ def _entry_json(entry: ValueOp, names: dict[SSAValue, str]) -> Json:
         out["domain"] = {"constraints": _box_rows(entry)}
         out["inputs"] = []
     if entry.reduced.data:
-        out["reduce_axes"] = list(entry.reduce_axes)
-        out["reduced"] = [
-            {"id": a.number, "name": a.label.data, "size": size_json(a.dim), "kind": "reduce"}
+        kind = "gather" if entry.gathers else "reduce"
+        out[f"{kind}_axes"] = list(entry.reduce_axes)
+        out["gathered" if entry.gathers else "reduced"] = [
+            {"id": a.number, "name": a.label.data, "size": size_json(a.dim), "kind": kind}
             for a in entry.reduced
         ]
     if not entry.is_scop:

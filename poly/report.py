@@ -116,6 +116,7 @@ class _Report:
             "tile": {dims[a]: t for a, t in tiles.items()},
             "parallel_axes": [dims[a] for a in parallel_axes(statement, found)],
             "reduce_axes": [dims[a] for a in reduction_axes(statement, found)],
+            "gather_axes": [dims[a] for a in statement.at_data],
             "tail_axes": [dims[t.axis] for t in tails],
             "affine_closure": {
                 "ok": not breaks,

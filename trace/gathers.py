@@ -6,7 +6,16 @@ its axis reads ``fill``, and the nearest element without one (docs/semantics.md)
 
 from __future__ import annotations
 
+import operator
+from typing import Any, cast
+
+from xdsl.dialects.builtin import i1
+
 from polyc.dialects import frontend
+from polyc.dialects.common.elements import Number, holds, is_integer
+from polyc.dialects.common.numbers import not_held
+from polyc.trace.folding import to_f32
+from polyc.trace.sizes import Size
 from polyc.trace.source import public, refuse
 from polyc.trace.values import Value, same_type, value_of
 
@@ -41,7 +50,9 @@ def gather_nd(
     ``x[i[a, 0], i[a, 1], b]`` where a tuple has two.
     """
     one, at = value_of(x), _indices("gather_nd", indices)
-    found = one.builder.gather_nd(one.ssa, at.ssa, batch, fill)
+    found = one.builder.gather_nd(
+        one.ssa, at.ssa, operator.index(batch), _fill("gather_nd", fill, one)
+    )
     return Value(one.builder, found)
 
 
@@ -61,7 +72,8 @@ def _gathered(
     from_end: bool = True,
 ) -> Value:
     one, at = value_of(x), _indices(what, indices)
-    found = one.builder.gather(kind, one.ssa, at.ssa, axis, fill, from_end=from_end)
+    number = _fill(what, fill, one)
+    found = one.builder.gather(kind, one.ssa, at.ssa, axis, number, from_end=from_end)
     return Value(one.builder, found)
 
 
@@ -70,6 +82,27 @@ def _indices(what: str, indices: Value) -> Value:
     if found.dtype.strip("ui").isdigit() and found.dtype != "i1":
         return found
     refuse("TypeMismatch", f"{what} takes indices of an integer type, not {found!r}; cast them")
+
+
+def _fill(what: str, fill: object, of: Value) -> Number | None:
+    """What stands for elements outside, as their type has it."""
+    if fill is None:
+        return None
+    element = of.kind.element_type
+    number = getattr(fill, "__float__", None)
+    if number is None or isinstance(fill, Value | Size) or getattr(fill, "shape", ()) != ():
+        refuse("BadArgument", f"{what} fills with a number, not with {fill!r}")
+    try:
+        value: Number = operator.index(cast("Any", fill))
+    except TypeError:
+        value = float(number())
+    if is_integer(element):
+        if (fault := not_held(value, element)) is not None:
+            refuse("TypeMismatch", f"{what} fills with {fault}; give one of these, or cast")
+        return int(value)
+    if element == i1 and not holds(element, value):
+        refuse("TypeMismatch", f"{what} fills conditions with True or False, not with {fill!r}")
+    return to_f32(float(value))
 
 
 # Writing --------------------------------------------------------------------------------

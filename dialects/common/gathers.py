@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.elements import Number
+from polyc.dialects.common.elements import Number, holds
 from polyc.dialects.common.numbers import (
     PlainAttr,
     beside,
     number_text,
     parse_plain,
     plain_attr,
+    plain_fault,
     plain_number,
 )
 
@@ -55,3 +58,19 @@ def outside_of(parsed: PlainAttr | None, element: Attribute) -> PlainAttr | None
 def fill_number(op: Gathers) -> Number | None:
     """The number that stands for elements outside; None where places are clamped."""
     return None if op.fill is None else plain_number(op.fill)
+
+
+def verify_fill(what: str, op: Gathers, element: Attribute) -> None:
+    """Check that the number that stands for elements outside is one of their type.
+
+    Raises VerifyException.
+    """
+    number = fill_number(op)
+    if op.fill is None or number is None:
+        return
+    fault = plain_fault(op.fill, element)
+    if fault is None and not holds(element, number):
+        fault = f"{number_text(number)} is no {element}"
+        fault += ", which holds 0 and 1" if element == i1 else "; give one that it holds"
+    if fault is not None:
+        raise VerifyException(f"the fill of {what}: {fault}")

@@ -27,15 +27,16 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Shape, parse_constant, shape_text
-from polyc.dialects.common.elements import Number, computed, holds, is_integer
+from polyc.dialects.common.elements import Number, computed, is_integer
 from polyc.dialects.common.gathers import (
     fill_number,
     outside,
     outside_of,
     parse_outside,
     print_outside,
+    verify_fill,
 )
-from polyc.dialects.common.numbers import PlainAttr, number_text, plain_fault
+from polyc.dialects.common.numbers import PlainAttr
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
 from polyc.dialects.common.sizes import never_negative
 from polyc.dialects.frontend.types import (
@@ -155,14 +156,7 @@ class GatherBase(IRDLOperation, ABC):
                 f"{shape_text(expected)}; the result says {shape_text(result.dims)}"
             )
         self.verify_sizes(self, source.dims, indices.dims, self.number)
-        if self.fill is not None:
-            number, element = fill_number(self), computed(source.element_type)
-            assert number is not None
-            wrong = plain_fault(self.fill, element)
-            if wrong is None and not holds(element, number):
-                wrong = f"{number_text(number)} is no {element}"
-            if wrong is not None:
-                raise VerifyException(f"the fill of a {what}: {wrong}")
+        verify_fill(f"a {what}", self, computed(source.element_type))
 
     @classmethod
     def verify_sizes(cls, at: IRDLOperation, operand: Shape, indices: Shape, number: int) -> None:
@@ -172,6 +166,8 @@ class GatherBase(IRDLOperation, ABC):
 def _axis_fault(what: str, operand: Shape, axis: int) -> str | None:
     if 0 <= axis < len(operand):
         return None
+    if not operand:
+        return f"a {what} is along an axis of its operand, and [] has none; reshape it to [1]"
     return (
         f"axis {axis} of a {what} is not an axis of {shape_text(operand)}, which are 0 to "
         f"{len(operand) - 1}"
@@ -259,7 +255,12 @@ class GatherNdOp(GatherBase):
                 "the last axis of the indices of a gather_nd has a known number of indices, 1 or "
                 f"more, and they are {shape_text(indices)}"
             )
-        if not 0 <= number < len(indices) or number + count > len(operand):
+        if not 0 <= number < len(indices):
+            return (
+                f"a gather_nd at {shape_text(indices)} has 0 to {len(indices) - 1} batch axes, not "
+                f"{number}; the last axis is that of the tuples"
+            )
+        if number + count > len(operand):
             return (
                 f"a gather_nd of {shape_text(operand)} with {number} batch axes has up to "
                 f"{max(0, len(operand) - number)} indices a tuple, behind these axes; they are "

@@ -96,6 +96,11 @@ class Entry(IRDLOperation):
         owner = self.value.owner
         return tuple(owner.operands) if isinstance(owner, Operation) else ()
 
+    @property
+    def gathers(self) -> bool:
+        """Whether the axes beside the value's are a gather's: of each it reads one place."""
+        return any(axis.kind.data == "gather" for axis in self.reduced)
+
     def domain(self, piece: PieceAttr | None = None) -> AffineSet:
         """The points of the value's axes in ``piece``, or all of them."""
         return self._points(self.axes.data, piece)

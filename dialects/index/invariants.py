@@ -83,8 +83,9 @@ def _verify_axes(op: Entry) -> None:
                 f"axis {axis.text()} is {axis.kind.data}, and not of kind {wanted}"
             )
         if axis.label.data[:1] == "i" and axis.label.data[1:].isdigit():
+            what = "gathered" if wanted == "gather" else "reduced"
             raise VerifyException(
-                f"reduced axis {axis.label.data} has the name of an axis of the value"
+                f"{what} axis {axis.label.data} has the name of an axis of the value"
             )
     for what, names in (
         ("name", [a.label.data for a in op.all_axes]),
@@ -314,13 +315,18 @@ def _verify_gather(op: Entry, owner: tiny.GatherOp) -> None:
     rank = len(op.axes)
     for piece in op.pieces:
         read, *indices = piece.entries
+        if not isinstance(read, AffineMap):
+            raise VerifyException(
+                f"a gather reads its operand by a map, not as {read}; its own fill is what is "
+                "outside"
+            )
         for index in indices:
-            used = set[int]() if not isinstance(index, AffineMap) else index.used_dims()
+            used = index.used_dims() if isinstance(index, AffineMap) else set[int]()
             if any(d >= rank for d in used):
                 raise VerifyException(f"{index} reads an index at a place that it says itself")
         for place, axis in enumerate(owner.axes):
             wanted = AffineDimExpr(rank + place)
-            if not isinstance(read, AffineMap) or read.results[axis] != wanted:
+            if read.results[axis] != wanted:
                 raise VerifyException(
                     f"result {axis} of {read} is where an index says; write d{rank + place}"
                 )

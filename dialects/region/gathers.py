@@ -22,15 +22,16 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.elements import Number, holds, is_integer
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.gathers import (
     fill_number,
     outside,
     outside_of,
     parse_outside,
     print_outside,
+    verify_fill,
 )
-from polyc.dialects.common.numbers import PlainAttr, number_text, plain_fault
+from polyc.dialects.common.numbers import PlainAttr
 from polyc.dialects.region.scope import parse_types, print_types, same_size, set_type
 from polyc.dialects.region.types import AxisAttr, ValType, axes_text, val_type
 
@@ -110,8 +111,10 @@ class GatherOp(IRDLOperation):
         extra = parser.parse_optional_attr_dict()
         pos = parser.pos
         operands, result = parse_types(parser, names)
-        if not isinstance(result, ValType) or not isinstance(operands[0].type, ValType):
-            parser.raise_error(f"expected !region.val types, got {result}", pos)
+        for kind in (operands[0].type, result):
+            if not isinstance(kind, ValType):
+                parser.raise_error(f"expected !region.val types, got {kind}", pos)
+        assert isinstance(operands[0].type, ValType) and isinstance(result, ValType)
         op = cls(operands[0], operands[1:], along, result.axes)
         fill = outside_of(fill, operands[0].type.element_type)
         if fill is not None:
@@ -147,7 +150,8 @@ class GatherOp(IRDLOperation):
         for index in indices:
             if not is_integer(index.element_type):
                 raise VerifyException(
-                    f"the indices of a gather are of an integer type, not {index.element_type}"
+                    f"the indices of a gather are of an integer type, not {index.element_type}; "
+                    "convert with region.cast"
                 )
         wanted: dict[str, AxisAttr] = {a.label: a for a in source.axes if a.label not in labels}
         for index in indices:
@@ -166,11 +170,4 @@ class GatherOp(IRDLOperation):
                 f"a gather has the other axes of its operand and those of its indices, "
                 f"{axes_text(list(wanted.values()))}, not {axes_text(result.axes)}"
             )
-        if self.fill is not None:
-            fault = plain_fault(self.fill, source.element_type)
-            number = fill_number(self)
-            assert number is not None
-            if fault is None and not holds(source.element_type, number):
-                fault = f"{number_text(number)} is no {source.element_type}"
-            if fault is not None:
-                raise VerifyException(f"the fill of a gather: {fault}")
+        verify_fill("a gather", self, source.element_type)

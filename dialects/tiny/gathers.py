@@ -22,16 +22,17 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import shape_text
-from polyc.dialects.common.elements import Number, holds, is_integer
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.gathers import (
     fill_number,
     outside,
     outside_of,
     parse_outside,
     print_outside,
+    verify_fill,
 )
 from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
-from polyc.dialects.common.numbers import PlainAttr, number_text, plain_fault
+from polyc.dialects.common.numbers import PlainAttr
 from polyc.dialects.common.signature import same_shape, verify_symbols
 from polyc.dialects.tiny.types import TensorType, need_element, tensor, tensor_of
 
@@ -125,6 +126,10 @@ class GatherOp(IRDLOperation):
         verify_symbols(self)
         source, result, axes = tensor_of(self.operand), tensor_of(self.result), self.axes
         need_element("the result of a gather", self.result, source.element_type)
+        if not source.rank:
+            raise VerifyException(
+                "a gather is along an axis of its operand, and [] has none; reshape it to [1]"
+            )
         inside = all(0 <= a < source.rank for a in axes)
         if not axes or not inside or list(axes) != sorted(set(axes)):
             raise VerifyException(
@@ -155,15 +160,4 @@ class GatherOp(IRDLOperation):
                 f"a gather along axes {list(axes)} keeps the other sizes of "
                 f"{shape_text(source.dims)}; the result says {shape_text(result.dims)}"
             )
-        verify_fill("a gather", self.fill, self.number, source)
-
-
-def verify_fill(what: str, fill: PlainAttr | None, number: Number | None, of: TensorType) -> None:
-    """Check that the number that stands for elements outside is one of their type."""
-    if fill is None or number is None:
-        return
-    fault = plain_fault(fill, of.element_type)
-    if fault is None and not holds(of.element_type, number):
-        fault = f"{number_text(number)} is no {of.element_type}"
-    if fault is not None:
-        raise VerifyException(f"the fill of {what}: {fault}")
+        verify_fill("a gather", self, source.element_type)

@@ -34,7 +34,7 @@ class Scatters:
 
     @property
     def column(self) -> AxisAttr | None:
-        """The axis of a tile's columns: the innermost one, unless an update falls to a place of it."""
+        """The axis of a tile's columns: the innermost, unless an update falls to a place of it."""
         last = self.axes[-1] if self.axes else None
         return None if last is not None and last.label == self.single else last
 

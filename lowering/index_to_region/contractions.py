@@ -64,7 +64,8 @@ WANTED = "others want it beside an attention, which computes it of its own score
 MORE = (tiny.ReduceOp, tiny.GatherOp, tiny.ScatterOp)
 """What the kernel of a product holds no other one of, nor beside it."""
 
-SIDE = "it is reduced or read at indices, and what follows a product {where} reads it from memory"
+SIDE = "it is reduced, and what follows a product {where} reads it from memory"
+GATHERED = "it is read where data says, and what follows a product {where} reads it from memory"
 
 
 Turned = Mapping[SSAValue, dict[SSAValue, tuple[int, ...]]]
@@ -877,7 +878,8 @@ class Products:
         end, sides = self._epilogue(value)
         if any(self._parts(op, value) for op in self._readers(end)):
             found.setdefault(end, self._reason(end, END, value))
-        self._store(found, sides, SIDE, value)
+        for side in sides:
+            self._store(found, [side], SIDE if self._has(side, tiny.ReduceOp) else GATHERED, value)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
         """The ops that read a value, also behind permutations: an output is written in any order.
@@ -949,7 +951,7 @@ class Products:
             if bare and not all(o in inside or _repeats(o) for o in given):
                 break  # another tensor as large as the product
             inside.add(here)
-            held += [o for o in others if self._holds_more(o)]
+            held += [o for o in others if self._has(o, *MORE)]
             if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
                 end = here
                 sides += held
@@ -1004,9 +1006,9 @@ class Products:
         later = products[products.index(than) + 1 :]
         return any(value is product or value in self.follows[product] for product in later)
 
-    def _holds_more(self, value: SSAValue) -> bool:
-        """Whether a value is made of ``MORE``."""
-        return any(isinstance(v.owner, MORE) for v in self._behind(value))
+    def _has(self, value: SSAValue, *kinds: type[Operation]) -> bool:
+        """Whether a value is made of ops of some kinds, down to contractions."""
+        return any(isinstance(v.owner, kinds) for v in self._behind(value))
 
 
 def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:

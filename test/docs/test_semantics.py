@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32, i64
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 
@@ -309,6 +309,40 @@ def resize(
     return cast(list[float], _alone(op, [np.asarray(x, np.float32)]).tolist())
 
 
+def gather(
+    x: Sequence[Any], at: Any, axis: int = 0, *, fill: float | None = None, from_end: bool = False
+) -> Any:
+    return _gathered(frontend.GatherOp, x, at, axis, fill, from_end)
+
+
+def gather_elements(
+    x: Sequence[Any], at: Any, axis: int = 0, *, fill: float | None = None, from_end: bool = False
+) -> Any:
+    return _gathered(frontend.GatherElementsOp, x, at, axis, fill, from_end)
+
+
+def gather_nd(
+    x: Sequence[Any], at: Any, batch: int = 0, *, fill: float | None = None, from_end: bool = False
+) -> Any:
+    return _gathered(frontend.GatherNdOp, x, at, batch, fill, from_end)
+
+
+def _gathered(
+    kind: type[frontend.GatherOp | frontend.GatherElementsOp | frontend.GatherNdOp],
+    x: Sequence[Any],
+    at: Any,
+    number: int,
+    fill: float | None,
+    from_end: bool,
+) -> Any:
+    arrays = [np.asarray(x, np.float32), np.asarray(at, np.int64)]
+    value, index = (
+        frontend.ConstantOp(0, frontend.tensor(array.shape, element)).result
+        for array, element in zip(arrays, (f32, i64), strict=True)
+    )
+    return _alone(kind(value, index, number, fill, from_end=from_end), arrays).tolist()
+
+
 def _alone(op: IRDLOperation, arrays: Sequence[Array]) -> Array:
     """The result of an op on inputs, in the place of its operands."""
     kinds, result = [o.type for o in op.operands], op.results[0]
@@ -563,6 +597,9 @@ NAMES: dict[str, Any] = {
     "conv_transpose1d": conv_transpose1d,
     "dropout": dropout,
     "elementwise": elementwise,
+    "gather": gather,
+    "gather_elements": gather_elements,
+    "gather_nd": gather_nd,
     "gemm": gemm,
     "in_order": in_order,
     "inf": math.inf,

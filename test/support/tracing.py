@@ -13,7 +13,11 @@ from polyc.tools.printing import module_text
 from polyc.trace.annotations import Tensor, TensorAnnotation, read_assumptions
 from polyc.trace.tracing import Traced, traced
 
-ELEMENTS = {"float16": "f16", "float32": "f32", "int64": "i64", "bool": "i1"}
+ELEMENTS = {
+    **{"float16": "f16", "float32": "f32", "bool": "i1"},
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
+}
 
 
 def trace(function: Callable[..., Any], *kinds: Any, assume: str = "") -> Traced:

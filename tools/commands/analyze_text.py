@@ -40,11 +40,12 @@ def _block(block: Json, view: Json) -> list[str]:
         product = f"[{', '.join(attrs['lhs_idx'])}] x [{', '.join(attrs['rhs_idx'])}]"
         batch = f", batch {' '.join(attrs['batch'])}" if attrs["batch"] else ""
         lines.append(_row(attrs["pattern"], f"{product} -> [{', '.join(attrs['out_idx'])}]{batch}"))
-    reduced = block["reduce_axes"]
-    parallel = " ".join(block["parallel_axes"]) or "none"
-    lines.append(
-        _row("axes", f"parallel {parallel}" + (f"; reduced {' '.join(reduced)}" if reduced else ""))
-    )
+    axes = f"parallel {' '.join(block['parallel_axes']) or 'none'}"
+    if block["reduce_axes"]:
+        axes += f"; reduced {' '.join(block['reduce_axes'])}"
+    if block["gather_axes"]:
+        axes += f"; reads any place of {' '.join(block['gather_axes'])}"
+    lines.append(_row("axes", axes))
     tile = ", ".join(f"{name} {size}" for name, size in block["tile"].items())
     tails = f"; tails along {' '.join(block['tail_axes'])}" if block["tail_axes"] else ""
     lines.append(_row("tile", f"{tile or 'whole'}{tails}"))

@@ -40,8 +40,8 @@ class SortOp(IRDLOperation):
 
     ``gpu.sort %tile[] count %n`` is of the one row of a shared tile, ``gpu.sort %tensor[%m] count
     %n`` of a tensor's row at these coordinates, in memory, along its last axis or the one that
-    ``axis`` says.  ``unsigned``: the integers have no sign.  All threads of the block take part, and
-    meet before and after.
+    ``axis`` says.  ``unsigned``: the integers have no sign.  All threads of the block take part,
+    and meet before and after.
     """
 
     name = "gpu.sort"

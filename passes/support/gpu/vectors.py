@@ -144,27 +144,21 @@ class Access:
                 owner.parent is variable.owner
                 or all(isinstance(v.owner, hw.ThreadIdOp) for v in owner.mapOperands)
             ):
-                m, operands = owner.map.data, [position(v) for v in owner.mapOperands]
-                return m.results[0].replace_dims_and_symbols(
-                    operands[: m.num_dims], operands[m.num_dims :]
-                )
+                return applied(owner)
             if value not in values:
                 values.append(value)
             return affine_dim(values.index(value))
 
+        def applied(op: affine.ApplyOp) -> AffineExpr:
+            m, operands = op.map.data, [position(v) for v in op.mapOperands]
+            return m.results[0].replace_dims_and_symbols(
+                operands[: m.num_dims], operands[m.num_dims :]
+            )
+
         exprs: list[AffineExpr] = []
         for index in indices:
             owner = index.owner
-            if isinstance(owner, affine.ApplyOp):
-                m = owner.map.data
-                operands = [position(v) for v in owner.mapOperands]
-                exprs.append(
-                    m.results[0].replace_dims_and_symbols(
-                        operands[: m.num_dims], operands[m.num_dims :]
-                    )
-                )
-            else:
-                exprs.append(position(index))
+            exprs.append(applied(owner) if isinstance(owner, affine.ApplyOp) else position(index))
         divisors = (1, *(max(divisor(v), 1) for v in values[1:]))
         return Access(tuple(exprs), tuple(values), divisors)
 

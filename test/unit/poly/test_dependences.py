@@ -251,3 +251,32 @@ def test_examples(
     chosen = statements[block]
     assert [chosen.dims[a] for a in parallel_axes(chosen, found)] == list(parallel)
     assert [chosen.dims[a] for a in reduction_axes(chosen, found)] == list(reduced)
+
+
+GATHERED = """
+tiny.graph @g(%x: !tiny.tensor<[V, D], f32>, %i: !tiny.tensor<[N, D], i64>)
+    -> (y: !tiny.tensor<[N, D], f32>) {
+  %e = tiny.unary exp %x : !tiny.tensor<[V, D], f32>
+  %g = tiny.gather %e at [%i] axes [0] clamp
+      : (!tiny.tensor<[V, D], f32>, !tiny.tensor<[N, D], i64>) -> !tiny.tensor<[N, D], f32>
+  %y = tiny.unary neg %g : !tiny.tensor<[N, D], f32>
+  tiny.output %y : !tiny.tensor<[N, D], f32>
+}
+"""
+
+
+def test_a_gather_reads_any_place_and_reduces_nothing() -> None:
+    blocks = blocks_of(booked_text(GATHERED))
+    assert [b.kind for b in blocks.blocks] == ["elementwise", "gather", "elementwise"]
+    statements = statements_of(blocks)
+    gather = statements[1]
+    assert gather.dims == ("n", "d", "v") and gather.at_data == (2,)
+    assert gather.accumulates is None
+    found = dependences(statements, ANY)
+    assert [(d.kind, d.source, d.sink) for d in found] == [("true", "e", "g"), ("true", "g", "y")]
+    assert parallel_axes(gather, found) == (0, 1)
+    assert reduction_axes(gather, found) == ()
+    # Every element of a column may be the one that is read.
+    (piece,) = found[0].relation
+    assert all(holds(piece, (v, 0, 2, 0, v), [3, 1, 4]) for v in range(3))
+    assert not holds(piece, (1, 0, 2, 0, 2), [3, 1, 4])

@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReadOp
 from polyc.families.rows.recognise import find_rows, row_lengths
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -126,6 +126,34 @@ NARROW = """%acc = region.reduce sum %x over [n] init 0.0 acc f16 : !region.val<
   %y = region.cast %acc : !region.val<[m: M], f16> -> !region.val<[m: M], f32>"""
 BESIDE = f"""{SUM}
   %y = region.broadcast_in_dim %acc dims [0] : {ROWS_ONLY} -> !region.val<[m: M, k: 4], f32>"""
+TABLE = "%X: !region.memref<[V, N], f16, align 16>, %I: {}"
+AT = """%t = region.read %X affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)> : !region.memref<[V, N], f16, align 16> -> !region.val<[v: V, n: N], f16>
+  %i = region.read %I {map} : {kind} -> {index}
+  %x = region.gather %t at [%i] along [v] clamp : !region.val<[v: V, n: N], f16>, {index} -> !region.val<[m: M, n: N], f16>
+  %f = region.cast %x : !region.val<[m: M, n: N], f16> -> !region.val<[m: M, n: N], f32>
+  """
+OF_ROWS = "!region.memref<[M], i64, align 8>"
+OF_EACH = "!region.memref<[M, N], i64, align 8>"
+AT_ROWS = AT.format(
+    map="affine_map<(d0)[s0, s1, s2] -> (d0)>", kind=OF_ROWS, index="!region.val<[m: M], i64>"
+)
+AT_EACH = AT.format(
+    map="affine_map<(d0, d1)[s0, s1, s2] -> (d0, d1)>",
+    kind=OF_EACH,
+    index="!region.val<[m: M, n: N], i64>",
+)
+STANDING = AT_ROWS.replace("[V, N]", "[N, V]").replace("(d0, d1)>", "(d1, d0)>")
+
+
+def test_rows_at_indices_are_rows() -> None:
+    rows = find_rows(kernel(AT_ROWS + SUM, ins=TABLE.format(OF_ROWS)))
+    assert [a.label for a in rows.outer] == ["m"] and rows.row.label == "n"
+    assert [op.labels for op in rows.gathers] == [("v",)] and rows.reads == []
+    assert [str(length) for length in row_lengths(rows)] == ["N"]
+    table = next(op for op in rows.kernel.body.block.ops if isinstance(op, ReadOp))
+    assert rows.at_indices(table) and not rows.copied(table, 16)
+
+
 VECTOR = f"""%v = region.read %V affine_map<(d0)[s0, s1] -> (d0)> : !region.memref<[N], f32, align 16> -> !region.val<[n: N], f32>
   %s = region.reduce sum %v over [n] init 0.0 acc f32 : !region.val<[n: N], f32> -> !region.val<[], f32>
   %acc = region.broadcast_in_dim %s dims [] : !region.val<[], f32> -> {ROWS_ONLY}"""
@@ -140,9 +168,11 @@ VECTOR = f"""%v = region.read %V affine_map<(d0)[s0, s1] -> (d0)> : !region.memr
         (lambda: kernel(f"{READ}\n  {BOTH}"), "it reduces over [m] and over [n]"),
         (lambda: kernel(f"{READ}\n  {NARROW}", "%y"), "it sums in f16"),
         (lambda: kernel(f"{READ}\n  {BESIDE}", "%y", "[m: M, k: 4]", "[M, 4]", "!region.val<[m: M, k: 4], f32>"), "it reads no tensor over all of"),
+        (lambda: kernel(AT_EACH + SUM, ins=TABLE.format(OF_EACH)), "its indices differ along n"),
+        (lambda: kernel(STANDING + SUM, ins=TABLE.format(OF_ROWS).replace("[V, N]", "[N, V]")), "where n is not the last axis"),
         (lambda: kernel(VECTOR, ins=f"%X: {X}, %V: !region.memref<[N], f32, align 16>"), "it reads no tensor over all of [m: M, n: N]"),
     ],
-    ids=["nothing", "two axes", "columns", "both ways", "narrow", "beside", "vector"],
+    ids=["nothing", "two axes", "columns", "both ways", "narrow", "beside", "differing", "standing", "vector"],
 )  # fmt: skip
 def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> None:
     message = refusal(op())

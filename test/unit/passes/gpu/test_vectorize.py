@@ -316,3 +316,66 @@ def test_registers_that_a_loop_only_reads_may_be_shared() -> None:
     assert widths(run(loop(body), PASS)) == [4]
     written = body + f"\nmemref.store %x, %registers[%r] : {REGISTERS}"
     assert widths(run(loop(written), PASS)) == [1]
+
+
+# Places that data says ---------------------------------------------------------------------
+
+I32 = "!gpu.global<[N], i32>"
+AT_INDICES = f"""{{place}}
+    %i = gpu.load_global %b[%q : index] : {I32} -> i32
+    %w = arith.index_cast %i : i32 to index
+    {COLUMN}%y = gpu.load_global %A[%w, %c : index, index] : {C} -> f32
+    gpu.store_global %y, %C[%t, %c : index, index] : f32, {C}"""
+PLACES = {
+    "of the row": ("(t, r) -> (t)", [1] * 4 + [4, 4]),
+    "of eight columns": ("(t, r) -> (t * 16 + r floordiv 8)", [1] * 4 + [4, 4]),
+    "of two columns": ("(t, r) -> (t * 16 + r floordiv 2)", [1] * 4 + [2, 2, 4]),
+    "of each column": ("(t, r) -> (t * 16 + r)", [1] * 8 + [4]),
+    "of each column but the row's": ("(t, r) -> (t + r)", [1] * 8 + [4]),
+}
+
+
+def at_indices(access: str) -> str:
+    place = f"%q = affine.apply affine_map<{access}>(%t, %r)"
+    text = loop(AT_INDICES.format(place=place))
+    return text.replace("%b: !gpu.global<[N], f32, align 16>", f"%b: {I32}")
+
+
+@pytest.mark.parametrize(("access", "wide"), PLACES.values(), ids=PLACES)
+def test_a_row_that_data_says_is_a_vector_s_where_all_its_lanes_have_one(
+    access: str, wide: list[int]
+) -> None:
+    text = at_indices(access)
+    assert widths(run(text, PASS)) == wide
+    columns = np.arange(320)
+    formula = access.split("->")[1].replace("floordiv", "//")
+    read = eval(formula, {"t": columns // 16, "r": columns % 16})
+    a = np.random.default_rng(0).normal(size=(20, 320)).astype(np.float32)
+    b = np.random.default_rng(1).integers(0, 20, 320).astype(np.int32)
+    expected = np.zeros_like(a)
+    expected[columns // 16, columns] = a[b[read], columns]
+    for passes in ((), (PASS,)):
+        module = run(text, "gpu-legalize-access", *passes, "gpu-linearize-access")
+        out = np.zeros_like(a)
+        Simulator(only(module, KernelOp), [out, a, b], {"M": 20, "N": 320, "P": 1}).run()
+        assert (out == expected).all()
+
+
+def test_what_lanes_read_of_registers_is_theirs() -> None:
+    """A register of all iterations says one row, one of each iteration a row of its own."""
+    rows = "memref<16xindex, #gpu<space register>>"
+    body = f"""%w = memref.load %rows[{{}}] : {rows}
+    {COLUMN}%y = gpu.load_global %A[%w, %c : index, index] : {C} -> f32
+    {STORE.replace("%x", "%y")}"""
+    before = f"%rows = memref.alloca() : {rows}"
+    assert widths(run(loop(body.format("%low"), before=before), PASS)) == [4, 4]
+    assert widths(run(loop(body.format("%r"), before=before), PASS)) == [1] * 4 + [4]
+
+
+def test_a_coordinate_that_a_loop_computes_in_steps_is_its_variable_s() -> None:
+    steps = """%d = affine.apply affine_map<(t, r) -> (t * 16 + r)>(%t, %r)
+    %c = affine.apply affine_map<(d)[n] -> (d + n * 4)>(%d)[%N]
+    """
+    assert widths(run(loop(steps + STORE), PASS)) == [4]
+    assert widths(run(loop(steps.replace("n * 4", "n") + STORE), PASS)) == [1]
+    assert widths(run(loop(steps.replace("d + n", "d * 2 + n") + STORE), PASS)) == [1]

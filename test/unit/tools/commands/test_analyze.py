@@ -398,3 +398,34 @@ def test_sizes_that_a_graph_excludes(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert times(capsys, str(file), "--set", "K=512")["us"] > 0
     code, _, err = run(capsys, str(file), "--set", "K=1024")
     assert code == 1 and "error[AssumptionViolated]" in err
+
+
+EMBEDDING = """
+frontend.graph @embedding(%x: !frontend.tensor<[V, D], f16>, %i: !frontend.tensor<[N], i64>)
+    -> !frontend.tensor<[N, D], f16> {
+  %0 = frontend.elementwise exp %x : !frontend.tensor<[V, D], f16>
+  %1 = frontend.gather %0, %i axis 0 clamp
+      : (!frontend.tensor<[V, D], f16>, !frontend.tensor<[N], i64>) -> !frontend.tensor<[N, D], f16>
+  frontend.output %1 : !frontend.tensor<[N, D], f16>
+}
+"""
+
+
+def test_a_gather_is_no_reduction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "embedding.mlir"
+    file.write_text(EMBEDDING)
+    assert polyc.main(["analyze", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "axes        parallel n d; reads any place of v" in said and "reduced" not in said
+    assert polyc.main(["analyze", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (block,) = (b for b in found["analysis"] if b["op"] == "tiny.gather")
+    assert (block["parallel_axes"], block["reduce_axes"]) == (["n", "d"], [])
+    assert block["gather_axes"] == ["v"]
+    # What is computed is wanted whole along that axis, and no tile of the indices owns a part.
+    (producer,) = block["compute_at"]["producers"]
+    assert producer["legal_axes"] == ["d"] and not producer["ok"]
+    (view,) = (b for b in found["poly_view"]["blocks"] if b["op"] == "tiny.gather")
+    assert view["kind"] == "gather"
+    assert {"tensor": "i", "map": "[V, D, N] -> { [n, d, v] -> i[n] }"} in view["accesses"]
+    assert found["regions"][0]["reduce_axes"] == []
