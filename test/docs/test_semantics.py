@@ -577,9 +577,10 @@ def in_order(
         f"!frontend.tensor<[{count if first is None else first}], {t}>" for t in ("f32", "i64")
     ]
     found: list[list[Any]] = []
+    types = f"({source}) -> ({', '.join(kinds)})"
     for name, kind in zip("vp", kinds, strict=True):
         text = f"""frontend.graph @f(%x: {source}) -> {kind} {{
-          %v, %p = frontend.sort %x axis 0 {"descending " * descending}: ({source}) -> ({", ".join(kinds)})
+          %v, %p = frontend.sort %x axis 0 {"descending " * descending}: {types}
           frontend.output %{name} : {kind}
         }}"""
         found.append(_play(text, [np.asarray(values, np.float32)]).tolist())
