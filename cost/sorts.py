@@ -13,11 +13,17 @@ from polyc.dialects.region import ReadOp, SortOp
 COMPARED = 20.0
 """Instructions by which a thread compares two elements of shared memory and exchanges them."""
 
+WARP = 32
+"""Threads of a warp."""
+
 MEETING = 2
 """Steps of a network that take as long as waiting for memory once: threads meet after each."""
 
-SORTED = 2
-"""Sorts of a pool while a row goes by: after its first tile, and at its end."""
+SORTED = 5
+"""Sorts of a pool while a random row goes by: where its bound falls, and at its end."""
+
+POOLED = 256
+"""Elements that such a pool has then, where few are kept, and a warp sorts."""
 
 
 def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
@@ -33,10 +39,11 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     elements = max(1, size)
     tile, sorts = plan.tile_sizes[1], 1
     if way == "pool":
-        elements, sorts = min(elements, tile), SORTED
+        least = values.extents[sort.into]
+        elements, sorts = min(elements, max(POOLED, 2 * least)), SORTED
     levels = ceil(log2(elements)) if elements > 1 else 0
     steps = sorts * levels * (levels + 1) / 2
-    compared = max(elements / 2, threads) * steps * COMPARED
+    compared = max(elements / 2, WARP if way == "pool" else threads) * steps * COMPARED
     work.operations = rows * (max(size, threads) * (made + 4) + compared)
     reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
     bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)

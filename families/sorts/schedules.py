@@ -34,9 +34,9 @@ THREADS = 1024
 POOL_THREADS = 256
 """Threads of one that keeps the least of a row."""
 
-SLACK = 1024
+SLACK = 128
 """Elements that a pool takes beside those that it keeps and those that come at once, before it is
-sorted again."""
+sorted again; or as many as it keeps."""
 
 SPARE = 1024
 """Bytes of shared memory that are left for counts and bounds, and to align tiles."""
@@ -158,7 +158,7 @@ def way_of(plan: ScheduleOp) -> str:
 
 def pool_room(plan: ScheduleOp, least: int) -> int:
     """Elements that the pool of a schedule has room for."""
-    return least + plan.tile_sizes[1] + SLACK
+    return least + plan.tile_sizes[1] + max(SLACK, least)
 
 
 def check(sorts: Sorts, plan: ScheduleOp) -> None:

@@ -664,7 +664,8 @@ class Composer:
     def _missing(self, value: SSAValue, kernel: Kernel, point: Point) -> Iterator[AxisAttr]:
         """The kernel's axes along which every block computes the value again.
 
-        A row that is reduced where it is used lies in one block; a product's is another row.
+        A row that is reduced where it is used lies in one block; a product's is another row.  What
+        is sorted lies in one block too, which has all of the result's row.
         """
         own = {
             axis.label
@@ -675,6 +676,11 @@ class Composer:
         row = [axis for axis in kernel.iters if axis.label in own]
         if len(row) == len(kernel.iters) and cost.points(a.size for a in row) > cost.ROW:
             row = []  # the only row there is: one block would do all the work
+        row += [
+            root.stored_axes[root.value.owner.axis]
+            for root in kernel.roots
+            if isinstance(root.value.owner, tiny.SortOp)
+        ]
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis

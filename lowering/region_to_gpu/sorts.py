@@ -7,7 +7,7 @@ length is written where its result lies, and sorted there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -100,13 +100,26 @@ class SortBuilder(Builder):
         held = emit.value(SharedTileOp(SharedType.of([1, 1], i32, 0)), "held")
         emit.op(located(tile.KeepNoneOp(pool, held, unsigned=unsigned), self.sorts.sort))
 
-        def step(inner: Emit, start: SSAValue) -> None:
-            fragment = self.fragment(inner, self.columns)
-            self.read(inner, at, start, fragment)
-            new = tile.KeepLeastOp(fragment, pool, held, least, unsigned=unsigned)
-            inner.op(located(new, self.sorts.sort))
+        def bring(columns: int) -> Callable[[Emit, SSAValue], None]:
+            def step(inner: Emit, start: SSAValue) -> None:
+                fragment = self.fragment(inner, columns)
+                self.read(inner, at, start, fragment)
+                new = tile.KeepLeastOp(
+                    fragment, pool, held, least, above=room - self.columns, unsigned=unsigned
+                )
+                inner.op(located(new, self.sorts.sort))
 
-        emit.loop(self.frame.size(self.sorts.row.size), step, step=self.columns, hint="start")
+            return step
+
+        # Until there is a bound, all comes in: a tile of the first elements would fill the pool.
+        size, first = self.frame.size(self.sorts.row.size), self.plan.threads()
+        if first < self.columns:
+            whole = emit.index(self.columns)
+            end = emit.value(arith.SelectOp(emit.compare("slt", size, whole), size, whole))
+            emit.loop(end, bring(first), step=first, hint="start")
+            emit.loop(size, bring(self.columns), step=self.columns, hint="start", start=whole)
+        else:
+            emit.loop(size, bring(self.columns), step=self.columns, hint="start")
         columns = max(1 << max(0, least - 1).bit_length(), WARP)
         new = tile.KeptOp(pool, held, columns, unsigned=unsigned)
         emit.op(located(new, self.sorts.sort))

@@ -58,7 +58,7 @@ def _known(array: Array) -> bool:
 def _keep_least(cta: Cta, op: tile.KeepLeastOp) -> None:
     pool, held = cta.values[op.pool], cta.values[op.held]
     count, keep, unsigned = int(_plain(held)[0, 0, 0]), op.keep.value.data, op.unsigned is not None
-    if count > op.room - op.elements:
+    if count > op.most:
         row = (0, 0, slice(count))
         pool[row] = _sorted(pool[row], unsigned)
         count, pool[0, 0, op.room] = keep, pool[0, 0, keep - 1]

@@ -33,6 +33,7 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     SelectOp,
+    SortOp,
     TransposeOp,
     UnaryOp,
 )
@@ -211,6 +212,8 @@ class _Search:
                 yield from self._read(goal, ours, theirs, state)
             case ReduceOp(), ReduceOp():
                 yield from self._reduced(goal, ours, theirs, state)
+            case SortOp(), SortOp():
+                yield self._sorted(goal, ours, theirs, state)
             case (DimOp(), DimOp()) | (IndexOp(), IndexOp()) | (InsideOp(), InsideOp()):
                 yield replace(state, leaves=(*state.leaves, goal))
             case _:
@@ -295,6 +298,16 @@ class _Search:
             inner = _Goal(_real(ours.operand), _real(theirs.operand), tuple(sorted(axes.items())))
             yield replace(state, goals=(inner, *state.goals), extents=tuple(extents))
 
+    def _sorted(self, goal: _Goal, ours: SortOp, theirs: SortOp, state: _State) -> _State:
+        axes = {a: b for a, b in goal.axes if a != ours.into and b != theirs.over}
+        axes[ours.over] = theirs.over
+        first = val_type(ours.operand).axis(ours.over)
+        second = val_type(theirs.operand).axis(theirs.over)
+        assert first is not None and second is not None
+        inner = _Goal(_real(ours.operand), _real(theirs.operand), tuple(sorted(axes.items())))
+        extents = (*state.extents, (first, second))
+        return replace(state, goals=(inner, *state.goals), extents=extents)
+
     def _mine(self, position: int) -> str:
         return self.pattern.arg_names.data[position].data
 
@@ -338,7 +351,7 @@ class _Search:
 
 _PLAIN = (
     *(ReadOp, ConstantOp, DimOp, IndexOp, InsideOp),
-    *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, BitcastOp, ReduceOp),
+    *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, BitcastOp, ReduceOp, SortOp),
 )
 """The ops that are compared; two others never match."""
 
@@ -396,6 +409,8 @@ def _own_axes(kernel: KernelOp) -> dict[SSAValue, set[str]]:
         labels = set(val_type(value).labels)
         if isinstance(op, ReadOp | IndexOp | InsideOp | ConstantOp | DimOp) or op.regions:
             own[value] = labels
+        elif isinstance(op, SortOp):
+            own[value] = (own[op.operand] - {op.over}) | {op.into}
         else:
             own[value] = set[str]().union(*(own[v] for v in op.operands)) & labels
     return own

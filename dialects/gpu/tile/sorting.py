@@ -142,18 +142,20 @@ class KeepNoneOp(PoolOp):
 class KeepLeastOp(PoolOp):
     """Bring the elements of a fragment to a pool that keeps the ``keep`` least.
 
-    What is not below the pool's bound is left out; where the rest may not find room, the pool is
-    sorted first, all but the least are dropped, and the last one left is the bound.  The largest
-    number of the type never comes in.  All threads of the block take part, and meet.
+    What is not below the pool's bound is left out.  Where the pool holds more elements than
+    ``above``, or than leave room for all of the fragment, it is sorted first, all but the least are
+    dropped, and the last one left is the bound.  The largest number of the type never comes in.
+    All threads of the block take part, and meet.
     """
 
     name = "gpu.keep_least"
     fragment = operand_def(base(FragmentType))
     keep = prop_def(IndexAttr)
+    above = opt_prop_def(IndexAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$fragment `into` $pool `,` $held `keep` $keep (`unsigned` $unsigned^)? attr-dict `:` "
-        "type($fragment) `,` type($pool) `,` type($held)"
+        "$fragment `into` $pool `,` $held `keep` $keep (`above` $above^)? "
+        "(`unsigned` $unsigned^)? attr-dict `:` type($fragment) `,` type($pool) `,` type($held)"
     )
 
     def __init__(
@@ -163,12 +165,14 @@ class KeepLeastOp(PoolOp):
         held: SSAValue,
         keep: int,
         *,
+        above: int | None = None,
         unsigned: bool = False,
     ) -> None:
         super().__init__(
             operands=[fragment, pool, held],
             properties={
                 "keep": index_attr(keep),
+                "above": None if above is None else index_attr(above),
                 "unsigned": UnitAttr() if unsigned else None,
             },
         )
@@ -179,6 +183,12 @@ class KeepLeastOp(PoolOp):
         assert isinstance(self.fragment.type, FragmentType)
         rows, columns = self.fragment.type.sizes
         return rows * columns
+
+    @property
+    def most(self) -> int:
+        """Elements that the pool may hold before it is sorted."""
+        room = self.room - self.elements
+        return room if self.above is None else min(room, self.above.value.data)
 
     def verify_(self) -> None:
         super().verify_()
@@ -191,6 +201,10 @@ class KeepLeastOp(PoolOp):
             raise VerifyException(
                 f"a pool with room for {self.room} keeps 1 to {self.room - self.elements} beside a "
                 f"fragment of {self.elements}, not {keep}"
+            )
+        if self.most < keep:
+            raise VerifyException(
+                f"a pool that keeps {keep} is sorted above {self.most} elements; let it hold more"
             )
 
 

@@ -31,6 +31,15 @@ from polyc.passes.support.gpu.tile_contracts import registers_of
 from polyc.passes.support.gpu.tile_fragments import spread_of
 from polyc.rewriting.emit import INDEX, Emit
 
+LANES = 32
+"""Threads of a warp."""
+
+FEW = 256
+"""Elements of a pool up to which a warp sorts them: it meets itself alone after each step."""
+
+FEW_BARRIER = 9
+"""The named barrier of that warp."""
+
 BITS = 31
 """Of a count of elements."""
 
@@ -138,7 +147,43 @@ class Network:
 
     def sort(self, emit: Emit, row: Row, count: SSAValue, most: int) -> None:
         """Sort the first ``count`` elements, an i32, ``most`` at most; threads meet after."""
-        thread, threads = thread_in_scope(emit, self.op), scope_of(self.op).threads
+        threads = scope_of(self.op).threads
+        self._sort(emit, row, count, most, threads, lambda inner: scope_barrier(inner, self.op))
+
+    def sort_few(self, emit: Emit, row: Row, count: SSAValue, most: int) -> None:
+        """The same where there are often few elements, which a warp sorts while the others wait."""
+        scope = scope_of(self.op)
+        if scope.threads <= LANES or scope.barrier:
+            self.sort(emit, row, count, most)
+            return
+
+        def meet(inner: Emit) -> None:
+            inner.op(hw.NamedBarrierOp(FEW_BARRIER, LANES))
+
+        def few(inner: Emit) -> None:
+            def alone(warp: Emit) -> None:
+                self._sort(warp, row, count, FEW, LANES, meet)
+
+            mine = inner.compare("slt", thread_in_scope(inner, self.op), inner.index(LANES))
+            inner.when(mine, alone)
+            scope_barrier(inner, self.op)
+
+        emit.when(Ints(emit).compare("sle", count, FEW), few)
+        emit.when(
+            Ints(emit).compare("sgt", count, FEW), lambda all: self.sort(all, row, count, most)
+        )
+
+    def _sort(
+        self,
+        emit: Emit,
+        row: Row,
+        count: SSAValue,
+        most: int,
+        threads: int,
+        meet: Callable[[Emit], None],
+    ) -> None:
+        """The network by the first ``threads`` threads, which ``meet`` after each step."""
+        thread = thread_in_scope(emit, self.op)
 
         def level(outer: Emit, number: SSAValue) -> None:
             half = Ints(outer).shl(1, number)
@@ -179,7 +224,7 @@ class Network:
                 emit.when(ints.compare("slt", second, count), exchange)
 
             emit.loop(ints.index(pairs), pair, step=threads, start=thread, hint="pair")
-            scope_barrier(emit, self.op)
+            meet(emit)
 
         emit.loop(max(0, most - 1).bit_length(), level, hint="level")
 
@@ -234,10 +279,10 @@ class LowerKeepLeast(RewritePattern):
         keep = op.keep.value.data
         scope_barrier(emit, op)
         count = held.load(emit, emit.int32(0))
-        full = scope_any(emit, op, Ints(emit).compare("sgt", count, op.room - op.elements))
+        full = scope_any(emit, op, Ints(emit).compare("sgt", count, op.most))
 
         def settle(inner: Emit) -> None:
-            network.sort(inner, pool, count, op.room)
+            network.sort_few(inner, pool, count, op.room)
 
             def drop(last: Emit) -> None:
                 held.store(last, last.int32(0), last.int32(keep))
@@ -292,7 +337,7 @@ class LowerKept(RewritePattern):
 
         emit.loop(most, fill, step=threads, start=thread)
         scope_barrier(emit, op)
-        Network(op, op.unsigned is not None).sort(emit, pool, count, op.room)
+        Network(op, op.unsigned is not None).sort_few(emit, pool, count, op.room)
         rewriter.replace(op, emit.ops, [])
 
 

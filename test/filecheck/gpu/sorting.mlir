@@ -18,6 +18,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.keep_none %pool, %held : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     // CHECK-NEXT: gpu.keep_least %keys into %pool, %held keep 8 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     gpu.keep_least %keys into %pool, %held keep 8 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    // CHECK-NEXT: gpu.keep_least %keys into %pool, %held keep 8 above 16 unsigned : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.keep_least %keys into %pool, %held keep 8 above 16 unsigned : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     // CHECK-NEXT: gpu.kept %pool, %held fill 32 unsigned : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     gpu.kept %pool, %held fill 32 unsigned : !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
     gpu.return

@@ -101,3 +101,16 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a pool that keeps 8 is sorted above 4 elements; let it hold more
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %m: index = symbol M) threads 32 {
+    %p = gpu.shared_tile at 0 : !gpu.shared<[1, 129], i64>
+    %h = gpu.shared_tile at 0 : !gpu.shared<[1, 1], i32>
+    %f = gpu.fragment : !gpu.fragment<[1, 64], i64>
+    gpu.keep_least %f into %p, %h keep 8 above 4 : !gpu.fragment<[1, 64], i64>, !gpu.shared<[1, 129], i64>, !gpu.shared<[1, 1], i32>
+    gpu.return
+  }
+}

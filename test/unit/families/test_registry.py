@@ -23,6 +23,7 @@ EXAMPLES = {
     "conv": "conv_silu",
     "attention": "causal_attention",
     "rows": "softmax",
+    "sorts": "sort_rows",
     "loops": "product_mixed",
 }
 """For each family a graph of one region that it is the first to take."""
@@ -48,7 +49,7 @@ def takes(family: Family[Any], kernel: KernelOp) -> bool:
 
 
 def test_those_that_know_more_of_a_region_are_asked_first() -> None:
-    assert NAMES == ["matmul", "conv", "attention", "rows", "loops"]
+    assert NAMES == ["matmul", "conv", "attention", "rows", "sorts", "loops"]
     assert list(BY_NAME) == NAMES and list(BY_NAME.values()) == list(FAMILIES)
 
 

@@ -171,6 +171,55 @@ def test_conditions_of_numbers_and_what_is_reduced_to_one():
         text(lambda x: polyc.norm(x, ord=3), Tensor["M", "f32"])
 
 
+def test_places_of_extremes_and_orders():
+    x = np.round(X * 2)
+    order = np.argsort(x, 1, kind="stable")
+    last = x.shape[1] - 1
+    turned = np.flip(last - np.argsort(np.flip(x, 1), 1, kind="stable"), 1)
+
+    def ours(x: Any) -> Any:
+        return (
+            polyc.argmax(x, 1),
+            polyc.argmin(x, 0, keepdims=True),
+            polyc.argmax(x),
+            polyc.argmin(x, keepdims=True, dtype="i32"),
+            polyc.argmax(x, -1, select_last_index=True),
+            *polyc.sort(x),
+            polyc.argsort(x, descending=True, dtype="i32"),
+            *polyc.topk(x, 2),
+            *polyc.topk(x, 1, 0, largest=False),
+        )
+
+    expected = (
+        np.argmax(x, 1),
+        np.argmin(x, 0, keepdims=True),
+        np.argmax(x),
+        np.argmin(x).reshape(1, 1).astype(np.int32),
+        last - np.argmax(np.flip(x, 1), 1),
+        np.take_along_axis(x, order, 1),
+        order,
+        turned.astype(np.int32),
+        np.take_along_axis(x, turned[:, :2], 1),
+        turned[:, :2],
+        np.sort(x, 0)[:1],
+        np.argmin(x, 0, keepdims=True),
+    )
+    for got, wanted in zip(played(ours, x, fixed=True), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert np.asarray(got).dtype == wanted.dtype
+
+
+def test_what_places_and_orders_refuse():
+    with pytest.raises(PolycError, match='places are "i64" or "i32", not \'f32\''):
+        text(lambda x: polyc.argmax(x, dtype="f32"), Tensor["M", "f32"])
+    with pytest.raises(PolycError, match="topk gives k elements, 0 or more, not -1"):
+        text(lambda x: polyc.topk(x, -1)[0], Tensor["M", "f32"])
+    with pytest.raises(PolycError, match="a sort gives 3 elements of M, which may be fewer"):
+        text(lambda x: polyc.topk(x, 3)[0], Tensor["M", "f32"])
+    with pytest.raises(PolycError, match="asks for a place among no elements"):
+        text(lambda x: polyc.argmax(x, 1), Tensor["M", 0, "f32"])
+
+
 def test_products_say_how_precise_they_are():
     a, b = Tensor["M", "K", "f32"], Tensor["K", 8, "f32"]
     found = text(lambda a, b: polyc.matmul(a, b, precision="tf32"), a, b)

@@ -19,6 +19,7 @@ from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, Outp
 from polyc.lowering.frontend_to_tiny import (
     DropUnusedConversion,
     FrontendToTiny,
+    LowerArgReduce,
     LowerAttention,
     LowerCast,
     LowerClassify,
@@ -40,6 +41,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerResize,
     LowerSelect,
     LowerSoftmax,
+    LowerSort,
     patterns,
 )
 from polyc.playback import frontend as frontend_playback
@@ -171,6 +173,16 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
         LowerReduce(),
         f"""%i = frontend.reduce mean %x axes [1] keepdims : {T} -> {COLUMN}
         %r = frontend.expand %i dims [0, 1] : {COLUMN} -> {T}""",
+    ),
+    "frontend.arg_reduce": (
+        LowerArgReduce(),
+        f"""%i = frontend.arg_reduce max %x axis 1 keepdims : {T} -> {typed("M, 1", "i64")}
+        %c = frontend.cast %i : {typed("M, 1", "i64")} -> {COLUMN}
+        %r = frontend.expand %c dims [0, 1] : {COLUMN} -> {T}""",
+    ),
+    "frontend.sort": (
+        LowerSort(),
+        f"""%r, %p = frontend.sort %x axis 1 descending : ({T}) -> ({T}, {typed("M, M", "i32")})""",
     ),
     "frontend.softmax": (LowerSoftmax(), f"%r = frontend.softmax %x axes [1] : {T}"),
     "frontend.log_softmax": (LowerSoftmax(), f"%r = frontend.log_softmax %x axes [1] : {T}"),

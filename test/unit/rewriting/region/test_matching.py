@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineMap, AffineSet
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.elements import number_attr
+from polyc.dialects.common.elements import holds, is_integer, neutral, number_attr
 from polyc.dialects.region import (
     BinaryOp,
     ConstantOp,
@@ -416,11 +416,15 @@ def _mutated(ops: list[Operation], number: int, way: int, dice: random.Random) -
         case UnaryOp():
             op.fn = StringAttr("neg" if op.fn.data != "neg" else "abs")
         case ConstantOp():
-            op.value = number_attr(op.number + 1 + way, op.value.type)
+            more = op.number + 1 + way
+            less = op.number - 1 - way
+            kind = op.value.type
+            fits = not is_integer(kind) or holds(kind, more)
+            op.value = number_attr(more if fits else less, kind)
         case ReduceOp() if op.acc is None or op.fn.data != "sum":
             fn = "max" if op.fn.data != "max" else "min"
             op.fn = StringAttr(fn)
-            op.init = number_attr(NEUTRAL[fn], op.init.type)
+            op.init = number_attr(neutral(fn, op.init.type), op.init.type)
         case ReadOp() if way == 1 and op.fill is not None:
             op.fill = number_attr(op.fill.value.data + 1, op.fill.type)
         case ReadOp() if len(op.map.data.results) > 1:
