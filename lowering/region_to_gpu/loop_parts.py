@@ -1,8 +1,9 @@
 """``region-to-gpu``: reductions whose points any number of blocks share (S8, S9).
 
 A first kernel has a block for each part of each tile, which takes the steps of the reductions'
-points in turn with the others, and stores what it has of each, f32, in a workspace.  A second one
-combines the parts in a fixed order, so that runs repeat to the bit, and computes the outputs.
+points in turn with the others, and stores what it has of each, f32 or i32, in a workspace.  A
+second one combines the parts in a fixed order, so that runs repeat to the bit, and computes the
+outputs.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType
 from polyc.families.loops.recognise import Space
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.partial_sums import PART
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW
+from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, element_of
 from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.emit import Emit, affine_dim
 
@@ -55,12 +57,12 @@ class Part:
         """The axes of the results."""
         return [label for label in self.space.labels if label is not None]
 
-    @property
-    def kind(self) -> GlobalType:
-        """The workspace of one reduction: threads that lie side by side read neighbours in it."""
+    def kind(self, element: Attribute) -> GlobalType:
+        """The workspace of one reduction that accumulates in ``element``: threads that lie side by
+        side read neighbours in it."""
         pairs = zip(self.space.labels, self.space.sizes, strict=True)
         sizes = [size for label, size in pairs if label is not None]
-        return GlobalType.of([*sizes, self.parts] if self.along else [self.parts, *sizes], f32)
+        return GlobalType.of([*sizes, self.parts] if self.along else [self.parts, *sizes], element)
 
     def place(self, part: AffineExpr, at: Mapping[str, AffineExpr]) -> tuple[AffineExpr, ...]:
         """Where the workspace has a part of the result at a point."""
@@ -111,7 +113,7 @@ def store(
     space: SSAValue,
 ) -> tile.MapOp:
     """Write what a block has of a reduction; ``at`` is in a map's dimensions and ``origin``."""
-    block = Block(arg_types=[f32])
+    block = Block(arg_types=[element_of(held)])
     block.add_op(tile.YieldOp([block.args[0]]))
     own = AffineExpr.symbol(len(origin))
     maps = [AffineMap(2, len(origin) + 1, part.place(own, at))]
@@ -131,10 +133,10 @@ def combine(
     space: SSAValue,
 ) -> None:
     """Bring all parts of a tile's results into ``acc``, every thread those of its own, in order."""
-    step = part.tile[part.along]
+    step, kind = part.tile[part.along], element_of(acc)
 
     def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[f32, f32])
+        block = Block(arg_types=[kind, kind])
         here, there = block.args
         own = Emit()
         value: SSAValue = there
@@ -143,7 +145,10 @@ def combine(
             place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
             inside = own.compare("slt", place, own.index(part.parts))
             value = own.value(arith.SelectOp(inside, there, neutral))
-        found = own.value(BINARY[fn](here, value))
+        if is_integer(kind):
+            found = integers.binary(own, fn, here, value, kind)
+        else:
+            found = own.value(BINARY[fn](here, value))
         block.add_ops([*own.ops, tile.YieldOp([found])])
         symbols = len(origin) + 1
         number = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))
