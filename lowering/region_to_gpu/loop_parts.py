@@ -1,8 +1,8 @@
 """``region-to-gpu``: reductions whose points any number of blocks share (S8, S9).
 
 A first kernel has a block for each part of each tile, which takes the steps of the reductions'
-points in turn with the others, and stores what it has of each, f32 or i32, in a workspace.  A
-second one combines the parts in a fixed order, so that runs repeat to the bit, and computes the
+points in turn with the others, and stores what it has of each, as it accumulates, in a workspace.
+A second one combines the parts in a fixed order, so that runs repeat to the bit, and computes the
 outputs.
 """
 

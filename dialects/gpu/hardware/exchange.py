@@ -59,9 +59,9 @@ class ShuffleOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in SHUFFLES:
             raise VerifyException(f'a shuffle is {", ".join(SHUFFLES)}, not "{self.kind.data}"')
-        if str(self.value.type) not in ("f32", "i32") or self.result.type != self.value.type:
+        if str(self.value.type) not in ("f32", "i32", "i64") or self.result.type != self.value.type:
             raise VerifyException(
-                f"a shuffle moves one f32 or i32, not {self.value.type} to {self.result.type}"
+                f"a shuffle moves one f32, i32 or i64, not {self.value.type} to {self.result.type}"
             )
 
 

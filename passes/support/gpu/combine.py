@@ -1,8 +1,8 @@
 """What the steps of a reduction have in common, within threads and between them (T2).
 
-A reduction is computed in f32 or i32.  A fragment of a narrower type is mapped to f32 first, where
-its author sees it: sums of f16 or bf16 would be rounded at every step, and in another place for
-every layout (S0.6).
+A reduction is computed in f32, i32 or i64.  A fragment of a narrower type is mapped to f32 first,
+where its author sees it: sums of f16 or bf16 would be rounded at every step, and in another place
+for every layout (S0.6).
 """
 
 from __future__ import annotations
@@ -10,19 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i32
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import is_integer, number_attr
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.scalars import wrapping
 from polyc.dialects.gpu.types import FragmentType
 from polyc.rewriting.emit import Emit
 
-NEUTRAL = {
+NEUTRAL: Mapping[Attribute, Mapping[str, float]] = {
     f32: {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")},
     i32: {"sum": 0, "prod": 1, "max": -(2**31), "min": 2**31 - 1},
+    i64: {"sum": 0, "prod": 1, "max": -(2**63), "min": 2**63 - 1},
 }
 """What a reduction over nothing is (S0.6)."""
+
+_INTEGERS: Mapping[str, Callable[[SSAValue, SSAValue], Operation]] = {
+    "sum": lambda a, b: wrapped(arith.AddiOp(a, b)),
+    "prod": lambda a, b: wrapped(arith.MuliOp(a, b)),
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+}
 
 COMBINE: Mapping[Attribute, Mapping[str, Callable[[SSAValue, SSAValue], Operation]]] = {
     f32: {
@@ -31,12 +41,18 @@ COMBINE: Mapping[Attribute, Mapping[str, Callable[[SSAValue, SSAValue], Operatio
         "max": arith.MaximumfOp,
         "min": arith.MinimumfOp,
     },
-    i32: {"sum": arith.AddiOp, "prod": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp},
+    i32: _INTEGERS,
+    i64: _INTEGERS,
 }
-"""Two values as one: max and min of f32 propagate NaN (S0.6), sums and products of i32 wrap."""
+"""Two values as one: max and min of f32 propagate NaN (S0.6), integers wrap."""
 
 CHAINS = 2
 """Partial results a thread keeps for each of its own, so that one need not wait for another."""
+
+
+def wrapped(op: arith.AddiOp | arith.MuliOp) -> Operation:
+    """An op on integers, which wraps; of 32 bits all do."""
+    return wrapping(op) if op.result.type == i64 else op
 
 
 def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
@@ -44,11 +60,8 @@ def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
 
 
 def neutral(emit: Emit, kind: str, element: Attribute) -> SSAValue:
-    value = (
-        FloatAttr(NEUTRAL[f32][kind], f32)
-        if element == f32
-        else IntegerAttr(int(NEUTRAL[i32][kind]), i32)
-    )
+    number = NEUTRAL[element][kind]
+    value = number_attr(int(number) if is_integer(element) else number, element)
     return emit.value(arith.ConstantOp(value))
 
 
@@ -59,8 +72,8 @@ def element_of(op: tile.ReduceOp | tile.ReduceScatterOp) -> Attribute:
     if element not in COMBINE:
         raise PolycError(
             "UnsupportedReduce",
-            f"a reduction is computed in f32 or i32, not in {element}; map the fragment to f32 "
-            "first",
+            f"a reduction is computed in f32, i32 or i64, not in {element}; map the fragment to "
+            "f32 first",
             op,
         )
     return element

@@ -13,7 +13,7 @@ gpu.module @m arch "sm_90a" symbols [M] {
 
 gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k(%i: index = symbol M) threads 32 {
-    // CHECK: a shuffle moves one f32 or i32, not index to index
+    // CHECK: a shuffle moves one f32, i32 or i64, not index to index
     %s = gpu.shuffle "xor" %i, %i : index -> index
     gpu.return
   }

@@ -177,7 +177,9 @@ def test_a_half_is_mapped_first() -> None:
     %x = gpu.fragment : {HALF}
     %y = gpu.fragment : !gpu.fragment<[1], f16>
     gpu.reduce max %x by affine_map<{ROW}> into %y : {HALF}, !gpu.fragment<[1], f16>""")
-    message = "a reduction is computed in f32 or i32, not in f16; map the fragment to f32 first"
+    message = (
+        "a reduction is computed in f32, i32 or i64, not in f16; map the fragment to f32 first"
+    )
     assert_refused(text, "UnsupportedReduce", message, "gpu.reduce", *SHORT)
 
 

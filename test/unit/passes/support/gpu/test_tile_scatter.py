@@ -292,5 +292,7 @@ def test_layouts_that_no_part_has_are_refused(layout: object, target: object, wo
 
 def test_halves_are_refused() -> None:
     text = scatter(element="f16")
-    message = "a reduction is computed in f32 or i32, not in f16; map the fragment to f32 first"
+    message = (
+        "a reduction is computed in f32, i32 or i64, not in f16; map the fragment to f32 first"
+    )
     assert_refused(text, "UnsupportedReduce", message, "gpu.reduce_scatter", *SHORT)
