@@ -31,7 +31,7 @@ frontend.graph @volumes(%x: !frontend.tensor<[N, D, H, C, W], bf16>, %r: !fronte
 
 // Of integers too, but for means and roots.
 
-// CHECK: frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8> -> !frontend.tensor<[M, K], i8>
+// CHECK: frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8>
 frontend.graph @integers(%x: !frontend.tensor<[M, K], i8>) -> !frontend.tensor<[M, K], i8> {
   %r = frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8> -> !frontend.tensor<[M, K], i8>
   frontend.output %r : !frontend.tensor<[M, K], i8>
