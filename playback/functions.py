@@ -312,6 +312,7 @@ atanh = _wide("atanh", np.arctanh)
 cbrt = _wide("cbrt", np.cbrt)
 cos = _wide("cos", np.cos)
 cosh = _wide("cosh", np.cosh)
+erfc = _wide("erfc", estimate.erfc)
 exp2 = _wide("exp2", np.exp2)
 expm1 = _wide("expm1", np.expm1)
 log10 = _wide("log10", np.log10)
@@ -336,6 +337,7 @@ UNARY: dict[str, UnaryFunction] = {
     "cosh": cosh,
     "elu": elu,
     "erf": erf,
+    "erfc": erfc,
     "exp": np.exp,
     "exp2": exp2,
     "expm1": expm1,

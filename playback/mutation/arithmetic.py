@@ -51,6 +51,7 @@ OTHER_UNARY: dict[type[Operation], type[Operation]] = {
     math.RsqrtOp: math.SqrtOp,
     math.SqrtOp: math.RsqrtOp,
     math.TanhOp: math.ErfOp,
+    hw.ErfcOp: math.ErfOp,
     math.ErfOp: math.TanhOp,
     math.LogOp: math.Log2Op,
     math.Log1pOp: math.LogOp,

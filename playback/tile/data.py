@@ -18,13 +18,14 @@ from xdsl.ir.affine import (
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    ErfcOp,
     FmodOp,
     LoadGlobalOp,
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback.estimate import Estimate, accumulated, scattered
-from polyc.playback.functions import as_array, as_tf32, dtype_of, posing, zeros_like
+from polyc.playback.functions import as_array, as_tf32, dtype_of, erfc, posing, zeros_like
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
@@ -287,6 +288,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]).view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case ErfcOp():
+                found = erfc(as_array(operands[0]))
             case FmodOp():
                 found = np.fmod(*operands)
             case _ if type(op) in arithmetic.FLOAT:

@@ -29,7 +29,7 @@ from polyc.dialects.gpu.hardware.cluster import (
     StoreClusterOp,
 )
 from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp, ShuffleOp
-from polyc.dialects.gpu.hardware.floats import FmodOp
+from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -147,6 +147,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     LoadClusterOp,
     StoreClusterOp,
     MBarrierArriveClusterOp,
+    ErfcOp,
     FmodOp,
     PhiloxOp,
 ]
@@ -167,6 +168,7 @@ __all__ = [
     "CpAsyncOp",
     "CpAsyncWaitOp",
     "ElectOp",
+    "ErfcOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FmodOp",
