@@ -28,6 +28,7 @@ from polyc.dialects.gpu.hardware import (
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    PowerOp,
     SharedTileOp,
 )
 from polyc.dialects.gpu.kernel import KernelOp
@@ -426,6 +427,7 @@ _FUNCTIONS: Mapping[type[Operation], str] = {
     arith.DivfOp: "div",
     FmodOp: "fmod",
     PhiloxOp: "philox",
+    PowerOp: "pow",
 }
 """What takes several instructions, by its name in a region."""
 

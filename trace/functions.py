@@ -112,7 +112,7 @@ def minimum(x: Value | Number, y: Value | Number) -> Value:
 
 @public
 def pow(x: Value | Number, y: Value | Number) -> Value:
-    """x to the y, as C's ``powf``."""
+    """x to the y, as C's ``powf``; of integers in their type, in which it wraps."""
     return _pair("pow", x, y)
 
 

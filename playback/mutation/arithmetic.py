@@ -42,6 +42,7 @@ OTHER_FUNCTION: dict[type[Operation], type[Operation]] = {
     arith.DivfOp: arith.MulfOp,
     hw.FmodOp: arith.DivfOp,
     hw.PhiloxOp: arith.XOrIOp,
+    hw.PowerOp: arith.MuliOp,
 }
 """What a function of two operands is taken for."""
 

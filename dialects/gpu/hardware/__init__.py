@@ -32,6 +32,7 @@ from polyc.dialects.gpu.hardware.exchange import AtomicGlobalOp, AtomicSharedOp,
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
+from polyc.dialects.gpu.hardware.integers import PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -150,6 +151,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    PowerOp,
 ]
 
 __all__ = [
@@ -191,6 +193,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
     "SetMaxRegistersOp",
