@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from polyc.trace.functions import cosh as cosh
     from polyc.trace.functions import elu as elu
     from polyc.trace.functions import erf as erf
+    from polyc.trace.functions import erfc as erfc
     from polyc.trace.functions import exp as exp
     from polyc.trace.functions import exp2 as exp2
     from polyc.trace.functions import expand as expand
@@ -188,6 +189,7 @@ _OFFERED = {
             "cosh",
             "elu",
             "erf",
+            "erfc",
             "exp",
             "exp2",
             "expand",

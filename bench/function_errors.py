@@ -44,6 +44,7 @@ KERNEL: Mapping[str, tuple[float, str]] = {
     "cos": (2, GUIDE),
     "cosh": (2, GUIDE),
     "erf": (2.3, OWN),
+    "erfc": (4, GUIDE),
     "exp": (2, GUIDE),
     "exp2": (2, GUIDE),
     "expm1": (1, GUIDE),

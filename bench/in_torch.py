@@ -22,7 +22,8 @@ from polyc.dialects.frontend import GraphOp, tensor_of
 from polyc.dialects.frontend.gathers import GatherBase
 
 UNARY = (
-    *("abs", "erf", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt", "tanh"),
+    *("abs", "erf", "erfc", "exp", "log", "neg", "reciprocal", "relu", "rsqrt", "sigmoid", "sqrt"),
+    "tanh",
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp2", "expm1"),
     *("floor", "log10", "log1p", "log2", "round", "sign", "sin", "sinh", "tan", "trunc"),
 )

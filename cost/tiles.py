@@ -22,7 +22,15 @@ from polyc.cost.time import Time, launch_time
 from polyc.cost.values import SLOW, Values, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, compulsory
 from polyc.dialects.common.grids import product
-from polyc.dialects.gpu.hardware import BlockIdOp, ClusterRankOp, FmodOp, PhiloxOp, SharedTileOp
+from polyc.dialects.gpu.hardware import (
+    BlockIdOp,
+    ClusterRankOp,
+    ErfcOp,
+    FmodOp,
+    PhiloxOp,
+    PowerOp,
+    SharedTileOp,
+)
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile import (
@@ -414,10 +422,12 @@ _FUNCTIONS: Mapping[type[Operation], str] = {
     math.SqrtOp: "sqrt",
     math.TanhOp: "tanh",
     math.ErfOp: "erf",
+    ErfcOp: "erfc",
     math.PowFOp: "pow",
     arith.DivfOp: "div",
     FmodOp: "fmod",
     PhiloxOp: "philox",
+    PowerOp: "pow",
 }
 """What takes several instructions, by its name in a region."""
 

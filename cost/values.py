@@ -69,6 +69,7 @@ SLOW: Mapping[str, float] = {
     "sigmoid": 12,
     "tanh": 12,
     "erf": 18,
+    "erfc": 40,
     "pow": 24,
     "philox": 60,
 }

@@ -312,6 +312,7 @@ atanh = _wide("atanh", np.arctanh)
 cbrt = _wide("cbrt", np.cbrt)
 cos = _wide("cos", np.cos)
 cosh = _wide("cosh", np.cosh)
+erfc = _wide("erfc", estimate.erfc)
 exp2 = _wide("exp2", np.exp2)
 expm1 = _wide("expm1", np.expm1)
 log10 = _wide("log10", np.log10)
@@ -336,6 +337,7 @@ UNARY: dict[str, UnaryFunction] = {
     "cosh": cosh,
     "elu": elu,
     "erf": erf,
+    "erfc": erfc,
     "exp": np.exp,
     "exp2": exp2,
     "expm1": expm1,
@@ -418,6 +420,43 @@ def _shifted(left: bool) -> BinaryFunction:
     return function
 
 
+def _power_of_bits(x: Array, n: Array) -> Array:
+    with np.errstate(over="ignore"):
+        found = np.ones(np.broadcast_shapes(x.shape, n.shape), x.dtype)
+        for bit in range(8 * x.dtype.itemsize):
+            named = (n >> x.dtype.type(bit)) & x.dtype.type(1) != 0
+            found = np.where(named, found * x, found)
+            x = x * x
+    return found
+
+
+def power_of_bits(x: Array, n: Array) -> Array:
+    """``x`` to the ``n`` of integers without a sign, in the low bits of their type."""
+    if isinstance(x, Estimate) or isinstance(n, Estimate):
+        return posing(estimate.of_integers(_power_of_bits, x, n))
+    return as_array(_power_of_bits(as_array(x), as_array(n)))
+
+
+def _whole_power(x: Array, n: Array) -> Array:
+    """``x`` to the ``n``; to a number below 0 the quotient of 1, which is cut towards 0."""
+    if x.dtype.kind == "u":
+        return _power_of_bits(x, n)
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    bits = n.astype(unsigned)
+    odd = bits & unsigned.type(1)
+    unit = (x == 1) | (x == -1)
+    inverse = np.where(unit, _power_of_bits(x.astype(unsigned), odd), unsigned.type(0))
+    whole = _power_of_bits(x.astype(unsigned), bits)
+    return np.where(n < 0, inverse, whole).astype(x.dtype)
+
+
+def whole_power(x: Array, n: Array) -> Array:
+    """A power of integers, which wraps in their type."""
+    if isinstance(x, Estimate) or isinstance(n, Estimate):
+        return posing(estimate.of_integers(_whole_power, x, n))
+    return as_array(_whole_power(as_array(x), as_array(n)))
+
+
 INTEGER_UNARY: dict[str, UnaryFunction] = {
     "abs": np.abs,
     "neg": np.negative,
@@ -438,6 +477,7 @@ INTEGER_BINARY: dict[str, BinaryFunction] = {
     "mul": np.multiply,
     "or": np.bitwise_or,
     "philox": philox.pair,
+    "pow": whole_power,
     "shl": _shifted(left=True),
     "shr": _shifted(left=False),
     "sub": np.subtract,

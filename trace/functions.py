@@ -47,6 +47,7 @@ cos = _unary("cos", "The cosine of an angle in radians.")
 cosh = _unary("cosh", "The hyperbolic cosine.")
 elu = _unary("elu", "x above 0, else exp(x) - 1.")
 erf = _unary("erf", "The error function.")
+erfc = _unary("erfc", "1 less the error function, near its true value where that is small too.")
 exp = _unary("exp", "e to the x.")
 exp2 = _unary("exp2", "2 to the x.")
 expm1 = _unary("expm1", "exp(x) - 1, near its true value around 0 too.")
@@ -111,7 +112,7 @@ def minimum(x: Value | Number, y: Value | Number) -> Value:
 
 @public
 def pow(x: Value | Number, y: Value | Number) -> Value:
-    """x to the y, as C's ``powf``."""
+    """x to the y, as C's ``powf``; of integers in their type, in which it wraps."""
     return _pair("pow", x, y)
 
 

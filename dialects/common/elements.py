@@ -177,7 +177,8 @@ INTEGER_UNARY = ("abs", "neg", "not")
 """Functions of one integer."""
 
 INTEGER_BINARY = (
-    *("add", "and", "div", "fmod", "max", "min", "mod", "mul", "or", "shl", "shr", "sub", "xor"),
+    *("add", "and", "div", "fmod", "max", "min", "mod", "mul", "or", "pow", "shl", "shr", "sub"),
+    "xor",
 )
 """Functions of two integers of one type."""
 

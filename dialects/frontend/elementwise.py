@@ -52,7 +52,7 @@ from polyc.dialects.frontend.types import (
 UNARY_FUNCTIONS = (
     *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
     *("cbrt", "ceil", "cos", "cosh"),
-    *("elu", "erf", "exp", "exp2", "expm1"),
+    *("elu", "erf", "erfc", "exp", "exp2", "expm1"),
     *("floor", "gelu", "gelu_tanh", "hard_sigmoid", "hard_swish"),
     *("log", "log10", "log1p", "log2", "log_sigmoid", "mish", "neg"),
     *("reciprocal", "relu", "relu6", "round", "rsqrt"),

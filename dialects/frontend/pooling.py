@@ -24,6 +24,8 @@ from polyc.dialects.frontend.reductions import AlongAxes
 from polyc.dialects.frontend.types import (
     TensorType,
     need_axes,
+    need_float,
+    need_number,
     parse_typed,
     print_typed,
     tensor,
@@ -32,6 +34,9 @@ from polyc.dialects.frontend.types import (
 
 POOLINGS = ("l1", "l2", "max", "mean", "min", "sum")
 """Functions of ``frontend.pool``."""
+
+OF_REAL_NUMBERS = ("l2", "mean")
+"""Those that integers do not have: a root and a quotient are no integers."""
 
 
 def pool_room(
@@ -85,7 +90,8 @@ class PoolOp(AlongAxes):
 
     Window ``o`` has the elements ``stride * o + dilation * r - low``, for ``r`` from 0 up to its
     size; ``padding`` is before and after each axis in turn.  What is outside of the operand has
-    no effect: it is -inf for ``max``, +inf for ``min`` and 0 for the sums.  ``l1`` is the sum of
+    no effect: it is -inf for ``max``, +inf for ``min``, which are the least and the largest number
+    of integers, and 0 for the sums.  ``l1`` is the sum of
     absolute values, ``l2`` the root of the sum of squares.  ``mean`` divides the sum by the number
     of the window's elements that are inside of the operand, or with ``count_include_pad`` inside of
     the padding too.
@@ -179,6 +185,10 @@ class PoolOp(AlongAxes):
         if fn in POOLINGS:
             return None
         return f"{fn} is not a function of frontend.pool; there are {', '.join(POOLINGS)}"
+
+    def need_elements(self, what: str) -> None:
+        need = need_float if self.function in OF_REAL_NUMBERS else need_number
+        need(f"{what} {self.function}", (self.operand,))
 
     def result_shape(self) -> Shape:
         dims = tensor_of(self.operand).dims

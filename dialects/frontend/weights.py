@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects import frontend
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.movements import MovementOp
 
 LARGEST = 256.0
@@ -56,7 +57,8 @@ def are_weights(value: SSAValue) -> bool:
 
 def _is_power(op: frontend.ElementwiseOp) -> bool:
     """Whether an op is an exponential, or a power of a number."""
-    return op.function == "exp" or (op.function == "pow" and _is_constant(op.args[0]))
+    real = not is_integer(frontend.tensor_of(op.result).element_type)
+    return op.function == "exp" or (op.function == "pow" and real and _is_constant(op.args[0]))
 
 
 def _is_below_maximum(value: SSAValue) -> bool:

@@ -131,7 +131,7 @@ __all__ = [
 UNARY_FUNCTIONS = (
     *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh"),
     *("cbrt", "ceil", "cos", "cosh"),
-    *("erf", "exp", "exp2", "expm1"),
+    *("erf", "erfc", "exp", "exp2", "expm1"),
     *("floor", "log", "log10", "log1p", "log2", "neg"),
     *("reciprocal", "round", "rsqrt"),
     *("sigmoid", "sign", "sin", "sinh", "sqrt"),

@@ -15,7 +15,6 @@ from typing import cast
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
-from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
@@ -116,8 +115,8 @@ class Shared:
 def find_shared(loops: Loops) -> Shared | None:
     """The reductions of a region that any number of blocks may share, or None.
 
-    They accumulate in f32, or need no rounding: what is combined is what one block would have but
-    for the order of a sum.
+    They accumulate in f32, or need no rounding, as integers do: what is combined is what one block
+    would have but for the order of a sum.
     """
     needed = loops.reductions
     if len(loops.spaces) != 1 or not needed:

@@ -384,14 +384,15 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
 def accumulated(reduce: ReduceOp) -> Attribute:
     """The type in which loops accumulate: f32 of real numbers, of integers one with all of them.
 
-    A sum or product that wraps in 32 bits is that of a narrower type in its low ones.
+    A sum or product that wraps in 32 bits is that of a narrower type in its low ones, and one in 64
+    bits that of a type without a sign.
     """
-    kind = reduce.accumulator
+    kind, picks = reduce.accumulator, reduce.fn.data in ("max", "min")
     if not is_integer(kind):
         return f32
     if width(kind) == MAX_BITS:
-        return kind
-    return i64 if kind == ui32 and reduce.fn.data in ("max", "min") else i32
+        return kind if picks else i64
+    return i64 if kind == ui32 and picks else i32
 
 
 def is_shared(reduce: ReduceOp) -> bool:

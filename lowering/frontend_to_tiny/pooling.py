@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -21,12 +19,10 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
-
-OUTSIDE = {"max": -math.inf, "min": math.inf}
-"""What is outside of the operand, where it is not 0."""
 
 MOST_MASKS = 16
 """Taps of an axis that may be outside, up to which each is counted by itself."""
@@ -50,13 +46,14 @@ class LowerPool(RewritePattern):
         elif fn == "l2":
             value = build.binary("mul", value, value)
         rank = tiny.tensor_of(value).rank
+        kind = fn if fn in ("max", "min") else "sum"
         if any(low or high for low, high in op.room()):
             low, high = ([0] * rank for _ in range(2))
             for axis, (before, after) in zip(op.axes, op.room(), strict=True):
                 low[axis], high[axis] = before, after
-            value = build.add(tiny.PadOp(value, low, high, OUTSIDE.get(fn, 0.0)))
+            element = tiny.tensor_of(value).element_type
+            value = build.add(tiny.PadOp(value, low, high, neutral(kind, element)))
         windows = build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
-        kind = fn if fn in ("max", "min") else "sum"
         result = build.reduce(kind, windows, range(rank, rank + len(op.axes)))
         if fn == "l2":
             result = build.unary("sqrt", result)

@@ -100,8 +100,8 @@ KEYWORDS = frozenset(
     virtual void volatile wchar_t while xor xor_eq main min max abs
     threadIdx blockIdx blockDim gridDim warpSize TensorMap
     expf exp2f logf log2f sqrtf rsqrtf tanhf erff fabsf fmaf floorf ceilf rintf powf fmaxf fminf
-    acosf acoshf asinf asinhf atanf atan2f atanhf cbrtf cosf coshf expm1f fmodf log10f log1pf sinf
-    sinhf tanf truncf
+    acosf acoshf asinf asinhf atanf atan2f atanhf cbrtf cosf coshf erfcf expm1f fmodf log10f log1pf
+    sinf sinhf tanf truncf
     u8 u16 u32 u64 i64 f16 bf16 shared shared_base""",
     )
 )

@@ -39,6 +39,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.views import is_view
 from polyc.families.matmul.follow import WIDTHS
@@ -1042,7 +1043,7 @@ def _is_power(value: SSAValue) -> bool:
         case tiny.UnaryOp() as op:
             return op.function == "exp"
         case tiny.BinaryOp() as op:
-            return op.function == "pow"
+            return op.function == "pow" and not is_integer(tiny.tensor_of(value).element_type)
         case _:
             return False
 

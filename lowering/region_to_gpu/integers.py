@@ -22,7 +22,7 @@ from polyc.dialects.common.elements import (
     width,
     without_sign,
 )
-from polyc.dialects.gpu.hardware import PhiloxOp
+from polyc.dialects.gpu.hardware import PhiloxOp, PowerOp
 from polyc.dialects.gpu.scalars import wrapping
 from polyc.rewriting.emit import Emit
 
@@ -89,6 +89,8 @@ def binary(emit: Emit, fn: str, lhs: SSAValue, rhs: SSAValue, element: Attribute
         return _shift(emit, fn, lhs, rhs, element)
     if fn == "philox":
         return emit.value(PhiloxOp(lhs, rhs))
+    if fn == "pow":
+        return _power(emit, lhs, rhs, element)
     return _division(emit, fn, lhs, rhs, element)
 
 
@@ -108,6 +110,21 @@ def _shift(emit: Emit, fn: str, value: SSAValue, by: SSAValue, element: Attribut
     op = arith.ShLIOp if fn == "shl" else arith.ShRUIOp
     zero = number(emit, 0, element)
     return emit.value(arith.SelectOp(inside, emit.value(op(value, least)), zero))
+
+
+def _power(emit: Emit, base: SSAValue, by: SSAValue, element: Attribute) -> SSAValue:
+    """What is to a number below 0 is the quotient of 1: of 1 and -1 themselves, of others 0."""
+    power = emit.value(PowerOp(base, by))
+    if is_unsigned(element):
+        return power
+    zero, one = number(emit, 0, element), number(emit, 1, element)
+    # The low bit of an exponent below 0 says the sign, as of others.
+    unit = compare(emit, "eq", unary(emit, "abs", base, element), one, element)
+    below = compare(emit, "lt", by, zero, element)
+    least = emit.value(arith.AndIOp(by, one))
+    short = emit.value(PowerOp(base, least))
+    inverse = emit.value(arith.SelectOp(unit, short, zero))
+    return emit.value(arith.SelectOp(below, inverse, power))
 
 
 def _division(emit: Emit, fn: str, lhs: SSAValue, rhs: SSAValue, element: Attribute) -> SSAValue:

@@ -1,9 +1,9 @@
 """``region-to-gpu``: reductions whose points any number of blocks share (S8, S9).
 
 A first kernel has a block for each part of each tile, which takes the steps of the reductions'
-points in turn with the others, and stores what it has of each, as it accumulates it, in a
-workspace.  A second one
-combines the parts in a fixed order, so that runs repeat to the bit, and computes the outputs.
+points in turn with the others, and stores what it has of each, as it accumulates, in a workspace.
+A second one combines the parts in a fixed order, so that runs repeat to the bit, and computes the
+outputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -20,13 +19,13 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.region import ReduceOp
 from polyc.families.loops.recognise import Space, accumulated
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.partial_sums import PART
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW
+from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, element_of
 from polyc.passes.support.gpu.free_layouts import WARP
 from polyc.rewriting.emit import Emit, affine_dim
 
@@ -128,7 +127,7 @@ def store(
     space: SSAValue,
 ) -> tile.MapOp:
     """Write what a block has of a reduction; ``at`` is in a map's dimensions and ``origin``."""
-    block = Block(arg_types=[cast("FragmentType", held.type).element_type])
+    block = Block(arg_types=[element_of(held)])
     block.add_op(tile.YieldOp([block.args[0]]))
     own = AffineExpr.symbol(len(origin))
     maps = [AffineMap(2, len(origin) + 1, part.place(own, at))]
@@ -148,10 +147,10 @@ def combine(
     space: SSAValue,
 ) -> None:
     """Bring all parts of a tile's results into ``acc``, every thread those of its own, in order."""
-    step = part.tile[part.along]
+    step, kind = part.tile[part.along], element_of(acc)
 
     def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[neutral.type, neutral.type])
+        block = Block(arg_types=[kind, kind])
         here, there = block.args
         own = Emit()
         value: SSAValue = there

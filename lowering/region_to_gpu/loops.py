@@ -128,9 +128,8 @@ class LoopsLowering(Walked):
             return []
         part = _part(self.kernel, plan)
         reductions = reductions_in(list(self.kernel.yield_op.values))
-        return [
-            Workspace(f"{plan.kernel_name}_sums", part.kind(accumulated(r))) for r in reductions
-        ]
+        kinds = [part.kind(accumulated(reduce)) for reduce in reductions]
+        return [Workspace(f"{plan.kernel_name}_sums", kind) for kind in kinds]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
@@ -210,7 +209,8 @@ class LoopBuilder(Builder):
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
         for reduce, space in zip(self.reductions, spaces, strict=True):
-            self.sums[reduce.result] = self.frame.space(self.part.kind(accumulated(reduce)), space)
+            kind = self.part.kind(accumulated(reduce))
+            self.sums[reduce.result] = self.frame.space(kind, space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:

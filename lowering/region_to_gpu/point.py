@@ -26,7 +26,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import Number, is_integer, number_of, without_sign
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import FmodOp, LoadGlobalOp
+from polyc.dialects.gpu.hardware import ErfcOp, FmodOp, LoadGlobalOp
 from polyc.dialects.gpu.scalars import sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
@@ -80,6 +80,7 @@ UNARY: Mapping[str, Callable[[SSAValue], Operation]] = {
     "cos": math.CosOp,
     "cosh": math.CoshOp,
     "erf": math.ErfOp,
+    "erfc": ErfcOp,
     "exp": math.ExpOp,
     "exp2": math.Exp2Op,
     "expm1": math.ExpM1Op,

@@ -12,7 +12,7 @@ from polyc.playback.estimate.array import (
     unsure_beyond,
     unsure_where,
 )
-from polyc.playback.estimate.curves import atan2, curve
+from polyc.playback.estimate.curves import atan2, curve, erfc
 from polyc.playback.estimate.elements import erf
 from polyc.playback.estimate.integers import of_integers, to_integers
 from polyc.playback.estimate.stored import may_be_stored
@@ -28,6 +28,7 @@ __all__ = [
     "curves",
     "elements",
     "erf",
+    "erfc",
     "integers",
     "may_be_stored",
     "movements",

@@ -7,6 +7,7 @@ a domain, or beside a pole, nothing is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,14 @@ def _cosh_change(x: Array, e: Array) -> Array:
     return np.maximum(np.cosh(size + e) - here, here - np.cosh(np.maximum(size - e, 0.0)))
 
 
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def erfc(x: Array) -> Array:
+    """1 less the error function, in f64; NumPy has none."""
+    return np.asarray(_erfc(np.asarray(x, np.float64)), np.float64)
+
+
 CHANGES: dict[str, Change] = {
     "acos": _monotone(np.arccos),
     "acosh": _monotone(np.arccosh),
@@ -69,6 +78,7 @@ CHANGES: dict[str, Change] = {
     "cbrt": _monotone(np.cbrt),
     "cos": _cos_change,
     "cosh": _cosh_change,
+    "erfc": _monotone(erfc),
     "exp2": lambda x, e: np.exp2(x) * np.expm1(e * np.log(2.0)),
     "expm1": lambda x, e: np.exp(x) * np.expm1(e),
     "log10": _monotone(np.log10),

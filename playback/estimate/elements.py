@@ -32,6 +32,7 @@ COST = {
     "sqrt": 2.0,
     "tanh": 4.0,
     "erf": 4.0,
+    "erfc": 8.0,
     "acos": 4.0,
     "acosh": 8.0,
     "asin": 4.0,
@@ -159,8 +160,8 @@ _CERTAIN: dict[str, Callable[[Array, Array], Array]] = {
     "log10": lambda x, y: x == 1,
     **dict.fromkeys(
         (
-            *("asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "exp2", "expm1", "log1p"),
-            *("sin", "sinh", "tan"),
+            *("asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erfc", "exp2", "expm1"),
+            *("log1p", "sin", "sinh", "tan"),
         ),
         lambda x, y: x == 0,
     ),

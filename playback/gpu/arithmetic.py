@@ -363,7 +363,8 @@ def cast_unsigned(source: np.dtype[Any], dtype: np.dtype[Any]) -> Callable[[Valu
 
     def run(value: Value) -> Value:
         if is_lanes(value):
-            return value.view(unsigned).astype(dtype)
+            # What was chosen between lanes and a number is in a wider type.
+            return as_lanes(value, source).view(unsigned).astype(dtype)
         return plain(int(value) % (1 << source.itemsize * 8))
 
     return run

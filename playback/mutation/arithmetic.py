@@ -42,6 +42,7 @@ OTHER_FUNCTION: dict[type[Operation], type[Operation]] = {
     arith.DivfOp: arith.MulfOp,
     hw.FmodOp: arith.DivfOp,
     hw.PhiloxOp: arith.XOrIOp,
+    hw.PowerOp: arith.MuliOp,
 }
 """What a function of two operands is taken for."""
 
@@ -51,6 +52,7 @@ OTHER_UNARY: dict[type[Operation], type[Operation]] = {
     math.RsqrtOp: math.SqrtOp,
     math.SqrtOp: math.RsqrtOp,
     math.TanhOp: math.ErfOp,
+    hw.ErfcOp: math.ErfOp,
     math.ErfOp: math.TanhOp,
     math.LogOp: math.Log2Op,
     math.Log1pOp: math.LogOp,

@@ -19,6 +19,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    ErfcOp,
     FmodOp,
     LoadGlobalOp,
     LoadSharedOp,
@@ -31,6 +32,7 @@ from polyc.playback.functions import (
     as_tf32,
     dtype_of,
     element_of,
+    erfc,
     posing,
     zeros_like,
 )
@@ -300,6 +302,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = source.view(np.int32 if kind == i32 else dtype_of(kind))
             case arith.ExtFOp() | arith.TruncFOp():
                 found = cast(Array, operands[0]).astype(dtype_of(op.results[0].type))
+            case ErfcOp():
+                found = erfc(as_array(operands[0]))
             case FmodOp():
                 found = np.fmod(*operands)
             case _ if type(op) in arithmetic.FLOAT:

@@ -13,9 +13,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.gpu.hardware import PhiloxOp
+from polyc.dialects.gpu.hardware import PhiloxOp, PowerOp
 from polyc.playback.estimate import Estimate
-from polyc.playback.functions import Array, as_array, binary, element_of, round_to
+from polyc.playback.functions import Array, as_array, binary, element_of, power_of_bits, round_to
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.philox import pair
 
@@ -42,6 +42,7 @@ UNSIGNED: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.RemUIOp: lambda a, b: binary("fmod", a, b),
     arith.ShRUIOp: np.right_shift,
     PhiloxOp: pair,
+    PowerOp: power_of_bits,
 }
 """Functions of two integers without a sign."""
 

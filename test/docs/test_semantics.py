@@ -20,7 +20,7 @@ from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
-from polyc.playback.functions import Array, round_to
+from polyc.playback.functions import Array, element_of, round_to
 from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.root import ROOT
@@ -362,11 +362,13 @@ def pool(
     dilation: int = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
+    element: str = "f32",
 ) -> list[float]:
-    array = np.asarray(x, np.float32)
+    array = np.asarray(x, np.float32 if element == "f32" else _dtype(element))
+    kind = frontend.tensor([len(x)], element_of(array.dtype))
     op = frontend.PoolOp(
         fn,
-        frontend.ConstantOp(0.0, frontend.tensor([len(x)], f32)).result,
+        frontend.ConstantOp(0, kind).result,
         [0],
         [size],
         stride=[stride],

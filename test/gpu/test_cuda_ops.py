@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from polyc.bench.function_errors import KERNEL
-from polyc.playback.functions import erf
+from polyc.playback.functions import erf, erfc
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -52,6 +52,7 @@ FLOATS: dict[str, tuple[str, Callable[[Array, Array], Array], float]] = {
     "tanh": ("math.tanh %x", lambda x, y: np.tanh(x.astype(np.float64)), 1e-6),
     "erf": ("math.erf %x", lambda x, y: erf(x).astype(np.float64), 3e-7),
     "trunc": ("math.trunc %x", lambda x, y: np.trunc(x), 0),
+    "erfc": ("gpu.erfc %x", lambda x, y: erfc(x).astype(np.float64), KERNEL["erfc"][0] * ULP),
     "fmod": ("gpu.fmod %x, %y", np.fmod, 0),
     "atan2": (
         "math.atan2 %x, %y",

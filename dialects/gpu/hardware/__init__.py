@@ -34,9 +34,10 @@ from polyc.dialects.gpu.hardware.exchange import (
     FetchAddSharedOp,
     ShuffleOp,
 )
-from polyc.dialects.gpu.hardware.floats import FmodOp
+from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
+from polyc.dialects.gpu.hardware.integers import PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -153,8 +154,10 @@ HARDWARE_OPS: list[type[Operation]] = [
     LoadClusterOp,
     StoreClusterOp,
     MBarrierArriveClusterOp,
+    ErfcOp,
     FmodOp,
     PhiloxOp,
+    PowerOp,
 ]
 
 __all__ = [
@@ -173,6 +176,7 @@ __all__ = [
     "CpAsyncOp",
     "CpAsyncWaitOp",
     "ElectOp",
+    "ErfcOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
@@ -196,6 +200,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
     "SetMaxRegistersOp",

@@ -9,6 +9,21 @@ from xdsl.traits import Pure
 
 
 @irdl_op_definition
+class ErfcOp(IRDLOperation):
+    """1 less the error function, ``gpu.erfc %x : f32``: C's ``erfcf``, near its true value also
+    where that is small."""
+
+    name = "gpu.erfc"
+    operand = operand_def(f32)
+    result = result_def(f32)
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($result)"
+
+    def __init__(self, operand: SSAValue) -> None:
+        super().__init__(operands=[operand], result_types=[f32])
+
+
+@irdl_op_definition
 class FmodOp(IRDLOperation):
     """What is left of ``lhs`` after whole multiples of ``rhs``: C's ``fmodf``, which is exact.
 

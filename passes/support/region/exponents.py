@@ -71,7 +71,9 @@ class PowerBelowMaximum(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.BinaryOp, rewriter: PatternRewriter, /) -> None:
         base = constant_of(op.lhs)
-        if op.fn.data != "pow" or base is None or not 1 < base < math.inf:
+        if op.fn.data != "pow" or op.result.type.element_type != f32:
+            return
+        if base is None or not 1 < base < math.inf:
             return
         scaled = _scaled(op.rhs)
         value, number = (op.rhs, 1.0) if scaled is None else scaled

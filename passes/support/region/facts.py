@@ -48,7 +48,7 @@ def never_empty(reduce: region.ReduceOp, kernel: region.KernelOp | None) -> bool
         return False
 
 
-_NONNEGATIVE_OF_ANY = ("abs", "acos", "acosh", "cosh", "exp", "exp2", "sigmoid", "sqrt")
+_NONNEGATIVE_OF_ANY = ("abs", "acos", "acosh", "cosh", "erfc", "exp", "exp2", "sigmoid", "sqrt")
 _NONNEGATIVE_OF_NONNEGATIVE = (
     *("erf", "tanh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "expm1", "floor"),
     *("log1p", "round", "sign", "sinh", "trunc"),

@@ -375,7 +375,9 @@ def _power(op: region.UnaryOp | region.BinaryOp) -> tuple[float, SSAValue | None
     if isinstance(op, region.UnaryOp):
         return 1.0, op.operand if op.fn.data == "exp" else None
     base = constant_of(op.lhs)
-    if op.fn.data != "pow" or base is None or not 1 < base < math.inf:
+    if op.fn.data != "pow" or op.result.type.element_type != f32:
+        return 1.0, None
+    if base is None or not 1 < base < math.inf:
         return 1.0, None
     return math.log(base), op.rhs
 

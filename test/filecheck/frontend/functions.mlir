@@ -15,7 +15,8 @@
 // CHECK-NEXT: %u8 = frontend.elementwise cos %u7 : !frontend.tensor<[M], f32>
 // CHECK-NEXT: %u9 = frontend.elementwise cosh %u8 : !frontend.tensor<[M], f32>
 // CHECK-NEXT: %u10 = frontend.elementwise elu %u9 : !frontend.tensor<[M], f32>
-// CHECK-NEXT: %u11 = frontend.elementwise exp2 %u10 : !frontend.tensor<[M], f32>
+// CHECK-NEXT: %tail = frontend.elementwise erfc %u10 : !frontend.tensor<[M], f32>
+// CHECK-NEXT: %u11 = frontend.elementwise exp2 %tail : !frontend.tensor<[M], f32>
 // CHECK-NEXT: %u12 = frontend.elementwise expm1 %u11 : !frontend.tensor<[M], f32>
 // CHECK-NEXT: %u13 = frontend.elementwise floor %u12 : !frontend.tensor<[M], f32>
 // CHECK-NEXT: %u14 = frontend.elementwise hard_sigmoid %u13 : !frontend.tensor<[M], f32>
@@ -50,7 +51,8 @@ frontend.graph @functions(%x: !frontend.tensor<[M], f32>, %y: !frontend.tensor<[
   %u8 = frontend.elementwise cos %u7 : !frontend.tensor<[M], f32>
   %u9 = frontend.elementwise cosh %u8 : !frontend.tensor<[M], f32>
   %u10 = frontend.elementwise elu %u9 : !frontend.tensor<[M], f32>
-  %u11 = frontend.elementwise exp2 %u10 : !frontend.tensor<[M], f32>
+  %tail = frontend.elementwise erfc %u10 : !frontend.tensor<[M], f32>
+  %u11 = frontend.elementwise exp2 %tail : !frontend.tensor<[M], f32>
   %u12 = frontend.elementwise expm1 %u11 : !frontend.tensor<[M], f32>
   %u13 = frontend.elementwise floor %u12 : !frontend.tensor<[M], f32>
   %u14 = frontend.elementwise hard_sigmoid %u13 : !frontend.tensor<[M], f32>

@@ -9,7 +9,7 @@ frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K],
 
 // -----
 
-// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pool computes with f16, bf16 or f32, not i1; use frontend.select or a frontend.cast
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pool max computes with numbers, not i1; use frontend.select or a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[M, K], i1>) -> !frontend.tensor<[M, K], i1> {
   %r = frontend.pool max %x axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], i1> -> !frontend.tensor<[M, K - 1], i1>
   frontend.output %x : !frontend.tensor<[M, K], i1>
@@ -117,4 +117,12 @@ frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K],
 frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K], f32> {
   %r = frontend.pool max %x axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, K - 1], f16>
   frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pool mean computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+frontend.graph @f(%x: !frontend.tensor<[M, K], i32>) -> !frontend.tensor<[M, K], i32> {
+  %r = frontend.pool mean %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i32> -> !frontend.tensor<[M, K], i32>
+  frontend.output %r : !frontend.tensor<[M, K], i32>
 }

@@ -28,3 +28,11 @@ frontend.graph @volumes(%x: !frontend.tensor<[N, D, H, C, W], bf16>, %r: !fronte
   %0 = frontend.pool l2 %x axes [1, 2, 4] size [R, 2, 1] stride [1, 2, 3] padding [0, 1, 2, 0, 0, 0] dilation [2, 1, 1] : !frontend.tensor<[N, D, H, C, W], bf16> -> !frontend.tensor<[N, D - 2 * R + 3, H floordiv 2 + 1, C, (W + 2) floordiv 3], bf16>
   frontend.output %0 : !frontend.tensor<[N, D - 2 * R + 3, H floordiv 2 + 1, C, (W + 2) floordiv 3], bf16>
 }
+
+// Of integers too, but for means and roots.
+
+// CHECK: frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8>
+frontend.graph @integers(%x: !frontend.tensor<[M, K], i8>) -> !frontend.tensor<[M, K], i8> {
+  %r = frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8> -> !frontend.tensor<[M, K], i8>
+  frontend.output %r : !frontend.tensor<[M, K], i8>
+}

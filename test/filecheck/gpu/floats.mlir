@@ -8,6 +8,8 @@ gpu.module @m arch "sm_80" symbols [M] {
     %y = arith.constant 2.000000e+00 : f32
     // CHECK: %r = gpu.fmod %x, %y : f32
     %r = gpu.fmod %x, %y : f32
+    // CHECK: %e = gpu.erfc %x : f32
+    %e = gpu.erfc %x : f32
     gpu.return
   }
 }

@@ -14,7 +14,8 @@
 // CHECK-NEXT: %u7 = tiny.unary ceil %u6 : !tiny.tensor<[M], f32>
 // CHECK-NEXT: %u8 = tiny.unary cos %u7 : !tiny.tensor<[M], f32>
 // CHECK-NEXT: %u9 = tiny.unary cosh %u8 : !tiny.tensor<[M], f32>
-// CHECK-NEXT: %u10 = tiny.unary exp2 %u9 : !tiny.tensor<[M], f32>
+// CHECK-NEXT: %tail = tiny.unary erfc %u9 : !tiny.tensor<[M], f32>
+// CHECK-NEXT: %u10 = tiny.unary exp2 %tail : !tiny.tensor<[M], f32>
 // CHECK-NEXT: %u11 = tiny.unary expm1 %u10 : !tiny.tensor<[M], f32>
 // CHECK-NEXT: %u12 = tiny.unary floor %u11 : !tiny.tensor<[M], f32>
 // CHECK-NEXT: %u13 = tiny.unary log10 %u12 : !tiny.tensor<[M], f32>
@@ -39,7 +40,8 @@ tiny.graph @functions(%x: !tiny.tensor<[M], f32>, %y: !tiny.tensor<[M], f32>) ->
   %u7 = tiny.unary ceil %u6 : !tiny.tensor<[M], f32>
   %u8 = tiny.unary cos %u7 : !tiny.tensor<[M], f32>
   %u9 = tiny.unary cosh %u8 : !tiny.tensor<[M], f32>
-  %u10 = tiny.unary exp2 %u9 : !tiny.tensor<[M], f32>
+  %tail = tiny.unary erfc %u9 : !tiny.tensor<[M], f32>
+  %u10 = tiny.unary exp2 %tail : !tiny.tensor<[M], f32>
   %u11 = tiny.unary expm1 %u10 : !tiny.tensor<[M], f32>
   %u12 = tiny.unary floor %u11 : !tiny.tensor<[M], f32>
   %u13 = tiny.unary log10 %u12 : !tiny.tensor<[M], f32>

@@ -22,7 +22,8 @@ gpu.module @functions arch "sm_80" symbols [M] {
     %v14 = math.tan %v13 : f32
     %v15 = math.trunc %v14 : f32
     %angle = math.atan2 %v15, %x : f32
-    %rest = gpu.fmod %angle, %x : f32
+    %tail = gpu.erfc %angle : f32
+    %rest = gpu.fmod %tail, %x : f32
     gpu.store_global %rest, %B[%c0 : index] : f32, !gpu.global<[M], f32>
     gpu.return
   }
@@ -45,4 +46,5 @@ gpu.module @functions arch "sm_80" symbols [M] {
 // CHECK-NEXT: float v14 = tanf(v13);
 // CHECK-NEXT: float v15 = truncf(v14);
 // CHECK-NEXT: float angle = atan2f(v15, x);
-// CHECK-NEXT: float rest = fmodf(angle, x);
+// CHECK-NEXT: float tail = erfcf(angle);
+// CHECK-NEXT: float rest = fmodf(tail, x);

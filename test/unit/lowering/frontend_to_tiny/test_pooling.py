@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.elements import ui8
 from polyc.dialects.frontend import tensor_of
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
@@ -18,7 +19,7 @@ from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
-from polyc.test.support.sketch import Sketch
+from polyc.test.support.sketch import Size, Sketch
 from polyc.test.support.split_programs import wanted_of
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -129,3 +130,35 @@ frontend.graph @f(%x: !frontend.tensor<[N, W], f32>, %r: !frontend.tensor<[R], f
 def test_a_window_may_be_as_large_as_a_symbol(taps: int) -> None:
     module = parse_text(make_context(), OPEN, "open.mlir")
     assert layers.failure(RandomProgram(module, {"N": 3, "W": 5, "R": taps}), taps) is None
+
+
+def whole(fn: str, element: Attribute, *shape: Size) -> ModuleOp:
+    """Windows of integers, with room at both ends of one axis."""
+    s = Sketch("f", element)
+    x, axes = s.input("x", *shape), [len(shape) - 2, len(shape) - 1]
+    op = frontend.PoolOp(fn, x, axes, [3, 2], stride=[1, 2], padding=[1, 1, 1, 0])
+    return s.done(y=s.add(op))
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("element", [i8, ui8, i32, i64], ids=str)
+@pytest.mark.parametrize("fn", ["max", "min", "sum", "l1"])
+def test_windows_of_integers_at_every_layer(fn: str, element: Attribute) -> None:
+    for sizes in ({"M": 2}, {"M": 0}):
+        program = RandomProgram(whole(fn, element, "M", 7, 9), sizes)
+        assert layers.failure(program, 3) is None, sizes
+    module = whole(fn, element, 2, 7, 9)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_windows_of_integers_compile_without_a_spill(arch: str) -> None:
+    for element in (i8, i64):
+        module = whole("max", element, 8, 64, 112, 112)
+        program = Program.compile(lowered(module, "gpu", arch))
+        assert all(info.spill_bytes == 0 for info in program.kernels.values())

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f16, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f16, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -16,15 +16,18 @@ from polyc.dialects.common.elements import (
     bounds,
     is_unsigned,
     ui8,
+    ui32,
     ui64,
     width,
     without_sign,
 )
 from polyc.dialects.frontend import GraphOp, tensor
 from polyc.dialects.gpu.scalars import wraps
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import integers
 from polyc.playback.functions import Array, dtype_of
 from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.emit import Emit
 from polyc.runtime.nvrtc import compile_cuda
 from polyc.test.support.agreeing import assert_agree, meant
@@ -113,3 +116,46 @@ def test_a_long_reduction(fn: str, element: Attribute) -> None:
         result = simulate(next(iter(made.ops)), [np.ascontiguousarray(given)], sizes)
         result.check()
         assert_agree(result.outputs, right, fn)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize(
+    ("fn", "element"), [("sum", i8), ("prod", i32), ("max", ui32), ("sum", i64), ("prod", ui64)]
+)
+def test_any_number_of_blocks_share_a_whole_reduction(fn: str, element: Attribute) -> None:
+    """What wraps in one block wraps in many; the parts are as wide as what a block has."""
+    kind = tensor(("N",), element)
+    graph = GraphOp("f", [kind], [])
+    op = frontend.ReduceOp(fn, graph.body.block.args[0], [0])
+    graph.body.block.add_ops([op, frontend.OutputOp(op.results)])
+    body = graph.detach_region(graph.body)
+    ctx, module = make_context(), ModuleOp([GraphOp("f", [kind], [op.result.type], body)])
+    least, most = bounds(element)
+    array = np.random.default_rng(0).integers(
+        least, most, 65601, dtype_of(element), endpoint=True
+    ) | dtype_of(element).type(1)
+    right = meant(module, [array], {"N": len(array)})
+    made = Compilation(ctx, module, "sm_90a").run("gpu").module
+    kernels = gpu_module_of(made)
+    parted = [v.variant_name for v in kernels.dispatch().variants()]
+    (name,) = [v for v in parted if v == "f_scalar_parts64"]
+    result = simulate(kernels, [array], {"N": len(array)}, name)
+    result.check()
+    assert_agree(result.outputs, right, fn)
+    assert all(
+        not info.spill_bytes
+        for info in compile_cuda(cuda_source(kernels), "sm_90a").kernels.values()
+    )
+
+
+def test_a_thread_has_the_largest_of_64_bits_without_a_sign_alone() -> None:
+    for element, shared in ((i64, True), (ui64, False)):
+        kind = tensor((1 << 20,), element)
+        graph = GraphOp("f", [kind], [])
+        op = frontend.ReduceOp("max", graph.body.block.args[0], [0])
+        graph.body.block.add_ops([op, frontend.OutputOp(op.results)])
+        body = graph.detach_region(graph.body)
+        module = ModuleOp([GraphOp("f", [kind], [op.result.type], body)])
+        made = Compilation(make_context(), module, "sm_90a").run("gpu").module
+        names = [v.variant_name for v in gpu_module_of(made).dispatch().variants()]
+        assert any("parts" in name for name in names) == shared, names

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import FmodOp, SharedTileOp
+from polyc.dialects.gpu.hardware import ErfcOp, FmodOp, SharedTileOp
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -215,6 +215,7 @@ MATH: dict[type[Operation], Callable[..., Any]] = {
     math.SinhOp: functions.sinh,
     math.TanOp: functions.tan,
     math.TruncOp: np.trunc,
+    ErfcOp: functions.erfc,
     FmodOp: np.fmod,
     math.ExpOp: np.exp,
     math.LogOp: np.log,

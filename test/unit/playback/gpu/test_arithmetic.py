@@ -88,3 +88,12 @@ def test_split_masks(outer: list[bool], inner: list[bool]) -> None:
         else:
             assert wanted.any() and not found.all()
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_bits_are_seen_without_a_sign_in_their_own_type() -> None:
+    """Also of lanes that were chosen beside a number, which NumPy has in 64 bits."""
+    lanes = np.arange(-16, 16, dtype=np.int8)
+    chosen = arithmetic.choose(lanes < 0, lanes, 5)
+    found = arithmetic.cast_unsigned(np.dtype(np.int8), np.dtype(np.int32))(chosen)
+    assert found.dtype == np.int32
+    assert found.tolist() == [*range(240, 256), *[5] * 16]

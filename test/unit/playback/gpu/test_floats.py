@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from polyc.dialects.gpu import module as gpu
@@ -41,3 +43,15 @@ def test_fmod_of_lanes_and_of_numbers_that_all_have() -> None:
     wanted = np.float32(1.5) * np.array([1.5, -1.5, 2, -0.0, np.nan, np.nan, -3, np.nan])
     np.testing.assert_array_equal(result.outputs[0], wanted)
     assert np.signbit(result.outputs[0][3])
+
+
+def test_erfc_is_near_where_it_is_small() -> None:
+    text = TEXT.replace("%same = gpu.fmod %five, %two : f32", "%same = arith.constant 1.0 : f32")
+    text = text.replace("gpu.fmod %x, %y : f32", "gpu.erfc %x : f32")
+    x = np.array([0.0, -0.0, 1.0, 9.0, -9.0, np.inf, -np.inf, np.nan], np.float32)
+    made = only(parsed(text), gpu.ModuleOp)
+    result = simulate(made, [x, np.ones_like(x)], {"M": 8}, "rest_each")
+    result.check()
+    wanted = np.array([math.erfc(v) for v in x.tolist()], np.float32)
+    np.testing.assert_array_equal(result.outputs[0], wanted)
+    assert 0 < result.outputs[0][3] < 1e-36

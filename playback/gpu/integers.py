@@ -1,0 +1,29 @@
+"""The simulator: arithmetic of integers that ``arith`` lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.playback.functions import Array, power_of_bits
+from polyc.playback.gpu.arithmetic import dtype_of
+from polyc.playback.gpu.translator import Translator, simulates
+
+
+def _power(dtype: np.dtype[Any]) -> Callable[[Any, Any], Array]:
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+
+    def run(base: Any, exponent: Any) -> Array:
+        x, n = (np.asarray(v).astype(dtype).view(unsigned) for v in (base, exponent))
+        return power_of_bits(x, n).view(dtype)
+
+    return run
+
+
+@simulates(hw.PowerOp)
+def _powers(t: Translator, op: hw.PowerOp) -> None:
+    function = t.object(_power(dtype_of(op.result.type)), "f")
+    t.define(op.result, f"{function}({t.values(op.operands)})")
