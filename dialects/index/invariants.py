@@ -74,9 +74,9 @@ def _verify_axes(op: Entry) -> None:
         if not same_size(have, size, op):
             what = " x ".join(a.label.data for a in axes)
             raise VerifyException(f"axis {what} has size {have}, the value's type {t} has {size}")
-    wanted = {tiny.GatherOp: "gather", tiny.ScatterOp: "scatter"}.get(
-        type(op.value.owner), "reduce"
-    )
+    wanted = "reduce"
+    if isinstance(op.value.owner, tiny.GatherOp | tiny.ScatterOp):
+        wanted = op.value.owner.name.split(".")[1]
     for axis in op.reduced:
         if axis.kind.data != wanted:
             raise VerifyException(

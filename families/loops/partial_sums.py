@@ -15,6 +15,7 @@ from typing import cast
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp

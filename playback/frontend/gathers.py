@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -50,8 +49,8 @@ def places_of(
         count = tuples + after
         places = [grid(i, i, count) for i in range(number)]
         for i in range(size):
-            part = cast(Array, indices[..., i])
-            places.append(np.reshape(part, part.shape + (1,) * after))
+            part = np.take(indices, i, -1)
+            places.append(np.reshape(part, indices.shape[:-1] + (1,) * after))
         places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
         axes = list(range(number, number + size))
     if from_end and indices.dtype.kind == "i":

@@ -42,11 +42,6 @@ CHAINS = 2
 """Partial results a thread keeps for each of its own, so that one need not wait for another."""
 
 
-def wrapped(op: arith.AddiOp | arith.MuliOp) -> Operation:
-    """An op on integers, which wraps; of 32 bits all do."""
-    return wrapping(op) if op.result.type == i64 else op
-
-
 def combine(emit: Emit, kind: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return emit.value(COMBINE[lhs.type][kind](lhs, rhs))
 
