@@ -91,9 +91,6 @@ def _widened(torch: Any, op: Operation, step: Run) -> Run:
 
     def run(*operands: Any) -> Any:
         made = step(*operands)
-        if isinstance(made, tuple):
-            several: Any = made
-            return several
         narrow = torch.is_tensor(made) and made.is_floating_point()
         return made.float() if narrow else made
 

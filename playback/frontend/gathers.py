@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def places_of(
         count = tuples + after
         places = [grid(i, i, count) for i in range(number)]
         for i in range(size):
-            part = np.take(indices, i, -1)
+            where: Any = (..., i)
+            part: Array = indices[where]
             places.append(np.reshape(part, indices.shape[:-1] + (1,) * after))
         places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
         axes = list(range(number, number + size))

@@ -111,8 +111,9 @@ def _cmpf(t: Translator, op: arith.CmpfOp) -> None:
 
 @simulates(arith.SelectOp)
 def _select(t: Translator, op: arith.SelectOp) -> None:
-    if isinstance(op.result.type, IntegerType) and op.result.type != i1:
-        _call(t, op, arithmetic.select(dtype_of(op.result.type)))
+    kind = op.results[0].type
+    if isinstance(kind, IntegerType) and kind != i1:
+        _call(t, op, arithmetic.select(dtype_of(cast(Attribute, kind))))
     else:
         t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")
 
