@@ -114,6 +114,10 @@ if TYPE_CHECKING:
     from polyc.trace.functions import trunc as trunc
     from polyc.trace.functions import var as var
     from polyc.trace.functions import where as where
+    from polyc.trace.scans import cummax as cummax
+    from polyc.trace.scans import cummin as cummin
+    from polyc.trace.scans import cumprod as cumprod
+    from polyc.trace.scans import cumsum as cumsum
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
     from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
@@ -236,6 +240,7 @@ _OFFERED = {
         ),
         "trace.functions",
     ),
+    **dict.fromkeys(("cummax", "cummin", "cumprod", "cumsum"), "trace.scans"),
     **dict.fromkeys(
         (
             "adaptive_avg_pool",

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
 from polyc.cost.rows import rows_work
+from polyc.cost.scans import scans_work
 from polyc.cost.tensor_cores import contracted_work
 from polyc.cost.values import Values
 from polyc.cost.work import Work, at_once, compulsory
@@ -173,6 +174,8 @@ def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
         return contracted_work(values, plan, there)
     if plan.pattern == "rows":
         return rows_work(values, plan, there, device)
+    if plan.pattern == "scans":
+        return scans_work(values, plan, there)
     return loops_work(values, plan, there)
 
 

@@ -28,6 +28,7 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     ReduceTogetherOp,
+    ScanOp,
     SelectOp,
     TransposeOp,
     UnaryOp,
@@ -85,7 +86,7 @@ def operations(op: Operation) -> float:
     match op:
         case UnaryOp() | BinaryOp():
             return SLOW.get(op.fn.data, 1)
-        case CompareOp() | SelectOp() | CastOp() | ReduceOp():
+        case CompareOp() | SelectOp() | CastOp() | ReduceOp() | ScanOp():
             return 1
         case InsideOp():
             return len(op.set.data.constraints)

@@ -12,9 +12,10 @@ from polyc.families.family import Family
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.rows.schedules import ROWS
+from polyc.families.scans.schedules import SCANS
 
-FAMILIES: tuple[Family[Any], ...] = (GEMM, CONV, ATTENTION, ROWS, LOOPS)
-"""The first that takes a region has it.  The last one takes every region."""
+FAMILIES: tuple[Family[Any], ...] = (SCANS, GEMM, CONV, ATTENTION, ROWS, LOOPS)
+"""The first that takes a region has it.  The last one takes every region without a scan."""
 
 BY_NAME: Mapping[str, Family[Any]] = MappingProxyType({f.name: f for f in FAMILIES})
 """The families by the key of their plans' ``algo_choice``."""

@@ -248,6 +248,8 @@ class Player:
     ) -> Array:
         if isinstance(op, tiny.ReduceOp):
             return self._reduced(op, entry, piece, coords, here)
+        if isinstance(op, tiny.ScanOp):
+            return self._scanned(op, entry, piece, coords, here)
         args = self._args(op, piece, coords, here)
         return args[0] if isinstance(op, MovementOp) else self._function(op, args)
 
@@ -309,6 +311,29 @@ class Player:
         (array,) = self._args(op, piece, wide, here)
         with products_of(coarser(op.precision)):
             return functions.reduce(op.function, spread(array, kept_shape(array, rank)), axes)
+
+    def _scanned(
+        self,
+        op: tiny.ScanOp,
+        entry: ValueOp,
+        piece: PieceAttr,
+        coords: Sequence[Array],
+        here: Array,
+    ) -> Array:
+        """A scan of the places of its axis as the map reads them; it is asked for all of them."""
+        (size,) = self._gone(entry)
+        axis = sum(entry.counts[: op.axis])
+        (array,) = self._args(op, piece, [*coords, coords[axis]], here)
+        whole = [1] * len(coords)
+        whole[axis] = size
+        shape = np.broadcast_shapes(array.shape, tuple(whole))
+        return functions.scan(
+            op.function,
+            np.broadcast_to(array, shape),
+            axis,
+            reverse=op.is_reverse,
+            exclusive=op.is_exclusive,
+        )
 
     def _product(
         self, product: SSAValue, piece: PieceAttr, coords: Sequence[Array], here: Array

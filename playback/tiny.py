@@ -265,6 +265,10 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return _mask(op, args[0], views.whole(args[0].shape), symbols)
         case MovementOp():
             return views.move(op, args[0], symbols)
+        case tiny.ScanOp():
+            return functions.scan(
+                op.function, args[0], op.axis, reverse=op.is_reverse, exclusive=op.is_exclusive
+            )
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):
                 return functions.reduce(op.function, args[0], op.axes)

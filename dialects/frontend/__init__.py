@@ -71,6 +71,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.scans import ScanOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
@@ -120,6 +121,7 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "RmsNormOp",
+    "ScanOp",
     "SelectOp",
     "SliceOp",
     "SoftmaxOp",
@@ -174,6 +176,7 @@ Frontend = Dialect(
         PoolOp,
         ResizeOp,
         ReduceOp,
+        ScanOp,
         SoftmaxOp,
         LogSoftmaxOp,
         LayerNormOp,

@@ -31,6 +31,7 @@ from polyc.dialects.frontend import (
     ReduceOp,
     ResizeOp,
     RmsNormOp,
+    ScanOp,
     SelectOp,
     SoftmaxOp,
     tensor_of,
@@ -39,7 +40,16 @@ from polyc.dialects.frontend import (
 PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
-REDUCTIONS = (*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
+REDUCTIONS = (
+    *PRODUCTS,
+    PoolOp,
+    ReduceOp,
+    ScanOp,
+    SoftmaxOp,
+    LogSoftmaxOp,
+    LayerNormOp,
+    RmsNormOp,
+)
 """Ops that compute an element of many."""
 
 ELEMENTWISE = (ElementwiseOp, CompareOp, ClassifyOp, SelectOp, CastOp, OutputOp)

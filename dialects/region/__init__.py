@@ -23,6 +23,7 @@ from polyc.dialects.region.elementwise import (
 from polyc.dialects.region.graph import GraphOp
 from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
 from polyc.dialects.region.leaves import ConstantOp, DimOp, IndexOp, InsideOp, ReadOp
+from polyc.dialects.region.scans import ScanOp
 from polyc.dialects.region.scope import (
     BINARY_FNS,
     COMPARE_FNS,
@@ -59,6 +60,7 @@ __all__ = [
     "ReduceOp",
     "ReduceTogetherOp",
     "RegionDialect",
+    "ScanOp",
     "SelectOp",
     "StateOp",
     "TransposeOp",
@@ -89,6 +91,7 @@ RegionDialect = Dialect(
         TransposeOp,
         ReduceOp,
         ReduceTogetherOp,
+        ScanOp,
         StateOp,
         YieldOp,
     ],

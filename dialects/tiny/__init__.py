@@ -1,4 +1,4 @@
-"""The ``tiny`` dialect: movement, unary, binary, select, cast, reduce; nothing else (S3).
+"""The ``tiny`` dialect: movement, unary, binary, select, cast, reduce, scan; nothing else (S3).
 
 A ``tiny.graph`` has the signature of the ``frontend.graph`` that it comes from.  Leaves
 are its arguments, scalar constants, sizes and positions.  Real numbers are computed in f32,
@@ -69,6 +69,7 @@ from polyc.dialects.tiny.axes import (
     ReshapeOp,
     SliceOp,
 )
+from polyc.dialects.tiny.scans import ScanOp
 from polyc.dialects.tiny.types import (
     TensorType,
     Types,
@@ -108,6 +109,7 @@ __all__ = [
     "ReduceOp",
     "ReshapeOp",
     "SampleOp",
+    "ScanOp",
     "SelectOp",
     "SliceOp",
     "TensorType",
@@ -462,6 +464,7 @@ Tiny = Dialect(
         SampleOp,
         MaskOp,
         ReduceOp,
+        ScanOp,
         OutputOp,
     ],
     [TensorType],

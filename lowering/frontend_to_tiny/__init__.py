@@ -50,6 +50,7 @@ from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
+from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
@@ -81,6 +82,7 @@ __all__ = [
     "LowerPool",
     "LowerReduce",
     "LowerResize",
+    "LowerScan",
     "LowerSelect",
     "LowerSoftmax",
     "NoteStorable",
@@ -200,6 +202,7 @@ def patterns() -> list[RewritePattern]:
         LowerAttention(),
         LowerPool(),
         LowerReduce(),
+        LowerScan(),
         LowerResize(),
         LowerSoftmax(),
         LowerNorm(),

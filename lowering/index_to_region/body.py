@@ -12,13 +12,13 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from polyc.affine import isl
 from polyc.dialects import region, tiny
 from polyc.dialects.common.elements import FLOATS, holds
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.forms import Form, Forms, Key, entry_of
 from polyc.rewriting.region.points import Point
 from polyc.rewriting.region.values import Values
 
@@ -81,6 +81,8 @@ class Body:
             made = self.values.add(region.ConstantOp(form.number, element), op)
         elif isinstance(op, tiny.ReduceOp):
             made = self._reduce(op, form, operands[0])
+        elif isinstance(op, tiny.ScanOp):
+            made = self._scan(op, operands[0], point)
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -135,6 +137,21 @@ class Body:
             precision=op.precision,
         )
         return self.values.add(made, op, label)
+
+    def _scan(self, op: tiny.ScanOp, body: SSAValue, point: Point) -> SSAValue:
+        """A scan along the point's axis at which it has the element's own place."""
+        entry = entry_of(op.result, self.forms.graph)
+        place = point.map.results[sum(entry.counts[: op.axis])]
+        assert isinstance(place, AffineDimExpr)  # what composes kernels sees to it
+        label = point.axes[place.position].label
+        have = cast(ValType, body.type)
+        if have.axis(label) is None:
+            wanted = [a for a in point.axes if have.axis(a.label) is not None or a.label == label]
+            body = self.values.spread(body, wanted, op)
+        made = region.ScanOp(
+            op.function, body, label, reverse=op.is_reverse, exclusive=op.is_exclusive
+        )
+        return self.values.add(made, op, op.result.name_hint)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)

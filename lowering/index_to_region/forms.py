@@ -190,6 +190,12 @@ class Forms:
                 return Form((self._operand(op, 0, point, keeps_fill=True),))
             case tiny.ReduceOp():
                 return self._reduced(op, point)
+            case tiny.ScanOp():
+                # The operand at the element's own place; a scan sees to those before.
+                entry = entry_of(value, self.graph)
+                own = point.map.results[sum(entry.counts[: op.axis])]
+                into = [*point.map.results, own]
+                return Form((self._through(op, 0, point.axes, into, point.guard, None),))
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
             case tiny.UnaryOp() | tiny.BinaryOp() | tiny.CompareOp() | tiny.SelectOp():

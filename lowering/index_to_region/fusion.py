@@ -53,6 +53,9 @@ FAR = 256
 """Operations and operands that say where a fused value is read, at most."""
 
 
+SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
+"""Why a reduction is stored that one with a scan would want, or the scan."""
+
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
 
@@ -90,6 +93,8 @@ class Kernel:
     """In which order of its axes memory has what it reads, of what another kernel makes."""
     reduces: set[str] = field(default_factory=set[str])
     """The axes that its values are reduced over."""
+    scan: SSAValue | None = None
+    """The scan that it computes: one that has one reduces nothing, and has no other."""
 
     def held(self) -> dict[Key, Form | None]:
         """What it computes, and with None what it reads."""
@@ -411,6 +416,9 @@ class Composer:
         self._settle_operands(value)
         if reason is not None:
             asked = self._store(value, edge, reason)
+        if isinstance(value.owner, tiny.ScanOp):
+            for kernel, _ in asked:
+                kernel.scan = value
         self._note_holder(value, asked)
         pending = list(asked)
         for kernel, point in pending:
@@ -562,9 +570,18 @@ class Composer:
 
     def _why_stored(self, value: SSAValue) -> str | None:
         """Why a value is stored; None where it is fused with what wants it."""
-        if not cost.is_computed(value) or value in self.settled or self._only_output(value):
+        scans = any(kernel.scan is not None for kernel, _ in self.asked.get(value, {}))
+        scans &= isinstance(value.owner, tiny.ReduceOp)
+        scans |= isinstance(value.owner, tiny.ScanOp)
+        if not cost.is_computed(value) or (
+            not scans and (value in self.settled or self._only_output(value))
+        ):
             return None
         wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
+        if isinstance(value.owner, tiny.ScanOp):
+            return self._why_scanned_apart(value, wanted)
+        if isinstance(value.owner, tiny.ReduceOp) and any(k.scan is not None for k, _ in wanted):
+            return SCANNED
         heads = self.work.heads[value]
         if value in self.again:
             return None
@@ -582,6 +599,38 @@ class Composer:
             return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _why_scanned_apart(
+        self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]
+    ) -> str | None:
+        """Why a scan is stored; None where a kernel that walks its axis may go on with it."""
+        if self.fuse == "none":
+            return "nothing is fused"
+        if len(wanted) > 1:
+            return "it is a scan, which is computed once, and is wanted at several places"
+        ((kernel, point),) = wanted
+        if kernel.scan is not None:
+            return "it is a scan, and what wants it holds another one"
+        if kernel.reduces or self._reduced_beside(kernel, value):
+            return SCANNED
+        places = point.map.results
+        whole = set(point.axes) == set(kernel.iters) and point.guard is None
+        plain = all(isinstance(place, AffineDimExpr) for place in places)
+        if not whole or not plain or len(set(places)) != len(kernel.iters):
+            return "it is a scan, which is computed once, and is read in another shape"
+        if any(len(root.stored_axes) != len(kernel.iters) for root in kernel.roots):
+            return "it is a scan, and what wants it stores a value over fewer axes"
+        return None
+
+    def _reduced_beside(self, kernel: Kernel, scan: SSAValue) -> bool:
+        """Whether a kernel that wants a scan would reduce something beside it."""
+
+        def operands(value: SSAValue) -> Sequence[SSAValue]:
+            stays = value is scan or value in self.stored or value in self.cuts
+            return () if stays else self._operands(value)
+
+        behind = reached([root.value for root in kernel.roots], operands)
+        return any(isinstance(v.owner, tiny.ReduceOp) and v not in self.stored for v in behind)
 
     def _why_far(self, value: SSAValue) -> str | None:
         """Why a value is stored because of where it is read; None where that is said shortly.

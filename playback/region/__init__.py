@@ -238,6 +238,14 @@ class _Player:
                 return np.transpose(self.values[op.operand], op.permutation)
             case region.ReduceOp():
                 return self._reduce(op)
+            case region.ScanOp():
+                return functions.scan(
+                    op.fn.data,
+                    self._whole(self.values[op.operand], op.operand),
+                    op.result.type.labels.index(op.label),
+                    reverse=op.is_reverse,
+                    exclusive=op.is_exclusive,
+                )
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a kernel", op)
 
