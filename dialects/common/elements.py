@@ -87,6 +87,18 @@ def neutral(fn: str, element: Attribute) -> Number:
     return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[fn]
 
 
+def accumulation(fn: str, element: Attribute) -> Attribute:
+    """The type in which kernels accumulate: f32 of real numbers, of integers one with all of them.
+
+    A sum or product that wraps in 32 bits is that of a narrower type in its low ones.
+    """
+    if not is_integer(element):
+        return f32
+    if width(element) == MAX_BITS:
+        return element
+    return i64 if element == ui32 and fn in ("max", "min") else i32
+
+
 def number_attr(value: Number, element: Attribute) -> NumberAttr:
     """``value`` as an attribute: of an integer type exactly, of a float rounded to it, else f32.
 

@@ -13,14 +13,14 @@ from functools import cached_property
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import MAX_BITS, is_integer, ui32, width
+from polyc.dialects.common.elements import accumulation, is_integer
 from polyc.dialects.region import (
     IndexOp,
     InsideOp,
@@ -398,17 +398,9 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     return all(found.issuperset(own) for found in labels if found & summed)
 
 
-def accumulated(reduce: ReduceOp | ScanOp) -> Attribute:
-    """The type in which loops accumulate: f32 of real numbers, of integers one with all of them.
-
-    A sum or product that wraps in 32 bits is that of a narrower type in its low ones.
-    """
-    kind = reduce.accumulator
-    if not is_integer(kind):
-        return f32
-    if width(kind) == MAX_BITS:
-        return kind
-    return i64 if kind == ui32 and reduce.fn.data in ("max", "min") else i32
+def accumulated(reduce: ReduceOp) -> Attribute:
+    """The type in which loops accumulate."""
+    return accumulation(reduce.fn.data, reduce.accumulator)
 
 
 def is_shared(reduce: ReduceOp) -> bool:

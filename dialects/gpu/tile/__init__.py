@@ -52,6 +52,7 @@ from polyc.dialects.gpu.tile.flow import (
     YieldOp,
 )
 from polyc.dialects.gpu.tile.grid import GridSignalOp, GridWaitOp
+from polyc.dialects.gpu.tile.scan import ScanOp
 from polyc.dialects.gpu.tile.schedule import (
     RASTERS,
     TileCoordinatesOp,
@@ -76,6 +77,7 @@ TILE_OPS: list[type[Operation]] = [
     TileIndexOp,
     ReduceOp,
     ReduceScatterOp,
+    ScanOp,
     AnyOp,
     PipelineOp,
     RingOp,
@@ -130,6 +132,7 @@ __all__ = [
     "RingReleaseOp",
     "RingWaitOp",
     "RolesOp",
+    "ScanOp",
     "TileCoordinatesOp",
     "TileIndexOp",
     "TileLoopOp",
