@@ -203,31 +203,27 @@ class RowsBuilder(ScanBuilder):
             if scans.scan.is_reverse:
                 last = (affine_dim(1) + (columns - 1)) // columns - 1
                 start = inner.apply(last * columns - affine_dim(0), [number, size])
-            self.line(inner, acc, {**places, scans.along: AxisPlace(1, start)}, size)
+            self.line(inner, acc, Lines(places, scans.along, start), size)
 
         known = length.constant()
         if known is not None and known <= columns:
-            step(emit, emit.index(0))
+            self.line(emit, acc, Lines(places, scans.along), size)
         else:
             emit.loop(size, step, step=columns, hint=f"{scans.along}0")
 
-    def line(
-        self, emit: Emit, acc: SSAValue, places: Mapping[str, AxisPlace], size: SSAValue
-    ) -> None:
+    def line(self, emit: Emit, acc: SSAValue, at: Lines, size: SSAValue) -> None:
         """A tile of each line: loaded, scanned and stored."""
         scan = self.scans.scan
         held = self.fragment(emit, (True, True), "line")
-        self.load(emit, held, places, size)
+        self.load(emit, held, at, size)
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
         emit.op(located(tile.ScanOp(scan.fn.data, held, 1, acc, **how), scan))
-        self.store(emit, held, places)
+        self.store(emit, held, at)
 
-    def load(
-        self, emit: Emit, held: SSAValue, places: Mapping[str, AxisPlace], size: SSAValue
-    ) -> None:
+    def load(self, emit: Emit, held: SSAValue, at: Lines, size: SSAValue) -> None:
         """What is scanned of a tile; in reverse nothing comes from beyond the lines' ends."""
         scan, origin = self.scans.scan, list[SSAValue]()
-        axes = {label: placed(place, origin) for label, place in places.items()}
+        axes = at.axes(origin)
         point = Point(self.frame, Block(arg_types=[element_of(held)]), {}, axes, 2, origin)
 
         def taken(here: Point, scalar: SSAValue) -> SSAValue:
@@ -241,13 +237,28 @@ class RowsBuilder(ScanBuilder):
         wanted = [Wanted(scan.operand, held, (ROW, COLUMN), taken)]
         emit.op(point.write(held, wanted, scan))
 
-    def store(self, emit: Emit, held: SSAValue, places: Mapping[str, AxisPlace]) -> None:
+    def store(self, emit: Emit, held: SSAValue, at: Lines) -> None:
         """The outputs, of what was scanned."""
         scan, origin = self.scans.scan, list[SSAValue]()
-        axes = {label: placed(place, origin) for label, place in places.items()}
+        axes = at.axes(origin)
         point = Point(self.frame, Block(arg_types=[element_of(held)]), {}, axes, 2, origin)
         point.take(scan.result, point.block.args[0])
         emit.op(point.write(held, self.outputs(axes), self.kernel.yield_op))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where a tile of lines stands: along the other axes, and from where on along their own."""
+
+    places: Mapping[str, AxisPlace]
+    along: str
+    start: SSAValue | None = None
+
+    def axes(self, origin: list[SSAValue]) -> dict[str, AffineExpr]:
+        """The axes in a map's dimensions and origins, which learn where the tile begins."""
+        axes = {label: placed(place, origin) for label, place in self.places.items()}
+        place = None if self.start is None else AxisPlace(1, self.start)
+        return {**axes, self.along: COLUMN if place is None else placed(place, origin)}
 
 
 class ScanPoint(Point):
