@@ -25,4 +25,4 @@ class ScanOp(ScanBase):
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def need_elements(self) -> None:
-        need_number("scan", (self.operand,))
+        need_number("a scan", (self.operand,))

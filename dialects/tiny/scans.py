@@ -35,11 +35,11 @@ class ScanOp(ScanBase):
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def need_elements(self) -> None:
-        need_number("scan", (self.operand,))
+        need_number("a scan", (self.operand,))
 
     def verify_(self) -> None:
         super().verify_()
-        need_own("scan", self.result, self.own)
+        need_own("a scan", self.result, self.own)
 
     @classmethod
     def parse_own(cls, parser: Parser) -> dict[str, Attribute]:
