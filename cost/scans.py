@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import log2, prod
+
+from xdsl.dialects.builtin import StringAttr
 
 from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import LOAD, STORE, Work, load_cost
@@ -13,23 +15,37 @@ from polyc.dialects.region.types import val_type
 OVERHEAD = 4.0
 """Instructions around a step of a walk: its counter, its bounds, its addresses."""
 
+EXCHANGE = 3
+"""Instructions of a lane that takes another's part of a line along: a shuffle, a choice, and the
+function."""
+
+MEETING = 0.5
+"""Of a load's latency, what the threads of a line wait for each other's parts of a tile."""
+
 
 def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
-    """Every element is read, joined and written once; a thread walks its own one by one."""
+    """Every element is read, joined and written once: by threads alone one by one, or, where they
+    share lines, a tile after another."""
     scan = next(op for op in values.kernel.walk() if isinstance(op, ScanOp))
+    alone = plan.algo_choice.data["scans"] == StringAttr("serial")
     rows, columns, _ = plan.tile_sizes
     labels = val_type(values.kernel.yield_op.values[0]).labels
     others = [label for label in labels if label != scan.label]
-    tile = dict(zip(reversed(others), (columns, rows), strict=False))
-    blocks = prod(-(-values.extents[label] // tile.get(label, 1)) for label in others)
-    work = Work(float(blocks), plan.threads(), there)
+    tile = dict(zip(reversed(others), (columns, rows) if alone else (rows,), strict=False))
+    blocks = float(prod(-(-values.extents[label] // tile.get(label, 1)) for label in others))
+    work = Work(blocks, plan.threads(), there)
     length, vector = values.extents[scan.label], plan.integer("vectorize")
-    points = float(blocks) * max(rows * columns, plan.threads()) * length
-    column = others[-1] if others else None
-    cost = OVERHEAD / vector
+    steps = length if alone else -(-length // columns)
+    points = blocks * steps * max(rows * columns, plan.threads())
+    if alone:
+        column, cost = others[-1] if others else None, OVERHEAD / vector
+    else:
+        column, lanes = scan.label, min(plan.target.warp, plan.threads() // rows)
+        cost = (OVERHEAD + EXCHANGE * log2(max(2, lanes))) / vector + 1
+    held = {**tile, scan.label: 0 if alone else columns}
     for op in values.reached:
         if isinstance(op, ReadOp):
-            price, over = load_cost(op, column, {**tile, scan.label: 0})
+            price, over = load_cost(op, column, held)
             cost += price / vector if price == LOAD else price
             size = size_in_bytes(op.result.type.element_type)
             work.cache += values.points(val_type(op.result).labels) * size * over
@@ -39,5 +55,5 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         cost += STORE / vector
         work.cache += values.points(labels) * size_in_bytes(kind.element_type)
     work.operations += points * cost
-    work.steps = float(length)
+    work.steps = steps * (1.0 if alone else 1.0 + MEETING)
     return work
