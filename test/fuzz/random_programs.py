@@ -126,7 +126,7 @@ class Maker:
             "jumping",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize"] * (rank > 0)
+        kinds += ["pool", "resize", "scan"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -248,6 +248,21 @@ class Maker:
         )
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
+
+    def scan(self, x: SSAValue) -> SSAValue:
+        """A scan along an axis, which keeps small values so where it is a maximum or a minimum, and
+        otherwise of values over the axis's size, or near 1."""
+        axis = self.dice.randrange(tensor_of(x).rank)
+        ways = {"reverse": self.dice.random() < 0.4, "exclusive": self.dice.random() < 0.3}
+        fn = self.dice.choice(("max", "min", "prod", "sum", "sum"))
+        if fn in ("max", "min"):
+            # What an exclusive one begins with is no number.
+            return self.add(frontend.ScanOp(fn, x, axis, reverse=ways["reverse"]))
+        by = 8.0 if fn == "sum" else 16.0
+        small = self.fn("mul", x, self.number(1 / by))
+        if fn == "prod":
+            small = self.fn("add", self.fn("tanh", small), self.number(1.0))
+        return self.add(frontend.ScanOp(fn, small, axis, **ways))
 
     def resize(self, x: SSAValue) -> SSAValue | None:
         """Axes with more elements, or fewer of a part of them; of numbers also any."""
