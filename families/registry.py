@@ -14,7 +14,7 @@ from polyc.families.matmul.schedules import GEMM
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.schedules import SCANS
 
-FAMILIES: tuple[Family[Any], ...] = (SCANS, GEMM, CONV, ATTENTION, ROWS, LOOPS)
+FAMILIES: tuple[Family[Any], ...] = (GEMM, CONV, ATTENTION, ROWS, SCANS, LOOPS)
 """The first that takes a region has it.  The last one takes every region without a scan."""
 
 BY_NAME: Mapping[str, Family[Any]] = MappingProxyType({f.name: f for f in FAMILIES})
