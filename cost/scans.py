@@ -23,6 +23,13 @@ MEETING = 0.5
 """Of a load's latency, what the threads of a line wait for each other's parts of a tile."""
 
 
+MEET = 1.5
+"""Latencies of a line in which a team's blocks wait for each other; assumed."""
+
+SLOTS = 132
+"""Multiprocessors of the chips that teams are modelled on."""
+
+
 def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """Every element is read, joined and written once: by threads alone one by one, or, where they
     share lines, a tile after another."""
@@ -33,9 +40,12 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     others = [label for label in labels if label != scan.label]
     tile = dict(zip(reversed(others), (columns, rows) if alone else (rows,), strict=False))
     blocks = float(prod(-(-values.extents[label] // tile.get(label, 1)) for label in others))
+    team = plan.algo_choice.data["scans"] == StringAttr("teams")
+    if team:
+        blocks *= -(-values.extents[scan.label] // columns)
     work = Work(blocks, plan.threads(), there)
     length, vector = values.extents[scan.label], plan.integer("vectorize")
-    steps = length if alone else -(-length // columns)
+    steps = length if alone else 1 if team else -(-length // columns)
     points = blocks * steps * max(rows * columns, plan.threads())
     if alone:
         column, cost = others[-1] if others else None, OVERHEAD / vector
@@ -56,4 +66,7 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.cache += values.points(labels) * size_in_bytes(kind.element_type)
     work.operations += points * cost
     work.steps = steps * (1.0 if alone else 1.0 + MEETING)
+    if team:
+        # Blocks that run at once take one line after another, and meet.
+        work.alone = max(1.0, blocks / (SLOTS * there)) * MEET
     return work

@@ -189,7 +189,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "conv": ("implicit_gemm", "partial_sums", "im2col"),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
-    "scans": ("serial", "rows"),
+    "scans": ("serial", "rows", "teams"),
     "loops": ("serial", "partial_sums", "windows"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

@@ -4,6 +4,7 @@
             fast where the other axes give enough threads
 ``rows``    a scan along the innermost axis: threads share a line, tile by tile, and a tile goes on
             with what the one before it ended with
+``teams``   of long lines and few, blocks that run at once share each, a tile a block
 """
 
 from __future__ import annotations
@@ -47,10 +48,27 @@ PARTS = 32
 scans these."""
 
 
+MOST_PARTS = 1024
+"""Tiles of a line whose blocks are a team, at most."""
+
+LEAST_PARTS = 8
+"""The least: where lines are shorter, a block goes on from tile to tile."""
+
+ELEMENTS = 16
+"""Elements of a thread of a team at most: as many of the next line are on their way."""
+
+ROOM = 4
+"""Blocks of teams that a multiprocessor has room for, with 64 registers a thread; half as many
+where more than a few ops stand around the scan."""
+
+FEW_OPS = 8
+"""Of these."""
+
+
 def schedules(scans: Scans, arch: str) -> list[ScheduleOp]:
     """The schedules of a region, in order of dispatch; the last takes every size."""
     found: list[ScheduleOp] = []
-    ways = _rows(scans) if is_shared(scans) else _alone(scans, arch)
+    ways = _rows(scans, arch) if is_shared(scans) else _alone(scans, arch)
     for way in ways:
         when = left_open(scans.kernel, way.facts)
         if when is None:
@@ -141,8 +159,8 @@ def is_shared(scans: Scans) -> bool:
     return scans.is_of_rows and kind in (f32, i32)
 
 
-def _rows(scans: Scans) -> Iterator[Way]:
-    """A warp, or a block, has a line, a tile of it after another."""
+def _rows(scans: Scans, arch: str) -> Iterator[Way]:
+    """A warp, or a block, has a line, a tile of it after another; or a team of blocks."""
     length = scans.size(scans.along)
     for vector in dict.fromkeys((_widest(scans, scans.along), 1)):
         lines = [out.shape[-1] for out in scans.kernel.outs]
@@ -164,7 +182,27 @@ def _rows(scans: Scans) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
+            if not short and vector > 1:
+                wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
+                few = [*facts, *_few(scans, arch, wide)]
+                yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
+
+
+def room_of(scans: Scans) -> int:
+    """Blocks of teams that a multiprocessor is to have room for."""
+    return ROOM if len(scans.kernel.body.block.ops) <= FEW_OPS else ROOM // 2
+
+
+def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
+    """Where lines are few and long: a block each would leave most of the chip idle."""
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    length = scans.size(scans.along)
+    return [
+        Assumption(Dim.const(ARCHS[arch].multiprocessors) - lines, ">="),
+        Assumption(length - LEAST_PARTS * columns, ">="),
+        Assumption(Dim.const(MOST_PARTS * columns) - length, ">="),
+    ]
 
 
 # A schedule ---------------------------------------------------------------------------------
@@ -180,6 +218,7 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "stages": 1,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
         "vectorize": way.vector,
+        "persistent": way.algorithm == "teams",
         "algo_choice": {"scans": way.algorithm},
     }
     name = scans.kernel.sym_name.data
@@ -244,8 +283,10 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
         raise bad_plan(plan, f"has a tile of depth {depth}, and a scan has none; make it 1")
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "a scan does not have", "[1, 1]")
-    if plan.flag("persistent"):
-        refuse_choice(plan, "persistent", "a scan does not have", "false")
+    way = str(record_of(plan.algo_choice)["scans"])
+    if plan.flag("persistent") != (way == "teams"):
+        why = "a scan by teams has, and no other"
+        refuse_choice(plan, "persistent", why, str(way == "teams").lower())
     if plan.cached:
         refuse_choice(plan, "cache", "a scan does not have", "[]")
     check_raster(plan)
@@ -256,8 +297,10 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
             f"gives each of {warps} warps {shape_text(plan.warp_tile_sizes)} elements of a tile of "
             f"{rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
         )
-    if record_of(plan.algo_choice)["scans"] == "rows":
+    if way != "serial":
         _check_rows(scans, plan)
+    if way == "teams" and rows > 1:
+        raise bad_plan(plan, f"has tiles of {rows} lines, and a team has one at a time; make it 1")
 
 
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:
