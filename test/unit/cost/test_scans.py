@@ -42,5 +42,11 @@ def test_a_thread_waits_for_each_of_its_points() -> None:
 
 
 def test_a_block_waits_for_each_of_its_tiles() -> None:
-    short, long = (time_of(scanned(8, columns, 1)) for columns in (1 << 16, 1 << 20))
+    short, long = (time_of(scanned(512, columns, 1)) for columns in (1 << 13, 1 << 17))
     assert long.waiting > 8 * short.waiting
+
+
+def test_teams_of_blocks_use_the_chip_for_few_lines() -> None:
+    team, alone = (time_of(scanned(lines, 1 << 20, 1)) for lines in (32, 133))
+    assert team.variant == "vector4_team" and alone.variant == "vector4"
+    assert team.seconds < alone.seconds / 3
