@@ -12,6 +12,9 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ScanOp
 from polyc.dialects.region.types import val_type
 
+AHEAD = 16
+"""Elements of a thread that walks alone that are on their way at once."""
+
 OVERHEAD = 4.0
 """Instructions around a step of a walk: its counter, its bounds, its addresses."""
 
@@ -65,7 +68,7 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         cost += STORE / vector
         work.cache += values.points(labels) * size_in_bytes(kind.element_type)
     work.operations += points * cost
-    work.steps = steps * (1.0 if alone else 1.0 + MEETING)
+    work.steps = -(-steps * vector // AHEAD) if alone else steps * (1.0 + MEETING)
     if team:
         # Blocks that run at once take one line after another, and meet.
         work.alone = max(1.0, blocks / (SLOTS * there)) * MEET

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.cost.scans import AHEAD
 from polyc.dialects.common.elements import accumulation, is_integer, neutral, without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, element_bytes
@@ -27,11 +28,12 @@ from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
-from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed, projection
+from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, held_in, placed, projection
 from polyc.lowering.region_to_gpu.point import (
     BINARY,
     COLUMN,
     ROW,
+    Held,
     Making,
     Point,
     Wanted,
@@ -90,17 +92,41 @@ class ScanBuilder(Builder):
         return number if number >= 0 else None
 
     def walk(self, acc: SSAValue, places: Mapping[str, AxisPlace]) -> None:
-        """A step for each point of the axis."""
-        scans = self.scans
-        size = self.frame.size(scans.size(scans.along))
+        """A step for each point of the axis, with what several take on its way at once.
 
-        def step(inner: Emit, number: SSAValue) -> None:
-            place = number
-            if scans.scan.is_reverse:
-                place = inner.apply(affine_dim(1) - affine_dim(0) - 1, [number, size])
-            self.step(inner, acc, {**places, scans.along: AxisPlace(None, place)})
+        Beyond the end of the axis nothing is written, and what is read of there makes nothing.
+        """
+        scans, ahead = self.scans, max(1, AHEAD // self.plan.integer("vectorize"))
+        length = scans.size(scans.along)
+        size, known = self.frame.size(length), length.constant()
 
-        self.emit.loop(size, step, hint=scans.along)
+        def stretch(inner: Emit, number: SSAValue) -> None:
+            steps: list[tuple[SSAValue, dict[str, AxisPlace]]] = []
+            for later in range(ahead if known is None else min(ahead, known)):
+                own = affine_dim(1) - affine_dim(0) - (1 + later)
+                if not scans.scan.is_reverse:
+                    own = affine_dim(0) + later
+                place = inner.apply(own, [number, size])
+                at = {**places, scans.along: AxisPlace(None, place)}
+                taken = self.fragment(inner, self.along, "point")
+                self.take(inner, taken, at)
+                steps.append((taken, at))
+            for taken, at in steps:
+                self.step(inner, acc, taken, at)
+
+        self.emit.loop(size, stretch, step=ahead, hint=scans.along)
+
+    def take(self, emit: Emit, taken: SSAValue, places: Mapping[str, AxisPlace]) -> None:
+        """What is scanned at one point of each thread."""
+        scan, origin = self.scans.scan, list[SSAValue]()
+        axes = {label: placed(place, origin) for label, place in places.items()}
+        point = Point(self.frame, Block(arg_types=[element_of(taken)]), {}, axes, 2, origin)
+
+        def converted(here: Point, scalar: SSAValue) -> SSAValue:
+            return here.converted(scalar, element_of(scan.operand), self.kind)
+
+        wanted = [Wanted(scan.operand, taken, (ROW, COLUMN), converted)]
+        emit.op(point.write(taken, wanted, scan))
 
     def fragment(self, emit: Emit, along: tuple[bool, bool], hint: str) -> SSAValue:
         """A fragment that differs along some axes of the tile."""
@@ -110,13 +136,16 @@ class ScanBuilder(Builder):
         kind = FragmentType.of(sizes, without_sign(self.kind), layout)
         return emit.value(tile.FragmentOp(kind), hint)
 
-    def step(self, emit: Emit, acc: SSAValue, places: Mapping[str, AxisPlace]) -> None:
+    def step(
+        self, emit: Emit, acc: SSAValue, taken: SSAValue, places: Mapping[str, AxisPlace]
+    ) -> None:
         """One point of each thread: into ``acc``, and to the outputs."""
         scan, origin = self.scans.scan, list[SSAValue]()
         axes = {label: placed(place, origin) for label, place in places.items()}
         own = Block(arg_types=[element_of(acc)])
         own.args[0].name_hint = "so_far"
-        point = ScanPoint(self.frame, own, axes, origin, scan, self.kind)
+        held = {scan.operand: held_in(taken)}
+        point = ScanPoint(self.frame, own, axes, origin, held, scan, self.kind)
         so_far = Wanted(scan.result, acc, (ROW, COLUMN), lambda p, _: point.total)
         emit.op(point.write(acc, [so_far, *self.outputs(axes)], scan))
 
@@ -230,10 +259,11 @@ class ScanPoint(Point):
         block: Block,
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
+        held: Mapping[SSAValue, Held],
         scan: ScanOp,
         kind: Attribute,
     ) -> None:
-        super().__init__(frame, block, {}, axes, 2, origin)
+        super().__init__(frame, block, {}, axes, 2, origin, held.get)
         self.scan, self.kind = scan, kind
         self._total: SSAValue | None = None
 
