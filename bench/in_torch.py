@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.bench.torch_attention import Attend, Run, dot_product
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.frontend import GraphOp, tensor_of
 
 UNARY = (
@@ -138,6 +139,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             names |= {"any": "any", "all": "all"}
             how = {"dim": list(op.axes), "keepdim": op.keepdims is not None}
             return partial(cast_any(getattr(torch, names[op.function])), **how)
+        case frontend.ScanOp():
+            return _scan(torch, op)
         case frontend.PoolOp():
             return _pool(f, op)
         case frontend.ResizeOp():
@@ -268,6 +271,25 @@ def _product(torch: Any, op: frontend.ReduceOp) -> Run:
         for axis in reversed(op.axes):
             x = torch.prod(x, axis, keepdim=op.keepdims is not None)
         return x
+
+    return run
+
+
+def _scan(torch: Any, op: frontend.ScanOp) -> Run:
+    """PyTorch's scans go forward, and take the element itself along."""
+    axis, names = op.axis, {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin"}
+    function = getattr(torch, names[op.function])
+
+    def run(x: Any) -> Any:
+        if op.is_reverse:
+            x = x.flip(axis)
+        found = function(x, axis)
+        found = found if op.function in ("sum", "prod") else found.values
+        if op.is_exclusive:
+            element = tensor_of(op.result).element_type
+            first = torch.full_like(found.narrow(axis, 0, 1), neutral(op.function, element))
+            found = torch.cat([first, found.narrow(axis, 0, found.shape[axis] - 1)], axis)
+        return found.flip(axis) if op.is_reverse else found
 
     return run
 

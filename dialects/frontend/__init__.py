@@ -3,8 +3,8 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes, positions),
-``movements`` and ``parameters``; all are offered here.
+norms), ``scans``, ``pooling``, ``resizing``, ``elementwise``, ``leaves`` (constants, sizes,
+positions), ``movements`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
