@@ -129,6 +129,10 @@ if TYPE_CHECKING:
     from polyc.trace.gathers import take as take
     from polyc.trace.gathers import take_along_axis as take_along_axis
     from polyc.trace.random import dropout as dropout
+    from polyc.trace.scans import cummax as cummax
+    from polyc.trace.scans import cummin as cummin
+    from polyc.trace.scans import cumprod as cumprod
+    from polyc.trace.scans import cumsum as cumsum
     from polyc.trace.values import Tensor as Tensor
     from polyc.trace.values import Value as Value
     from polyc.trace.windows import adaptive_avg_pool as adaptive_avg_pool
@@ -258,6 +262,7 @@ _OFFERED = {
         ),
         "trace.functions",
     ),
+    **dict.fromkeys(("cummax", "cummin", "cumprod", "cumsum"), "trace.scans"),
     **dict.fromkeys(
         (
             "adaptive_avg_pool",

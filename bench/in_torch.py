@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from polyc.bench.torch_attention import Attend, Run, dot_product
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import is_integer, is_unsigned, width
+from polyc.dialects.common.elements import is_integer, is_unsigned, neutral, width
 from polyc.dialects.frontend import GraphOp, tensor_of
 from polyc.dialects.frontend.gathers import GatherBase
 
@@ -157,6 +157,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             return _take_along(torch, op)
         case frontend.GatherNdOp():
             return _take_tuples(torch, op)
+        case frontend.ScanOp():
+            return _scan(torch, op)
         case frontend.PoolOp():
             return _pool(f, op)
         case frontend.ResizeOp():
@@ -371,10 +373,29 @@ def _sort(torch: Any, op: frontend.SortOp, sizes: Mapping[str, int]) -> Run:
 
     def run(x: Any) -> Any:
         if first is None:
-            values, places = torch.sort(x, op.axis, turned, stable=True)
+            values, places = torch.sort(x, dim=op.axis, descending=turned, stable=True)
         else:
             values, places = torch.topk(x, first, op.axis, largest=turned)
         return values, places.to(kind)
+
+    return run
+
+
+def _scan(torch: Any, op: frontend.ScanOp) -> Run:
+    """PyTorch's scans go forward, and take the element itself along."""
+    axis, names = op.axis, {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin"}
+    function = getattr(torch, names[op.function])
+
+    def run(x: Any) -> Any:
+        if op.is_reverse:
+            x = x.flip(axis)
+        found = function(x, axis)
+        found = found if op.function in ("sum", "prod") else found.values
+        if op.is_exclusive:
+            element = tensor_of(op.result).element_type
+            first = torch.full_like(found.narrow(axis, 0, 1), neutral(op.function, element))
+            found = torch.cat([first, found.narrow(axis, 0, found.shape[axis] - 1)], axis)
+        return found.flip(axis) if op.is_reverse else found
 
     return run
 

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
 from polyc.cost.rows import rows_work
+from polyc.cost.scans import scans_work
 from polyc.cost.scatters import scatters_work
 from polyc.cost.sorts import sorts_work
 from polyc.cost.tensor_cores import contracted_work
@@ -179,6 +180,8 @@ def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
         return sorts_work(values, plan, there)
     if plan.pattern == "scatters":
         return scatters_work(values, plan, there)
+    if plan.pattern == "scans":
+        return scans_work(values, plan, there)
     return loops_work(values, plan, there)
 
 

@@ -30,6 +30,7 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     ReduceTogetherOp,
+    ScanOp,
     ScatterOp,
     SelectOp,
     TransposeOp,
@@ -94,7 +95,7 @@ def operations(op: Operation) -> float:
     match op:
         case UnaryOp() | BinaryOp():
             return SLOW.get(op.fn.data, 1)
-        case CompareOp() | SelectOp() | CastOp() | BitcastOp() | ReduceOp():
+        case CompareOp() | SelectOp() | CastOp() | BitcastOp() | ReduceOp() | ScanOp():
             return 1
         case InsideOp():
             return len(op.set.data.constraints)

@@ -589,3 +589,40 @@ def reduce(fn: str, x: Array, axes: tuple[int, ...]) -> Array:
             return as_array(np.sum(x, axis=axes, dtype=np.float32))
         joined = JOINED[fn]
         return as_array(joined.reduce(x, axis=axes, initial=_f32(IDENTITY[fn])))
+
+
+SCANNED: dict[str, np.ufunc] = {"sum": np.add, **JOINED}
+"""How a scan joins an element with those before it."""
+
+
+def scan(
+    fn: str,
+    x: Array,
+    axis: int,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    kind: type[np.floating[Any]] = np.float32,
+) -> Array:
+    """Sums, products, maxima or minima of the elements along an axis up to each one.
+
+    Real numbers are computed in ``kind`` and given as f32, integers in their own type, in which
+    they wrap.
+    """
+    x = np.moveaxis(x, axis, -1)
+    if reverse:
+        x = x[..., ::-1]
+    with np.errstate(all="ignore"):
+        plain = x.value if isinstance(x, Estimate) else x
+        dtype = plain.dtype if plain.dtype.kind in "iu" else kind
+        found = widen(as_array(SCANNED[fn].accumulate(plain, -1, dtype=dtype)))
+    start = found.dtype.type(neutral(fn, element_of(found.dtype)))
+    if isinstance(x, Estimate):
+        errors = estimate.scanned(fn, x, found)
+        found = cast(Array, estimate.start_at(errors, start) if exclusive else errors)
+    elif exclusive:
+        head = np.full((*found.shape[:-1], min(1, found.shape[-1])), start)
+        found = np.concatenate([head, found[..., :-1]], -1)
+    if reverse:
+        found = found[..., ::-1]
+    return np.moveaxis(found, -1, axis)

@@ -253,6 +253,8 @@ class Player:
             return self._gathered(op, entry, piece, coords, here)
         if isinstance(op, tiny.SortOp):
             return self._sorted(op, entry, piece, coords, here)
+        if isinstance(op, tiny.ScanOp):
+            return self._scanned(op, entry, piece, coords, here)
         args = self._args(op, piece, coords, here)
         return args[0] if isinstance(op, MovementOp) else self._function(op, args)
 
@@ -367,6 +369,29 @@ class Player:
         row = functions.sort(np.broadcast_to(array, (*shape, size)), rank, size)
         inside = np.clip(places, 0, max(size - 1, 0))
         return np.take_along_axis(row, np.broadcast_to(inside, (*shape, 1)), rank)[..., 0]
+
+    def _scanned(
+        self,
+        op: tiny.ScanOp,
+        entry: ValueOp,
+        piece: PieceAttr,
+        coords: Sequence[Array],
+        here: Array,
+    ) -> Array:
+        """A scan of the places of its axis as the map reads them; it is asked for all of them."""
+        (size,) = self._gone(entry)
+        axis = sum(entry.counts[: op.axis])
+        (array,) = self._args(op, piece, [*coords, coords[axis]], here)
+        whole = [1] * len(coords)
+        whole[axis] = size
+        shape = np.broadcast_shapes(array.shape, tuple(whole))
+        return functions.scan(
+            op.function,
+            np.broadcast_to(array, shape),
+            axis,
+            reverse=op.is_reverse,
+            exclusive=op.is_exclusive,
+        )
 
     def _product(
         self, product: SSAValue, piece: PieceAttr, coords: Sequence[Array], here: Array

@@ -275,6 +275,10 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
         case tiny.SortOp():
             (count,) = sizes((tiny.tensor_of(op.result).dims[op.axis],), symbols)
             return functions.sort(args[0], op.axis, count)
+        case tiny.ScanOp():
+            return functions.scan(
+                op.function, args[0], op.axis, reverse=op.is_reverse, exclusive=op.is_exclusive
+            )
         case tiny.ReduceOp():
             with products_of(coarser(op.precision)):
                 return functions.reduce(op.function, args[0], op.axes)

@@ -17,7 +17,7 @@ from polyc.dialects.common.diagnostic import PolycError, place_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import product
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.tiny import tensor_of
+from polyc.dialects.tiny import ScanOp, tensor_of
 from polyc.poly.banks import bank_hint
 from polyc.poly.barriers import CommitWait, barrier_hint
 from polyc.poly.blocks import Block, Blocks, blocks_of
@@ -128,6 +128,10 @@ class _Report:
             "min_buffer": self._buffer_of_result(block),
             "operands": [self._operand(e) for e in edges],
         }
+        if isinstance(owner, ScanOp):
+            axis = sum(block.entry.counts[: owner.axis])
+            ways = {"reverse": owner.is_reverse, "exclusive": owner.is_exclusive}
+            out["scan"] = {"axis": dims[axis], "reads": dims[-1], **ways}
         if block.pattern is not None:
             out["barriers"] = self._barriers(edges)
         return out

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         reduce_min,
         reduce_scatter,
         reduce_sum,
+        scan,
         thread_id,
         tile_coordinates,
         tile_index,
@@ -203,6 +204,7 @@ __all__ = [
     "roles",
     "round",
     "rsqrt",
+    "scan",
     "select",
     "sequence",
     "serial",
@@ -240,8 +242,8 @@ _OFFERED = {
         "ops": (
             "any atomic atomic_add await_ barrier block_id clear cluster_barrier cluster_rank "
             "copy cp_async_commit cp_async_wait fill gemm grid_signal grid_size grid_wait "
-            "im2col op read reduce reduce_max reduce_min reduce_scatter reduce_sum thread_id "
-            "tile_coordinates tile_index"
+            "im2col op read reduce reduce_max reduce_min reduce_scatter reduce_sum scan "
+            "thread_id tile_coordinates tile_index"
         ),
         "programs": "Program kernel launch program sequence workspace",
         "scalars": "Scalar",

@@ -379,6 +379,34 @@ def reduce_scatter(
 
 
 @public
+def scan(
+    kind: str,
+    fragment: Fragment,
+    axis: int = -1,
+    *,
+    carry: Fragment | None = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+) -> None:
+    """Each element of a line with all before it, in place; ``kind`` is as for ``reduce``.
+
+    ``carry``, of one element a line, is what lines begin with, and then has what they end with.
+    """
+    kernel_trace()
+    for one in (fragment, fragment if carry is None else carry):
+        if not isinstance(one, Fragment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse("NotATile", f"T.scan takes a fragment and its carry, not {one!r}")
+    rank = len(fragment.shape)
+    if not -rank <= axis < rank:
+        refuse("WrongRank", f"{fragment.type} has no axis {axis}")
+    begun = None if carry is None else carry.value
+    made = tile.ScanOp(
+        kind, fragment.value, axis % rank, begun, reverse=reverse, exclusive=exclusive
+    )
+    insert(made)
+
+
+@public
 def reduce_sum(source: Fragment, into: Fragment, axis: int = -1, clear: bool = True) -> None:
     """The sum along an axis; ``clear=False`` adds to what is there."""
     reduce("sum", source, into, axis=axis, accumulate=not clear)

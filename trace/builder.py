@@ -337,6 +337,17 @@ class Builder:
             return x
         return self.add(frontend.ReduceOp(fn, x, found, keepdims=keepdims))
 
+    def scan(
+        self, fn: str, x: SSAValue, axis: int, *, reverse: bool = False, exclusive: bool = False
+    ) -> SSAValue:
+        """A function of the elements along an axis up to each one."""
+        if not tensor_of(x).rank:
+            raise PolycError(
+                "BadArgument", "a scan goes along an axis, and a scalar has none", self.at()
+            )
+        at = self.axis(x, axis)
+        return self.add(frontend.ScanOp(fn, x, at, reverse=reverse, exclusive=exclusive))
+
     def pool(
         self,
         fn: str,

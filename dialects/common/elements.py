@@ -90,6 +90,20 @@ def neutral(fn: str, element: Attribute) -> Number:
     return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[fn]
 
 
+def accumulation(fn: str, element: Attribute) -> Attribute:
+    """The type in which kernels accumulate: f32 of real numbers, of integers one with all of them.
+
+    A sum or product that wraps in 32 bits is that of a narrower type in its low ones, and one in 64
+    bits that of a type without a sign.
+    """
+    picks = fn in ("max", "min")
+    if not is_integer(element):
+        return f32
+    if width(element) == MAX_BITS:
+        return element if picks else i64
+    return i64 if element == ui32 and picks else i32
+
+
 def number_attr(value: Number, element: Attribute) -> NumberAttr:
     """``value`` as an attribute: of an integer type exactly, of a float rounded to it, else f32.
 

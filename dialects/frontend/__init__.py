@@ -3,9 +3,9 @@
 A ``frontend.graph`` states inputs, outputs, symbols and assumptions; its body is a pure
 value graph of high-level ops.  Broadcasting is right-aligned.  The ops stand in files by
 family: ``products`` (gemm), ``convolutions``, ``attention``, ``reductions`` (reduce, softmax,
-norms), ``selection`` (places of extremes, sorts), ``pooling``, ``resizing``, ``gathers``,
-``scatters``, ``elementwise``, ``leaves`` (constants, sizes, positions), ``movements``,
-``random`` and ``parameters``; all are offered here.
+norms), ``selection`` (places of extremes, sorts), ``scans``, ``pooling``, ``resizing``,
+``gathers``, ``scatters``, ``elementwise``, ``leaves`` (constants, sizes, positions),
+``movements``, ``random`` and ``parameters``; all are offered here.
 
 An intermediate's float type is nominal (S0.6): values are computed in FP32 from the
 first load and rounded at the outputs, at ``frontend.cast`` and at the operands of
@@ -74,6 +74,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.scans import ScanOp
 from polyc.dialects.frontend.scatters import (
     ScatterBase,
     ScatterElementsOp,
@@ -139,6 +140,7 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "RmsNormOp",
+    "ScanOp",
     "ScatterBase",
     "ScatterElementsOp",
     "ScatterNdOp",
@@ -206,6 +208,7 @@ Frontend = Dialect(
         ReduceOp,
         ArgReduceOp,
         SortOp,
+        ScanOp,
         SoftmaxOp,
         LogSoftmaxOp,
         LayerNormOp,

@@ -33,6 +33,7 @@ from polyc.dialects.frontend import (
     ReduceOp,
     ResizeOp,
     RmsNormOp,
+    ScanOp,
     SelectOp,
     SoftmaxOp,
     SortOp,
@@ -44,7 +45,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 
 REDUCTIONS = (
     *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
-    *(ArgReduceOp, SortOp),
+    *(ArgReduceOp, ScanOp, SortOp),
 )
 """Ops that compute an element of many."""
 

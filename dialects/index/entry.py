@@ -15,21 +15,23 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineSet
+from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineSet
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def
 
+from polyc.affine import isl
+from polyc.dialects import tiny
 from polyc.dialects.common.signature import graph_of
-from polyc.dialects.index.attrs import AxisAttr, PieceAttr, bounds
+from polyc.dialects.index.attrs import AxisAttr, PieceAttr, at_least_zero, bounds
 
 
 class Entry(IRDLOperation):
     """The index-book entry of one tiny value (S4.1).
 
-    ``axes`` are the value's, ``reduced`` those that its op reduces, with the ids that
-    they had before (S4.4), or those of which a gather reads the place that its data says: any of
-    them, as far as the maps know (S4.5).  ``pieces`` say how the operands are read; a leaf has one
-    with no inputs.  ``non_scop`` marks a value whose access depends on data: it has no
-    pieces and is a region boundary (S4.5).  ``reason`` says why, as one clause.
+    ``axes`` are the value's, ``reduced`` those that its op reduces, with the ids that they had
+    before (S4.4), the one that a scan goes along, or those of which a gather reads the place that
+    its data says: any of them, as far as the maps know (S4.5).  ``pieces`` say how the operands are
+    read; a leaf has one with no inputs.  ``non_scop`` marks a value whose access depends on data:
+    it has no pieces and is a region boundary (S4.5).  ``reason`` says why, as one clause.
 
     A dimension whose size is a product of symbols may be a tuple of axes, one a factor,
     ``(i0(3): M, i1(4): N)`` for ``M * N``: maps then range over the factors (S4.7).
@@ -106,8 +108,24 @@ class Entry(IRDLOperation):
         return self._points(self.axes.data, piece)
 
     def iteration_domain(self, piece: PieceAttr | None = None) -> AffineSet:
-        """``domain`` times the reduced axes: the points of the maps' dimensions."""
-        return self._points(self.all_axes, piece)
+        """``domain`` times the reduced axes: the points of the maps' dimensions.
+
+        Of a scan these are a triangle: the places up to the element's own, or before it.
+        """
+        found = self._points(self.all_axes, piece)
+        if (row := self._triangle()) is None:
+            return found
+        return AffineSet(found.num_dims, found.num_symbols, (*found.constraints, row))
+
+    def _triangle(self) -> AffineConstraintExpr | None:
+        """Which of the last dimension's places an element of a scan reads."""
+        op = self.value.owner
+        if not isinstance(op, tiny.ScanOp) or not self.is_scop:
+            return None
+        place = sum(self.counts[: op.axis])
+        own, read = AffineDimExpr(place), AffineDimExpr(len(self.axes))
+        ahead = read - own if op.is_reverse else own - read
+        return at_least_zero(isl.canonical_expr(ahead - int(op.is_exclusive)))
 
     def _points(self, axes: Sequence[AxisAttr], piece: PieceAttr | None) -> AffineSet:
         symbols = self.symbol_names

@@ -261,6 +261,9 @@ def _verify_reduction(op: Entry) -> None:
     if isinstance(owner, tiny.ScatterOp):
         _verify_scatter(op, owner)
         return
+    if isinstance(owner, tiny.ScanOp):
+        _verify_scan(op, owner)
+        return
     if isinstance(owner, tiny.SortOp):
         _verify_sort(op, owner)
         return
@@ -384,6 +387,37 @@ def _verify_sort(op: Entry, owner: tiny.SortOp) -> None:
         raise VerifyException(
             f"the axes that remain keep their ids {kept}, and the sorted one gets a new one, not "
             f"{[a.number for a in op.axes]}"
+        )
+
+
+def _verify_scan(op: Entry, scan: tiny.ScanOp) -> None:
+    """The axis that a scan goes along is recorded, and read: one axis, and another id's after."""
+    if not op.is_scop:
+        return
+    if len(op.reduced) != 1:
+        raise VerifyException(
+            f"the op goes along one axis, the entry records {len(op.reduced)}; record it by the id "
+            "that it had"
+        )
+    if op.counts[scan.axis] != 1:
+        raise VerifyException(
+            f"the op goes along dimension {scan.axis}, which is a tuple of {op.counts[scan.axis]} "
+            "axes; view it as one"
+        )
+    entry = entry_of(scan.operand)
+    if entry is None:
+        return
+    gone = [a.number for a in entry.by_dimension[scan.axis]]
+    if list(op.reduce_axes) != gone:
+        raise VerifyException(
+            f"the op goes along the axis with id {gone[0]}, the entry records "
+            f"{list(op.reduce_axes)}"
+        )
+    kept = [a.number for i, d in enumerate(entry.by_dimension) if i != scan.axis for a in d]
+    own = [a.number for i, d in enumerate(op.by_dimension) if i != scan.axis for a in d]
+    if own != kept:
+        raise VerifyException(
+            f"the axes that it does not go along keep their ids {kept}, not {own}"
         )
 
 

@@ -25,6 +25,7 @@ from polyc.dialects.region.gathers import GatherOp
 from polyc.dialects.region.graph import GraphOp
 from polyc.dialects.region.kernel import KernelOp, KernelTensor, YieldOp, kernel_of
 from polyc.dialects.region.leaves import ConstantOp, DimOp, IndexOp, InsideOp, ReadOp
+from polyc.dialects.region.scans import ScanOp
 from polyc.dialects.region.scatters import ScatterOp
 from polyc.dialects.region.scope import (
     BINARY_FNS,
@@ -65,6 +66,7 @@ __all__ = [
     "ReduceOp",
     "ReduceTogetherOp",
     "RegionDialect",
+    "ScanOp",
     "ScatterOp",
     "SelectOp",
     "SortOp",
@@ -101,6 +103,7 @@ RegionDialect = Dialect(
         ReduceOp,
         SortOp,
         ReduceTogetherOp,
+        ScanOp,
         StateOp,
         YieldOp,
     ],

@@ -72,6 +72,7 @@ from polyc.dialects.tiny.axes import (
     SliceOp,
 )
 from polyc.dialects.tiny.gathers import GatherOp
+from polyc.dialects.tiny.scans import ScanOp
 from polyc.dialects.tiny.scatters import ScatterOp
 from polyc.dialects.tiny.sorting import SortOp
 from polyc.dialects.tiny.types import (
@@ -115,6 +116,7 @@ __all__ = [
     "ReduceOp",
     "ReshapeOp",
     "SampleOp",
+    "ScanOp",
     "ScatterOp",
     "SelectOp",
     "SliceOp",
@@ -501,6 +503,7 @@ Tiny = Dialect(
         ScatterOp,
         ReduceOp,
         SortOp,
+        ScanOp,
         OutputOp,
     ],
     [TensorType],

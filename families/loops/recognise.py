@@ -13,14 +13,23 @@ from functools import cached_property
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import MAX_BITS, is_integer, ui32, ui64, width
-from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp, UnaryOp
+from polyc.dialects.common.elements import accumulation, is_integer, ui64
+from polyc.dialects.region import (
+    IndexOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ScanOp,
+    UnaryOp,
+)
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -77,7 +86,17 @@ class Loops:
 
 
 def find_loops(kernel: KernelOp) -> Loops:
-    """What loops compute of a region; none is refused."""
+    """What loops compute of a region.
+
+    Raises PolycError ``UnsupportedProgram`` for one with a scan, whose points need each other.
+    """
+    if any(isinstance(op, ScanOp) for op in kernel.walk()):
+        raise PolycError(
+            "UnsupportedProgram",
+            f"region @{kernel.sym_name.data} does not run as loops: it has a scan, whose points "
+            "would each be computed again from the first",
+            kernel,
+        )
     return Loops(kernel, expanded(kernel))
 
 
@@ -382,17 +401,8 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
 
 
 def accumulated(reduce: ReduceOp) -> Attribute:
-    """The type in which loops accumulate: f32 of real numbers, of integers one with all of them.
-
-    A sum or product that wraps in 32 bits is that of a narrower type in its low ones, and one in 64
-    bits that of a type without a sign.
-    """
-    kind, picks = reduce.accumulator, reduce.fn.data in ("max", "min")
-    if not is_integer(kind):
-        return f32
-    if width(kind) == MAX_BITS:
-        return kind if picks else i64
-    return i64 if kind == ui32 and picks else i32
+    """The type in which loops accumulate."""
+    return accumulation(reduce.fn.data, reduce.accumulator)
 
 
 def is_shared(reduce: ReduceOp) -> bool:

@@ -52,6 +52,7 @@ from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
+from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
 from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
@@ -89,6 +90,7 @@ __all__ = [
     "LowerRandom",
     "LowerReduce",
     "LowerResize",
+    "LowerScan",
     "LowerScatter",
     "LowerSelect",
     "LowerSoftmax",
@@ -212,6 +214,7 @@ def patterns() -> list[RewritePattern]:
         LowerReduce(),
         LowerArgReduce(),
         LowerSort(),
+        LowerScan(),
         LowerResize(),
         LowerGather(),
         LowerScatter(),

@@ -211,7 +211,7 @@ def mark(op: Operation, value: SSAValue) -> None:
     made = value.owner
     while isinstance(made, MovementOp):
         made = made.source.owner
-    if isinstance(made, tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp):
+    if isinstance(made, tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp | tiny.ScanOp):
         made.own = cast(SizedTensorType, op.results[0].type).element_type
 
 

@@ -44,7 +44,7 @@ class RoundOnce(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(
         self,
-        op: tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp,
+        op: tiny.UnaryOp | tiny.BinaryOp | tiny.SelectOp | tiny.ReduceOp | tiny.ScanOp,
         rewriter: PatternRewriter,
         /,
     ) -> None:

@@ -18,7 +18,7 @@ from polyc.affine import isl
 from polyc.dialects import region, tiny
 from polyc.dialects.common.elements import FLOATS, holds
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.lowering.index_to_region.forms import Form, Forms, Key
+from polyc.lowering.index_to_region.forms import Form, Forms, Key, entry_of
 from polyc.rewriting.region.points import Point
 from polyc.rewriting.region.values import Values
 
@@ -87,6 +87,8 @@ class Body:
             made = self._scatter(op, form, point, operands)
         elif isinstance(op, tiny.SortOp):
             made = self._sort(op, form, point, operands[0])
+        elif isinstance(op, tiny.ScanOp):
+            made = self._scan(op, operands[0], point)
         else:
             made = self.values.add(self._computed(op, operands, point), op, value.name_hint)
         for choice in form.choices:
@@ -188,6 +190,21 @@ class Body:
         wanted = [over if i == place else a for i, a in enumerate(point.axes)]
         body = self.values.spread(body, wanted, op)
         return self.values.add(region.SortOp(body, over.label, point.axes[place]), op)
+
+    def _scan(self, op: tiny.ScanOp, body: SSAValue, point: Point) -> SSAValue:
+        """A scan along the point's axis at which it has the element's own place."""
+        entry = entry_of(op.result, self.forms.graph)
+        place = point.map.results[sum(entry.counts[: op.axis])]
+        assert isinstance(place, AffineDimExpr)  # what composes kernels sees to it
+        label = point.axes[place.position].label
+        have = cast(ValType, body.type)
+        if have.axis(label) is None:
+            wanted = [a for a in point.axes if have.axis(a.label) is not None or a.label == label]
+            body = self.values.spread(body, wanted, op)
+        made = region.ScanOp(
+            op.function, body, label, reverse=op.is_reverse, exclusive=op.is_exclusive
+        )
+        return self.values.add(made, op, op.result.name_hint)
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)

@@ -191,6 +191,10 @@ class Work:
             self.elementwise[value] = 0
             self.heads[value] = (value,)
             return
+        if isinstance(op, tiny.ScanOp):
+            # What it is made of is no part of what follows it: it is never computed again.
+            self.elementwise[value], self.heads[value] = 0, ()
+            return
         bits, heads = 0, dict[SSAValue, None]()
         for operand in (same.get(o, o) for o in op.operands):
             bits |= self.elementwise.get(operand, 0)
@@ -228,7 +232,7 @@ def is_computed(value: SSAValue) -> bool:
         case tiny.GatherOp() | tiny.ScatterOp():
             return True
         case _:
-            return isinstance(op, tiny.ReduceOp)
+            return isinstance(op, tiny.ReduceOp | tiny.ScanOp)
 
 
 def is_small(value: SSAValue) -> bool:

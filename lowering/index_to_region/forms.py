@@ -196,6 +196,12 @@ class Forms:
                 return self._gathered(op, point)
             case tiny.ScatterOp():
                 return self._scattered(op, point)
+            case tiny.ScanOp():
+                # The operand at the element's own place; a scan sees to those before.
+                entry = entry_of(value, self.graph)
+                own = point.map.results[sum(entry.counts[: op.axis])]
+                into = [*point.map.results, own]
+                return Form((self._through(op, 0, point.axes, into, point.guard, None),))
             case tiny.ConstantOp() | tiny.DimOp() | tiny.IotaOp():
                 return Form()
             case (

@@ -55,6 +55,8 @@ FAR = 256
 
 SORTED = "it is sorted, which a kernel does that does nothing after it"
 REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
+SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
+"""Why a reduction is stored that one with a scan would want, or the scan."""
 
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
@@ -95,6 +97,8 @@ class Kernel:
     """The axes that its values are reduced over."""
     scatter: SSAValue | None = None
     """The scatter that it computes, beside no other and no reduction."""
+    scan: SSAValue | None = None
+    """The scan that it computes: one that has one reduces nothing, and has no other."""
 
     def held(self) -> dict[Key, Form | None]:
         """What it computes, and with None what it reads."""
@@ -417,6 +421,9 @@ class Composer:
         self._settle_operands(value)
         if reason is not None:
             asked = self._store(value, edge, reason)
+        if isinstance(value.owner, tiny.ScanOp):
+            for kernel, _ in asked:
+                kernel.scan = value
         self._note_holder(value, asked)
         pending = list(asked)
         for kernel, point in pending:
@@ -575,9 +582,18 @@ class Composer:
             return self._why_scattered(value)
         if self.work.heads.get(value) and any(k.scatter is not None for k, _ in self.asked[value]):
             return "it is reduced, and a scatter reads it, whose kernel reduces nothing"
-        if not cost.is_computed(value) or value in self.settled or self._only_output(value):
+        scans = any(kernel.scan is not None for kernel, _ in self.asked.get(value, {}))
+        scans &= isinstance(value.owner, tiny.ReduceOp)
+        scans |= isinstance(value.owner, tiny.ScanOp)
+        if not cost.is_computed(value) or (
+            not scans and (value in self.settled or self._only_output(value))
+        ):
             return None
         wanted = list(dict.fromkeys((k, p.unfilled) for k, p in self.asked[value]))
+        if isinstance(value.owner, tiny.ScanOp):
+            return self._why_scanned_apart(value, wanted)
+        if isinstance(value.owner, tiny.ReduceOp) and any(k.scan is not None for k, _ in wanted):
+            return SCANNED
         heads = self.work.heads[value]
         if value in self.again:
             return None
@@ -608,7 +624,7 @@ class Composer:
         if len(wanted) > 1:
             return f"it is scattered, which is done once, and is wanted at {len(wanted)} points"
         for kernel, point in wanted:
-            if kernel.scatter is not None or kernel.reduces:
+            if kernel.scatter is not None or kernel.scan is not None or kernel.reduces:
                 return "it is scattered, by a kernel that reduces nothing and scatters nothing else"
             if kernel.forms.names.gathered & set(point.labels):
                 return "it is scattered, and a gather reads it where its data says"
@@ -632,6 +648,40 @@ class Composer:
             for kernel, _ in self.asked.get(value, {})
             for root in kernel.roots
         )
+
+    def _why_scanned_apart(
+        self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]
+    ) -> str | None:
+        """Why a scan is stored; None where a kernel that walks its axis may go on with it."""
+        if self.fuse == "none":
+            return "nothing is fused"
+        if len(wanted) > 1:
+            return "it is a scan, which is computed once, and is wanted at several places"
+        ((kernel, point),) = wanted
+        if kernel.scan is not None:
+            return "it is a scan, and what wants it holds another one"
+        if kernel.scatter is not None or self._is_sorted(value):
+            return "it is a scan, and what wants it scatters or sorts"
+        if kernel.reduces or self._reduced_beside(kernel, value):
+            return SCANNED
+        places = point.map.results
+        whole = set(point.axes) == set(kernel.iters) and point.guard is None
+        plain = all(isinstance(place, AffineDimExpr) for place in places)
+        if not whole or not plain or len(set(places)) != len(kernel.iters):
+            return "it is a scan, which is computed once, and is read in another shape"
+        if any(len(root.stored_axes) != len(kernel.iters) for root in kernel.roots):
+            return "it is a scan, and what wants it stores a value over fewer axes"
+        return None
+
+    def _reduced_beside(self, kernel: Kernel, scan: SSAValue) -> bool:
+        """Whether a kernel that wants a scan would reduce something beside it."""
+
+        def operands(value: SSAValue) -> Sequence[SSAValue]:
+            stays = value is scan or value in self.stored or value in self.cuts
+            return () if stays else self._operands(value)
+
+        behind = reached([root.value for root in kernel.roots], operands)
+        return any(isinstance(v.owner, tiny.ReduceOp) and v not in self.stored for v in behind)
 
     def _why_far(self, value: SSAValue) -> str | None:
         """Why a value is stored because of where it is read; None where that is said shortly.

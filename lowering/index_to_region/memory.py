@@ -24,7 +24,7 @@ def stored_type(value: SSAValue) -> Attribute:
             fills.append(op.number)
         moved = op.source
     match op:
-        case tiny.FunctionOp() | tiny.SelectOp() | tiny.ReduceOp():
+        case tiny.FunctionOp() | tiny.SelectOp() | tiny.ReduceOp() | tiny.ScanOp():
             own = op.own
         case tiny.CastOp() if index.is_widening(moved):
             own = tiny.tensor_of(op.operand).element_type

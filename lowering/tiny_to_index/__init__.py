@@ -274,6 +274,37 @@ class IndexSort(IndexRule):
         write(rewriter, op, placed, [map_to(op, count + 1, results)], reduced)
 
 
+class IndexScan(IndexRule):
+    """A scan: the operand's axes, but for a fresh one that it goes along.
+
+    The operand's axis there is recorded with its id, as a reduction's is: an element reads the
+    points of it up to its own place, so that the points of the map's dimensions are a triangle,
+    which the op says (``Entry.iteration_domain``).  A dimension that is a tuple of factors is
+    viewed as it lies in memory: it is walked in one line.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tiny.ScanOp, rewriter: PatternRewriter) -> None:
+        if done(op):
+            return
+        entry, sizes = entry_of(op.operand, op), tiny.tensor_of(op.result).dims
+        if len(axes := entry.by_dimension[op.axis]) > 1:
+            reason = f"a scan goes along {product_text(axes)} in one line"
+            entry = as_memory(self, op, 0, reason, rewriter)
+        before = entry.by_dimension
+        dimensions = [
+            self.axes(op, [size]) if i == op.axis else resized(own, size)
+            for i, (own, size) in enumerate(zip(before, sizes, strict=True))
+        ]
+        placed = Placed.of(dimensions)
+        (gone,) = before[op.axis]
+        label = reduced_label(gone.dim, 0, symbol_names(op))
+        reduced = [AxisAttr.of(gone.number, label, gone.dim, "reduce")]
+        count = len(placed.axes)
+        results = [d for i in range(len(before)) for d in ([count] if i == op.axis else placed[i])]
+        write(rewriter, op, placed, [map_to(op, count + 1, results)], reduced)
+
+
 class IndexNonScop(IndexRule):
     """Any other op with tensor results: its access is not known, so it is non_scop (S4.5)."""
 
@@ -300,6 +331,7 @@ def index_rules() -> list[RewritePattern]:
         IndexExpand,
         IndexReduce,
         IndexSort,
+        IndexScan,
         IndexSlice,
         IndexPad,
         IndexWindow,

@@ -26,6 +26,7 @@ from polyc.passes.support.gpu.free_layouts import (
     LayOutShared,
     SpreadThroughMap,
     SpreadThroughReduce,
+    SpreadThroughScan,
     SpreadThroughScatter,
     set_fragment_layout,
     widest_swizzle,
@@ -124,7 +125,12 @@ class GpuLayoutInference(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [CheckLayout()])
         rewrite(op, [LayOutContract()])
-        common = [SpreadThroughMap(), SpreadThroughReduce(), SpreadThroughScatter()]
+        common = [
+            SpreadThroughMap(),
+            SpreadThroughReduce(),
+            SpreadThroughScan(),
+            SpreadThroughScatter(),
+        ]
         rewrite(op, common, recursive=True)
         while rewrite(op, [LayOutFree()]):
             rewrite(op, common, recursive=True)

@@ -30,6 +30,7 @@ from polyc.passes.support.gpu.tile_exchange import LowerReduceAcross
 from polyc.passes.support.gpu.tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
 from polyc.passes.support.gpu.tile_reduce import LowerReduce
+from polyc.passes.support.gpu.tile_scan import LowerScan
 from polyc.passes.support.gpu.tile_scatter import LowerReduceScatter
 from polyc.passes.support.gpu.tile_sorts import SORT_PATTERNS
 from polyc.passes.support.gpu.tile_stores import STORE_PATTERNS
@@ -64,6 +65,7 @@ class GpuLowerTileOps(ModulePass):
                 *FRAGMENT_PATTERNS,
                 LowerReduceAcross(),
                 LowerReduceScatter(),
+                LowerScan(),
                 LowerFill(),
                 LowerMap(),
                 LowerReduce(),

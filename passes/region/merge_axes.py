@@ -18,6 +18,7 @@ from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.schedules import turned_names
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.merge_axes import merged
 
@@ -31,7 +32,7 @@ class MergeAxes(RewritePattern):
     """A region over the fewest axes, where that makes it a product or merges what is reduced.
 
     Where nothing is reduced axes merge if loops turn a tensor: a tile's rows are pixels of an image
-    then, not of a line.
+    then, not of a line.  With a scan all merge that may: what it goes along does not.
 
     Legality: axes merge where every read and output that has one of them has both, one right
     inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
@@ -47,7 +48,8 @@ class MergeAxes(RewritePattern):
         if found is op:
             return
         if (
-            GEMM.takes(found)
+            has_scan(op)
+            or GEMM.takes(found)
             or (
                 reduced(found) < reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)

@@ -15,6 +15,7 @@ from polyc.playback.estimate.array import (
 from polyc.playback.estimate.curves import atan2, curve, erfc
 from polyc.playback.estimate.elements import erf
 from polyc.playback.estimate.integers import of_integers, to_integers
+from polyc.playback.estimate.scans import scanned, start_at
 from polyc.playback.estimate.stored import may_be_stored
 from polyc.playback.estimate.sums import accumulated, scattered
 
@@ -37,7 +38,9 @@ __all__ = [
     "rounded",
     "rounding_allowed",
     "rounding_freely",
+    "scanned",
     "scattered",
+    "start_at",
     "sums",
     "to_integers",
     "unsure_beyond",

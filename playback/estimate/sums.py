@@ -111,7 +111,7 @@ def _product_along(x: Estimate, axis: Any = 0, keepdims: bool = False, **_: Any)
         return np.asarray(np.multiply.reduce(terms, axis=axes, keepdims=True))
 
     count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
-    found = _product_of(x, value, joined, np.full(value.shape, float(count)))
+    found = product_of(x, value, joined, np.full(value.shape, float(count)))
     return found if keepdims else found.moved(lambda a: np.squeeze(a, axes))
 
 
@@ -123,10 +123,10 @@ def _scattered_product(x: Estimate, at: tuple[Array, ...], value: Array) -> Esti
 
     count = np.zeros(value.shape)
     np.add.at(count, at, 1.0)
-    return _product_of(x, value, joined, count)
+    return product_of(x, value, joined, count)
 
 
-def _product_of(
+def product_of(
     x: Estimate, value: Array, joined: Callable[[Array], Array], count: Array
 ) -> Estimate:
     """A product's errors: how much it grows where each factor is larger by its error.
@@ -153,6 +153,11 @@ def _product_of(
     vanishes = (below < FLOOR) & ((above > 1) | among(np.isinf(size)))
     doubtful = (count > 1) & (overflows | vanishes)
     return unsure_where(found, np.asarray(doubtful | among(np.isinf(error))))
+
+
+def whole_numbers(x: Estimate) -> bool:
+    """Whether all elements are integers, and exact."""
+    return _whole(in_f64(x)) and _errorless(x)
 
 
 def _squares(e: Array, axes: tuple[int, ...]) -> Array:

@@ -172,6 +172,16 @@ class _Player:
                 return self._reduce(op.function, args[0], op.axes, op.keepdims is not None)
             case frontend.ArgReduceOp():
                 return arg_reduce(op, args[0])
+            case frontend.ScanOp():
+                kind = np.float64 if self.exact else np.float32
+                return functions.scan(
+                    op.function,
+                    args[0],
+                    op.axis,
+                    reverse=op.is_reverse,
+                    exclusive=op.is_exclusive,
+                    kind=kind,
+                )
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
             case frontend.GatherBase():

@@ -52,7 +52,8 @@ def places_of(
         for i in range(size):
             where: Any = (..., i)
             part: Array = indices[where]
-            places.append(np.reshape(part, indices.shape[:-1] + (1,) * after))
+            column: Array = np.reshape(part, (*indices.shape[:-1], *(1,) * after))
+            places.append(column)
         places += [grid(i, count - rank + i, count) for i in range(number + size, rank)]
         axes = list(range(number, number + size))
     if from_end and indices.dtype.kind == "i":

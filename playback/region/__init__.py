@@ -248,6 +248,14 @@ class _Player:
                 axis = cast(ValType, op.operand.type).labels.index(op.over)
                 count = self.shape(op.result)[axis]
                 return functions.sort(self.values[op.operand], axis, count)
+            case region.ScanOp():
+                return functions.scan(
+                    op.fn.data,
+                    self._whole(self.values[op.operand], op.operand),
+                    op.result.type.labels.index(op.label),
+                    reverse=op.is_reverse,
+                    exclusive=op.is_exclusive,
+                )
             case _:
                 fail("UnsupportedProgram", f"{op.name} has no playback in a kernel", op)
 

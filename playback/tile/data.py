@@ -26,6 +26,7 @@ from polyc.dialects.gpu.hardware import (
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
+from polyc.playback import functions
 from polyc.playback.estimate import Estimate, accumulated, as_estimate, scattered
 from polyc.playback.functions import (
     as_array,
@@ -227,6 +228,33 @@ def _reduce(cta: Cta, op: tile.ReduceOp) -> None:
     target[...] = found
 
 
+def _scan(cta: Cta, op: tile.ScanOp) -> None:
+    found: Array = cta.values[op.fragment]
+    kind, axis, dtype = op.kind.data, op.axis, found.dtype
+    before = np.full(
+        tuple(1 if i == axis else n for i, n in enumerate(found.shape)),
+        _over_nothing(kind, dtype),
+        dtype,
+    )
+    if op.carry is not None:
+        before = cta.values[op.carry].copy()
+    ends = [before, found.copy()]
+    whole = np.concatenate(ends[::-1] if op.is_reverse else ends, axis)
+
+    def scanned(exclusive: bool) -> Array:
+        made = functions.scan(kind, whole, axis, reverse=op.is_reverse, exclusive=exclusive)
+        return posing(made) if isinstance(made, Estimate) else made
+
+    own = [slice(None)] * found.ndim
+    inside = slice(0, -1) if op.is_reverse else slice(1, None)
+    own[axis] = inside
+    if op.carry is not None:
+        last = [slice(None)] * found.ndim
+        last[axis] = slice(0, 1) if op.is_reverse else slice(-1, None)
+        cta.values[op.carry][...] = scanned(False)[tuple(last)]
+    found[...] = scanned(op.is_exclusive)[tuple(own)]
+
+
 def _any(cta: Cta, op: tile.AnyOp) -> None:
     cta.values[op.result] = bool(np.any(cta.values[op.fragment]))
 
@@ -343,6 +371,7 @@ DATA: Plays = {
     LoadSharedOp: _load_shared,
     tile.ReduceOp: _reduce,
     tile.ReduceScatterOp: _reduce_scatter,
+    tile.ScanOp: _scan,
     tile.AnyOp: _any,
     tile.AtomicOp: _atomic,
     tile.FragmentOp: _fragment,

@@ -26,6 +26,7 @@ from polyc.dialects.region import (
     KernelOp,
     ReadOp,
     ReduceOp,
+    ScanOp,
     TransposeOp,
 )
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
@@ -42,7 +43,8 @@ def merged(kernel: KernelOp) -> KernelOp:
     Two axes merge where every read that has one of them has both, the second right inside the
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
-    value has both or neither.  A summed axis of one point beside others is left out, and where
+    value has both or neither.  An axis that a scan goes along merges with none, and stays.
+    A summed axis of one point beside others is left out, and where
     nothing is summed one of the outputs.
     A softmax is left alone.  Exact: each element is what it was, and lies where it lay.
     """
@@ -83,6 +85,8 @@ def _points(kernel: KernelOp) -> set[str]:
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
             found.difference_update(val_type(op.result).labels)
+        if isinstance(op, ScanOp):
+            found.discard(op.label)
     return found
 
 
@@ -201,6 +205,8 @@ def _mergeable(kernel: KernelOp, reads: Sequence[_Reading]) -> set[Pair]:
         if isinstance(op, IndexOp | InsideOp):
             parts.append((val_type(op.result).labels, set()))
         else:
+            if isinstance(op, ScanOp):
+                parts.append(([op.label], set()))
             # A value, or a reduction over what it lacks, has both or neither.
             labels = [val_type(v).labels for v in op.results if isinstance(v.type, ValType)]
             for own in labels:
@@ -354,6 +360,8 @@ class _Merge:
                 have = val_type(operands[0]).labels
                 order = [have.index(a.label) for a in self.over(op.result.type.axes)]
                 properties["perm"] = DenseArrayBase.from_list(i64, order)
+            case ScanOp():
+                properties["along"] = StringAttr(str(self.name(op.label)))
             case ReduceOp():
                 names = (self.name(label) for label in op.labels)
                 properties["axes"] = ArrayAttr(StringAttr(n) for n in names if n is not None)

@@ -37,7 +37,10 @@ def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
 
 
 def test_the_last_family_is_the_one_that_takes_every_region() -> None:
-    assert FAMILIES[-1].name == "loops" and "| `loops` | `serial` | every region |" in DOC
+    assert (
+        FAMILIES[-1].name == "loops"
+        and "| `loops` | `serial` | every region without a scan |" in DOC
+    )
 
 
 def test_a_tile_whose_rows_part_a_reduction_is_as_wide_as_the_rule_says() -> None:

@@ -20,7 +20,7 @@ from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import frontend as frontend_playback
 from polyc.playback import tiny as tiny_playback
-from polyc.playback.functions import Array, element_of, round_to
+from polyc.playback.functions import DTYPES, Array, element_of, round_to
 from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.root import ROOT
@@ -150,6 +150,17 @@ def reduce(fn: str, values: Sequence[float]) -> float:
         again = float(_play(text, [array, np.ones_like(array)], {"N": len(values)}))
         assert again == result or (math.isnan(again) and math.isnan(result))
     return result
+
+
+def scan(fn: str, values: Sequence[Any], type: str = "f32", **ways: bool) -> list[Any]:
+    kind = f"!frontend.tensor<[N], {type}>"
+    words = " ".join(word for word in ("reverse", "exclusive") if ways.get(word))
+    text = f"""frontend.graph @f(%x: {kind}) -> {kind} {{
+      %y = frontend.scan {fn} %x axis 0 {words} : {kind}
+      frontend.output %y : {kind}
+    }}"""
+    element = next(t for t in DTYPES if str(t) == type)
+    return _play(text, [np.asarray(values, DTYPES[element])], {"N": len(values)}).tolist()
 
 
 def reduce_conditions(fn: str, values: Sequence[bool]) -> bool:
@@ -619,6 +630,7 @@ NAMES: dict[str, Any] = {
     "ranged": ranged,
     "read_twice": read_twice,
     "reduce": reduce,
+    "scan": scan,
     "reduce_conditions": reduce_conditions,
     "resize": resize,
     "rms_norm": rms_norm,

@@ -128,7 +128,7 @@ class Maker:
             "dropout",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize", "gather", "scatter", "place", "ordered"] * (rank > 0)
+        kinds += ["pool", "resize", "gather", "scatter", "place", "ordered", "scan"] * (rank > 0)
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -259,6 +259,21 @@ class Maker:
         )
         p = self.dice.choice((0.0, 0.25, 0.5, 1.0))
         return self.add(frontend.DropoutOp(x, seed, offset, p))
+
+    def scan(self, x: SSAValue) -> SSAValue:
+        """A scan along an axis, which keeps small values so where it is a maximum or a minimum, and
+        otherwise of values over the axis's size, or near 1."""
+        axis = self.dice.randrange(tensor_of(x).rank)
+        ways = {"reverse": self.dice.random() < 0.4, "exclusive": self.dice.random() < 0.3}
+        fn = self.dice.choice(("max", "min", "prod", "sum", "sum"))
+        if fn in ("max", "min"):
+            # What an exclusive one begins with is no number.
+            return self.add(frontend.ScanOp(fn, x, axis, reverse=ways["reverse"]))
+        by = 8.0 if fn == "sum" else 16.0
+        small = self.fn("mul", x, self.number(1 / by))
+        if fn == "prod":
+            small = self.fn("add", self.fn("tanh", small), self.number(1.0))
+        return self.add(frontend.ScanOp(fn, small, axis, **ways))
 
     def resize(self, x: SSAValue) -> SSAValue | None:
         """Axes with more elements, or fewer of a part of them; of numbers also any."""

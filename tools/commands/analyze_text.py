@@ -58,6 +58,12 @@ def _block(block: Json, view: Json) -> list[str]:
         ]
         lines.append(_row("halo", f"{', '.join(sides)}: {halo['bytes']} bytes"))
     lines += [_row("reads", _operand(o)) for o in block["operands"]]
+    if (scan := block.get("scan")) is not None:
+        axis, read = scan["axis"], scan["reads"]
+        way, sign = ("from its end", ">") if scan["reverse"] else ("in order", "<")
+        sign += "" if scan["exclusive"] else "="
+        text = f"along {axis}, {way}: a point is made of those of {read} {sign} {axis}"
+        lines.append(_row("scan", text))
     if block["min_buffer"] is not None:
         lines.append(_row("passes on", _buffer(block["min_buffer"])))
     for producer in block["compute_at"]["producers"]:

@@ -52,6 +52,7 @@ from polyc.dialects.gpu.tile.flow import (
     YieldOp,
 )
 from polyc.dialects.gpu.tile.grid import GridSignalOp, GridWaitOp
+from polyc.dialects.gpu.tile.scan import ScanOp
 from polyc.dialects.gpu.tile.schedule import (
     RASTERS,
     TileCoordinatesOp,
@@ -77,6 +78,7 @@ TILE_OPS: list[type[Operation]] = [
     TileIndexOp,
     ReduceOp,
     ReduceScatterOp,
+    ScanOp,
     AnyOp,
     SortOp,
     KeepNoneOp,
@@ -139,6 +141,7 @@ __all__ = [
     "RingReleaseOp",
     "RingWaitOp",
     "RolesOp",
+    "ScanOp",
     "SortOp",
     "TileCoordinatesOp",
     "TileIndexOp",

@@ -54,10 +54,11 @@ def neutral(emit: Emit, kind: str, element: Attribute) -> SSAValue:
     return emit.value(arith.ConstantOp(FloatAttr(value, f32)))
 
 
-def element_of(op: tile.ReduceOp | tile.ReduceScatterOp) -> Attribute:
+def element_of(op: tile.ReduceOp | tile.ReduceScatterOp | tile.ScanOp) -> Attribute:
     """The type that a reduction is computed in; raises PolycError ``UnsupportedReduce``."""
-    assert isinstance(op.source.type, FragmentType)
-    element = op.source.type.element_type
+    kind = (op.fragment if isinstance(op, tile.ScanOp) else op.source).type
+    assert isinstance(kind, FragmentType)
+    element = kind.element_type
     if element not in COMBINE:
         raise PolycError(
             "UnsupportedReduce",

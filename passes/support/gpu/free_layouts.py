@@ -223,6 +223,23 @@ class SpreadThroughReduce(RewritePattern):
             set_fragment_layout(op.target, image_layout(layout, op.by.data, op), op, rewriter)
 
 
+class SpreadThroughScan(RewritePattern):
+    """What a line begins with lies with every thread that holds an element of it."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.ScanOp, rewriter: PatternRewriter) -> None:
+        layout = layout_of(op.fragment)
+        if layout is None or op.carry is None or not is_open(op.carry):
+            return
+        rank = layout.map.data.results
+        axes = [
+            AffineExpr.constant(0) if i == op.axis else AffineExpr.dimension(i)
+            for i in range(len(rank))
+        ]
+        by = AffineMap(len(rank), 0, tuple(axes))
+        set_fragment_layout(op.carry, image_layout(layout, by, op), op, rewriter)
+
+
 class SpreadThroughScatter(RewritePattern):
     """A part that a CTA gets lies as each of the source's parts does, with the same threads."""
 

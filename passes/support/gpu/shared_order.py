@@ -60,6 +60,7 @@ from polyc.passes.support.gpu.shared_state import (
     waited,
 )
 from polyc.passes.support.gpu.tile_exchange import exchange_of
+from polyc.passes.support.gpu.tile_scan import line_of
 from polyc.passes.support.gpu.tile_stores import Writers
 from polyc.passes.support.gpu.uniform import agrees, around, threads_agree
 
@@ -363,6 +364,10 @@ class Order(ABC):
             return met(state, None, cluster=True)
         return met(state, who_meets(op)) if self.made.crosses_warps(op) else state
 
+    def scanned(self, op: tile.ScanOp, state: State) -> State:
+        """A scan's threads meet where lines lie in several warps."""
+        return met(state, who_meets(op)) if line_of(op).warps > 1 else state
+
     # Control
 
     @contextmanager
@@ -521,5 +526,6 @@ _STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
     hw.MBarrierWaitOp: lambda order, op, state: arrived(state, op.barrier),
     tile.RingWaitOp: lambda order, op, state: arrived(state, op.ring),
     tile.ReduceOp: Order.reduced,
+    tile.ScanOp: Order.scanned,
 }
 """What an op does to a state; every other one makes its accesses."""

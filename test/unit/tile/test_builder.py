@@ -417,6 +417,25 @@ def test_a_branch_that_any_element_decides() -> None:
     )
 
 
+def test_a_line_is_scanned_in_place() -> None:
+    def body(A, X, C, Y) -> None:
+        s = T.alloc_fragment((64, 64), T.f32)
+        c = T.alloc_fragment((64, 1), T.f32)
+        T.scan("sum", s)
+        T.scan("max", s, carry=c, reverse=True, exclusive=True)
+
+    kinds = "!gpu.fragment<[64, 64], f32>, !gpu.fragment<[64, 1], f32>"
+    same(
+        body,
+        f"""
+    %s = gpu.fragment : !gpu.fragment<[64, 64], f32>
+    %c = gpu.fragment : !gpu.fragment<[64, 1], f32>
+    gpu.scan sum %s axis 1 : !gpu.fragment<[64, 64], f32>
+    gpu.scan max %s axis 1 carry %c reverse exclusive : {kinds}
+""",
+    )
+
+
 def test_a_cluster_has_a_tile_together() -> None:
     def body(A, X, C, Y) -> None:
         row, _ = T.tile_coordinates(M, N, tile=(64, 64), raster="row", cluster=True)

@@ -1,0 +1,131 @@
+"""A region with a scan: what is walked in order, and what is computed around each element.
+
+It has one scan and no reduction.  What is scanned is computed element by element, of any reads;
+so are the outputs, which all have the same axes, of the scan's results and of more reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+
+from polyc.affine.expressions import linear_of
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, ScanOp
+from polyc.dialects.region.types import ValType
+
+
+@dataclass(frozen=True)
+class Scans:
+    """A region with one scan.
+
+    ``outer``, ``row`` and ``column`` are the axes that it does not go along, in the outputs' order:
+    a tile runs along the last two, as far as there are any.
+    """
+
+    kernel: KernelOp
+    scan: ScanOp
+    outer: tuple[str, ...]
+    row: str | None
+    column: str | None
+
+    @property
+    def along(self) -> str:
+        """The axis that the scan goes along."""
+        return self.scan.label
+
+    @property
+    def values(self) -> list[SSAValue]:
+        """The outputs."""
+        return list(self.kernel.yield_op.values)
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """The axes that the scan does not go along, and None where there is no row or column."""
+        return (*self.outer, self.row, self.column)
+
+    @property
+    def reads(self) -> list[ReadOp]:
+        """What is read of tensors."""
+        return [op for op in self.kernel.body.block.ops if isinstance(op, ReadOp)]
+
+    def size(self, label: str | None) -> Dim:
+        """The size of an axis; 1 of None."""
+        if label is None:
+            return Dim.const(1)
+        kind = cast("ValType", self.values[0].type)
+        return next(axis.size for axis in kind.axes if axis.label == label)
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether the scan goes along the innermost axis of all outputs."""
+        kinds = [cast("ValType", value.type) for value in self.values]
+        return all(kind.labels[-1] == self.along for kind in kinds)
+
+
+def find_scans(kernel: KernelOp) -> Scans:
+    """The parts of a region with a scan.
+
+    Raises PolycError ``UnsupportedProgram`` where it has none, or is not made so.
+    """
+    found: list[ScanOp] = []
+    for op in kernel.walk():
+        if isinstance(op, ScanOp):
+            found.append(op)
+    if not found:
+        raise refusal(kernel, "it has no scan")
+    if len(found) > 1:
+        raise refusal(kernel, f"it has {len(found)} scans, and a kernel walks one axis once")
+    (scan,) = found
+    for op in kernel.walk():
+        if isinstance(op, ReduceOp | ReduceTogetherOp):
+            raise refusal(kernel, "it reduces beside its scan")
+    kinds = [cast("ValType", value.type) for value in kernel.yield_op.values]
+    first = kinds[0]
+    if any(set(kind.labels) != set(first.labels) for kind in kinds):
+        raise refusal(kernel, "its outputs are over unlike axes")
+    if scan.label not in first.labels:
+        raise refusal(kernel, f"its outputs do not have the axis {scan.label} of its scan")
+    others = [label for label in first.labels if label != scan.label]
+    column = others.pop() if others else None
+    row = others.pop() if others else None
+    return Scans(kernel, scan, tuple(others), row, column)
+
+
+def refusal(kernel: KernelOp, why: str) -> PolycError:
+    """The refusal of a region that is none of this family's."""
+    name = kernel.sym_name.data
+    return PolycError("UnsupportedProgram", f"region @{name} does not run as a scan: {why}", kernel)
+
+
+def has_scan(kernel: KernelOp) -> bool:
+    """Whether a region has a scan."""
+    return any(isinstance(op, ScanOp) for op in kernel.walk())
+
+
+def neighbour_of(op: ReadOp) -> str | None:
+    """The axis whose neighbours are neighbours in memory of what is read, where it is one."""
+    if not op.map.data.results:
+        return None
+    match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
+        case [("d", int(position))]:
+            return op.result.type.labels[position]
+        case _:
+            return None
+
+
+def behind(values: Sequence[SSAValue]) -> Iterator[Operation]:
+    """The ops that values are made by."""
+    seen: set[SSAValue] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        if value in seen or not isinstance(op := value.owner, Operation):
+            continue
+        seen.add(value)
+        yield op
+        work += reversed(op.operands)

@@ -1,0 +1,333 @@
+"""The schedules of regions with a scan (S8, S9).
+
+``serial``  a thread walks the axis of its elements, one after another: right for everything, and
+            fast where the other axes give enough threads
+``rows``    a scan along the innermost axis: threads share a line, tile by tile, and a tile goes on
+            with what the one before it ended with
+``teams``   of long lines and few, blocks that run at once share each, a tile a block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import f32, i32
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.elements import accumulation, is_integer
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan.checks import shape_text
+from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.region.types import MemRefType, ValType
+from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
+from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.scans.recognise import Scans, find_scans, neighbour_of
+from polyc.families.structure import check_raster
+
+THREADS = 128
+"""Of a block whose threads walk alone."""
+
+VECTOR = 8
+"""Elements of the widest access."""
+
+WARP = 32
+
+ROW_THREADS = 256
+"""Of a block whose threads share lines."""
+
+STEPS = 4
+"""Vectors of a thread of a line's tile, on their way at once."""
+
+PARTS = 32
+"""What the warps of a line leave of a tile for each other at most, one a vector of each: a warp
+scans these."""
+
+
+MOST_PARTS = 1024
+"""Tiles of a line whose blocks are a team, at most."""
+
+LEAST_PARTS = 8
+"""The least: where lines are shorter, a block goes on from tile to tile."""
+
+ELEMENTS = 16
+"""Elements of a thread of a team at most: as many of the next line are on their way."""
+
+ROOM = 4
+"""Blocks of teams that a multiprocessor has room for, with 64 registers a thread; half as many
+where more than a few ops stand around the scan."""
+
+FEW_OPS = 8
+"""Of these."""
+
+
+def schedules(scans: Scans, arch: str) -> list[ScheduleOp]:
+    """The schedules of a region, in order of dispatch; the last takes every size."""
+    found: list[ScheduleOp] = []
+    ways = _rows(scans, arch) if is_shared(scans) else _alone(scans, arch)
+    for way in ways:
+        when = left_open(scans.kernel, way.facts)
+        if when is None:
+            continue
+        found.append(_schedule(scans, arch, way, when))
+        if not when and pointers_promised(scans.kernel, found[-1].widest):
+            break
+    return found
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to walk: a tile of so many rows and columns, by vectors, under facts."""
+
+    name: str
+    algorithm: str
+    tile: tuple[int, int]
+    vector: int
+    threads: int
+    facts: Sequence[Assumption] = ()
+
+
+# Threads alone ------------------------------------------------------------------------------
+
+
+def _alone(scans: Scans, arch: str) -> Iterator[Way]:
+    """A thread has elements, or a vector of them, and walks the axis for each."""
+    vector = vector_of(scans)
+    while vector > 1:
+        lines = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
+        facts = [Assumption(line.mod(vector), "==") for line in lines]
+        # A thread has more to do with a vector: there are to be enough of them.
+        threads = ARCHS[arch].multiprocessors * THREADS
+        points = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+        facts.append(Assumption(points - threads * vector, ">="))
+        tile = tile_of(scans, vector)
+        yield Way(f"vector{vector}", "serial", tile, vector, prod(tile) // vector, facts)
+        vector //= 2
+    tile = tile_of(scans, 1)
+    yield Way("scalar", "serial", tile, 1, prod(tile))
+
+
+def vector_of(scans: Scans) -> int:
+    """Elements of neighbouring columns that one access can take at most: 1 where none lie so."""
+    column = scans.column
+    kinds = [cast("ValType", value.type) for value in scans.values]
+    if column is None or any(kind.labels[-1] != column for kind in kinds):
+        return 1
+    return _widest(scans, column)
+
+
+def _widest(scans: Scans, column: str) -> int:
+    """Elements of an access along an axis at most."""
+    if any(scans.size(a).constant() == 0 for a in (column, scans.along)):
+        return 1
+    if scans.reads and column not in {neighbour_of(op) for op in scans.reads}:
+        return 1
+    # What has fewer axes, as a number of each column, is read in several accesses.
+    most = max(len(t.shape) for t in scans.kernel.seen)
+    widest = max(element_bytes(t.element_type) for t in scans.kernel.seen if len(t.shape) == most)
+    if is_integer(scans.scan.accumulator):
+        widest = max(widest, 4)
+    return min(VECTOR, MAX_VECTOR_BYTES // widest)
+
+
+def _power(size: Dim, limit: int) -> int:
+    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
+    known = size.constant()
+    return limit if known is None else min(limit, power_of_two(known))
+
+
+def tile_of(scans: Scans, vector: int) -> tuple[int, int]:
+    """Rows and columns of a tile whose threads walk alone, an element or a vector each."""
+    columns = 1 if scans.column is None else _power(scans.size(scans.column), THREADS * vector)
+    columns = max(columns, vector)
+    rows = 1 if scans.row is None else _power(scans.size(scans.row), THREADS * vector // columns)
+    # A warp has an element each at least.
+    least = WARP * vector
+    return (rows, columns) if rows * columns >= least else (rows, max(1, least // rows))
+
+
+# Threads that share lines -------------------------------------------------------------------
+
+
+def is_shared(scans: Scans) -> bool:
+    """Whether threads may share a line: lines lie in memory, and are scanned in f32 or i32."""
+    kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
+    return scans.is_of_rows and kind in (f32, i32)
+
+
+def _rows(scans: Scans, arch: str) -> Iterator[Way]:
+    """A warp, or a block, has a line, a tile of it after another; or a team of blocks."""
+    length = scans.size(scans.along)
+    for vector in dict.fromkeys((_widest(scans, scans.along), 1)):
+        lines = [out.shape[-1] for out in scans.kernel.outs]
+        lines += [
+            cast("MemRefType", op.tensor.type).shape[-1]
+            for op in scans.reads
+            if neighbour_of(op) == scans.along
+        ]
+        facts = [Assumption(n.mod(vector), "==") for n in dict.fromkeys(lines) if vector > 1]
+        head = "scalar" if vector == 1 else f"vector{vector}"
+        for across in (WARP // 4, WARP):
+            # The only line is a warp's.
+            threads = WARP if scans.column is None else ROW_THREADS
+            tile = threads // across, across * vector * STEPS
+            short = Assumption(Dim.const(tile[1]) - length, ">=")
+            if scans.column is not None or across == WARP:
+                yield Way(f"{head}_{tile[1]}", "rows", tile, vector, threads, [*facts, short])
+        for steps in (1, STEPS):
+            columns = ROW_THREADS * vector * steps
+            short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
+            name = f"{head}_{columns}" if short else head
+            if not short and vector > 1:
+                wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
+                few = [*facts, *_few(scans, arch, wide)]
+                yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
+            yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
+
+
+def room_of(scans: Scans) -> int:
+    """Blocks of teams that a multiprocessor is to have room for."""
+    return ROOM if len(scans.kernel.body.block.ops) <= FEW_OPS else ROOM // 2
+
+
+def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
+    """Where lines are few and long: a block each would leave most of the chip idle."""
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    length = scans.size(scans.along)
+    return [
+        Assumption(Dim.const(ARCHS[arch].multiprocessors) - lines, ">="),
+        Assumption(length - LEAST_PARTS * columns, ">="),
+        Assumption(Dim.const(MOST_PARTS * columns) - length, ">="),
+    ]
+
+
+# A schedule ---------------------------------------------------------------------------------
+
+
+def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> ScheduleOp:
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*way.tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
+        "vectorize": way.vector,
+        "persistent": way.algorithm == "teams",
+        "algo_choice": {"scans": way.algorithm},
+    }
+    name = scans.kernel.sym_name.data
+    op = ScheduleOp(name, way.name, {**chosen, **restated(scans, chosen)}, when)
+    check_schedule(op)
+    return op
+
+
+def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
+    """What each of so many warps has of a tile: whole rows, or the same part of them."""
+    rows, columns = tile
+    down = min(rows, warps)
+    return [rows // down, columns * down // warps]
+
+
+def axes_of(scans: Scans, algorithm: str, tile: tuple[int, int]) -> list[tuple[str | None, int]]:
+    """The axes of a block's grid, outermost first, and what it has of each: None of no axis.
+
+    The last two are those that a tile runs along, where its threads walk alone; where they share
+    lines its rows are lines, and each block walks along all of its own.
+    """
+    rows, columns = tile
+    if algorithm == "serial":
+        return [(a, 1) for a in scans.outer] + [(scans.row, rows), (scans.column, columns)]
+    return [(a, 1) for a in (*scans.outer, scans.row)] + [(scans.column, rows)]
+
+
+def restated(scans: Scans, fields: Mapping[str, Value]) -> Fields:
+    """The fields that follow from the region and a schedule's other ``fields``."""
+    kernel = scans.kernel
+    rows, columns, _ = cast("list[int]", fields["tile"])
+    algorithm = str(cast("Record", fields["algo_choice"])["scans"])
+    bind: Record = {}
+    tails: dict[str, None] = {}
+    axes = axes_of(scans, algorithm, (rows, columns))
+    ends = axes[-2:] if algorithm == "serial" else axes[-1:]
+    for label, step in axes:
+        if label is not None:
+            bind[f"{label}.o" if (label, step) in ends else label] = "block.x"
+    walked = [] if algorithm == "serial" else [(scans.along, columns)]
+    for label, step in (*axes, *walked):
+        whole = None if label is None else Assumption(scans.size(label).mod(step), "==")
+        if whole and not holds_always(whole, kernel.assumptions, kernel.symbol_names):
+            tails[str(label)] = None
+    column = scans.column if algorithm == "serial" else scans.along
+    return {
+        "vectorize_axis": "" if column is None else f"{column}.i.i",
+        "bind": bind,
+        "predicate_tail": list(tails),
+    }
+
+
+def check(scans: Scans, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule whose tile does not suit the region, or that asks for more."""
+    rows, columns, depth = plan.tile_sizes
+    vector, threads = plan.integer("vectorize"), plan.threads()
+    if columns % vector:
+        raise bad_plan(
+            plan, f"has tiles of {columns} columns, no multiple of its vectors of {vector}"
+        )
+    if depth != 1:
+        raise bad_plan(plan, f"has a tile of depth {depth}, and a scan has none; make it 1")
+    if max(plan.integers("cluster")) > 1:
+        refuse_choice(plan, "cluster", "a scan does not have", "[1, 1]")
+    way = str(record_of(plan.algo_choice)["scans"])
+    if plan.flag("persistent") != (way == "teams"):
+        why = "a scan by teams has, and no other"
+        refuse_choice(plan, "persistent", why, str(way == "teams").lower())
+    if plan.cached:
+        refuse_choice(plan, "cache", "a scan does not have", "[]")
+    check_raster(plan)
+    warps = threads // WARP
+    if (wanted := warp_tile_of((rows, columns), warps)) != list(plan.warp_tile_sizes):
+        raise bad_plan(
+            plan,
+            f"gives each of {warps} warps {shape_text(plan.warp_tile_sizes)} elements of a tile of "
+            f"{rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
+        )
+    if way != "serial":
+        _check_rows(scans, plan)
+    if way == "teams" and rows > 1:
+        raise bad_plan(plan, f"has tiles of {rows} lines, and a team has one at a time; make it 1")
+
+
+def _check_rows(scans: Scans, plan: ScheduleOp) -> None:
+    """Refuse lines that threads cannot share, or a tile that they do not part alike."""
+    if not is_shared(scans):
+        why = "lets threads share lines, which are along the innermost axis, in f32 or 32 bits"
+        refuse_choice(plan, "algo_choice", why, '{"scans": "serial"}')
+    rows, columns, _ = plan.tile_sizes
+    vector, threads = plan.integer("vectorize"), plan.threads()
+    if rows > 1 and scans.column is None:
+        raise bad_plan(plan, f"has {rows} lines, and the region has one; make it 1")
+    across, left = divmod(threads, rows)
+    steps, more = divmod(columns, across * vector) if across else (0, 1)
+    lanes = across > 0 and (WARP % across == 0 or across % WARP == 0)
+    if left or more or not steps or not lanes:
+        raise bad_plan(
+            plan,
+            f"has {threads} threads for a tile of {rows}x{columns} in vectors of {vector}: a row "
+            "is for lanes of a warp, or whole warps, with as many vectors each",
+        )
+    if across > WARP and across // WARP * steps > PARTS:
+        raise bad_plan(
+            plan,
+            f"has {across // WARP} warps with {steps} vectors a thread for a row, which leave "
+            f"{across // WARP * steps} parts for each other; {PARTS} are the most",
+        )
+
+
+SCANS = Family("scans", find_scans, schedules, check, restated, contracts=False)
+"""Regions with a scan, which walk its axis in order."""

@@ -1,0 +1,100 @@
+"""``region-to-gpu``: a region with a scan on its way to kernels (S9, T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import i32
+
+from polyc.dialects.common.dim import Dim, ShapeAttr
+from polyc.dialects.common.elements import accumulation
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import record_of
+from polyc.dialects.region import KernelOp
+from polyc.families.scans.recognise import Scans
+from polyc.families.scans.schedules import axes_of
+from polyc.lowering.region_to_gpu.frame import Space
+from polyc.lowering.region_to_gpu.grid import Axis, Grid
+from polyc.lowering.region_to_gpu.kernel import Builder, Walked
+from polyc.lowering.region_to_gpu.scan_builders import RowsBuilder, ScanBuilder
+from polyc.lowering.region_to_gpu.scan_teams import TeamBuilder
+
+
+@dataclass(frozen=True)
+class ScansLowering(Walked):
+    """A region with a scan."""
+
+    scans: Scans
+
+    @property
+    def kernel(self) -> KernelOp:
+        return self.scans.kernel
+
+    def grids(self, plan: ScheduleOp) -> list[Grid]:
+        """A block has a tile of all axes but the one that is walked."""
+        rows, columns, _ = plan.tile_sizes
+        axes = axes_of(self.scans, way_of(plan), (rows, columns))
+        one = Dim.const(1)
+        return [
+            Grid(
+                tuple(
+                    Axis("", one) if label is None else Axis(label, self.scans.size(label), step)
+                    for label, step in axes
+                )
+            )
+        ]
+
+    def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Builder:
+        ways = {"serial": ScanBuilder, "rows": RowsBuilder, "teams": TeamBuilder}
+        return ways[way_of(plan)](self.scans, plan, grids)
+
+    def parts(self, plan: ScheduleOp) -> Dim:
+        """The blocks of a team: one a tile of a line."""
+        return self.scans.size(self.scans.along).ceildiv(plan.tile_sizes[1])
+
+    @property
+    def lines(self) -> Dim:
+        """How many lines there are."""
+        sizes = (self.scans.size(label) for label in self.scans.labels)
+        return prod(sizes, start=Dim.const(1))
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        """The kernel; teams run at once, as many whole ones as find room."""
+        if way_of(plan) != "teams":
+            return super().launches(plan)
+        parts = self.parts(plan)
+        own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), [self.lines, parts], True)
+        own.cooperative = ShapeAttr.of([parts])
+        return [own]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        """What each block of a team has of a line, and how many have told it."""
+        if way_of(plan) != "teams":
+            return []
+        scan, name = self.scans.scan, plan.kernel_name
+        kind = accumulation(scan.fn.data, scan.accumulator)
+        told = GlobalType.of([self.lines, self.parts(plan)], kind)
+        arrived = GlobalType.of([self.lines], i32)
+        return [Space(f"{name}_told", told), Space(f"{name}_arrived", arrived, zeroed=True)]
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        builder = self.builder(plan, self.grids(plan))
+        if isinstance(builder, TeamBuilder):
+            kinds = [space.kind for space in self.spaces(plan)]
+            builder.taking(kinds, spaces)
+        return [builder.build(bindings)]
+
+
+LOWERING = ScansLowering
+
+
+def way_of(plan: ScheduleOp) -> str:
+    """How a schedule walks."""
+    return str(record_of(plan.algo_choice)["scans"])

@@ -1,0 +1,52 @@
+"""The modelled time of scans: bound by memory where there are threads enough, and else not."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, f32
+
+from polyc.cost.time import Time, modelled
+from polyc.dialects import frontend
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Sketch
+from polyc.tools.pipeline import run_pass
+from polyc.tools.registry import make_context
+
+
+def scanned(rows: int, columns: int, axis: int) -> ModuleOp:
+    s = Sketch("f", f32)
+    return s.done(y=s.add(frontend.ScanOp("sum", s.input("x", rows, columns), axis)))
+
+
+def time_of(module: ModuleOp) -> Time:
+    for name in ABOVE_GPU[: ABOVE_GPU.index("plan-select") + 1]:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    return modelled(only(module, KernelOp), find(module, ScheduleOp)[0], {})
+
+
+def test_many_lines_are_bound_by_memory() -> None:
+    time = time_of(scanned(16384, 4096, 1))
+    assert time.bound == "memory"
+    assert 100e-6 < time.seconds < 250e-6
+
+
+def test_columns_of_many_threads_are_as_well() -> None:
+    assert time_of(scanned(256, 1 << 18, 0)).seconds < 2 * time_of(scanned(1 << 18, 256, 1)).seconds
+
+
+def test_a_thread_waits_for_each_of_its_points() -> None:
+    short, long = (time_of(scanned(points, 64, 0)) for points in (1 << 10, 1 << 14))
+    assert long.seconds > 8 * short.seconds
+
+
+def test_a_block_waits_for_each_of_its_tiles() -> None:
+    short, long = (time_of(scanned(512, columns, 1)) for columns in (1 << 13, 1 << 17))
+    assert long.waiting > 8 * short.waiting
+
+
+def test_teams_of_blocks_use_the_chip_for_few_lines() -> None:
+    team, alone = (time_of(scanned(lines, 1 << 20, 1)) for lines in (32, 133))
+    assert team.variant == "vector4_team" and alone.variant == "vector4"
+    assert team.seconds < alone.seconds / 3

@@ -1,0 +1,94 @@
+"""Scans of long lines by teams of blocks: what they give, what they ask, and how many there are."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i32
+from xdsl.ir import Attribute
+
+from polyc.dialects import frontend
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.plan import ScheduleOp
+from polyc.families.scans import schedules
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.passes.pipeline import build
+from polyc.runtime import nvrtc
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Sketch
+from polyc.test.unit.lowering.region_to_gpu.test_scans import BEFORE, numbers, scanned, through
+from polyc.tools.pipeline import run_pass
+from polyc.tools.registry import make_context
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(
+    ("kind", "fn", "shape", "reverse", "exclusive", "variant"),
+    [
+        (f32, "sum", (3, 9000), False, False, "vector4_team"),
+        (i32, "max", (2, 2, 9000), True, True, "vector4_team"),
+        (f16, "prod", (17000,), False, True, "vector8_team"),
+        (f32, "min", (5, 8192), True, False, "vector4_team"),
+    ],
+)
+def test_a_line_is_shared_by_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Attribute,
+    fn: str,
+    shape: tuple[int, ...],
+    reverse: bool,
+    exclusive: bool,
+    variant: str,
+) -> None:
+    """Lines of two tiles and of several, the last of which is not whole."""
+    monkeypatch.setattr(schedules, "LEAST_PARTS", 2)
+    names = list("MNK"[: len(shape)])
+    module = scanned(kind, fn, names, len(shape) - 1, reverse, exclusive)
+    through(module, [numbers(kind, shape)], dict(zip(names, shape, strict=True)), variant)
+
+
+def planned(module: ModuleOp) -> ModuleOp:
+    for name in (*BEFORE, "plan-select"):
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    return module
+
+
+def test_teams_are_for_few_lines_and_long() -> None:
+    def first(rows: int, columns: int) -> str:
+        module = planned(scanned(f32, "sum", [rows, columns], 1, False, False))
+        return find(module, ScheduleOp)[0].variant.data
+
+    assert first(32, 1 << 20) == "vector4_team"
+    assert first(16384, 1 << 16) == "vector4"
+    assert first(32, 1 << 14) == "vector4"
+    # More tiles than a block adds up at once.
+    assert first(32, 1 << 23) == "vector4"
+
+
+def test_a_team_runs_at_once() -> None:
+    module = planned(scanned(f32, "sum", [32, 1 << 20], 1, False, False))
+    run_pass(make_context(), build("region-to-gpu", "sm_90a"), module)
+    launch = next(op for op in find(module, LaunchOp) if op.kernel_name == "f_vector4_team")
+    kernel = next(op for op in find(module, gpu.KernelOp) if op.sym_name.data == launch.kernel_name)
+    assert kernel.blocks_per_sm.value.data == schedules.ROOM
+    assert launch.blocks({}, 132, kernel) == 512  # two teams of 256
+    assert launch.crowded({}, 132, kernel) is None
+    assert launch.crowded({}, 60, kernel) is not None
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_teams_compile_without_a_spill(long: bool) -> None:
+    s = Sketch("f", f32)
+    x, y = s.input("x", 32, 1 << 20), s.input("y", 32, 1 << 20)
+    first = s.fn("mul", s.fn("tanh", x), y) if long else x
+    found = s.add(frontend.ScanOp("sum", first, 1, reverse=long))
+    last = s.fn("add", s.fn("gelu", found), s.fn("exp", y)) if long else found
+    module = planned(s.done(z=last))
+    (plan, *_) = find(module, ScheduleOp)
+    assert plan.variant.data == "vector4_team"
+    run_pass(make_context(), build("region-to-gpu", "sm_90a"), module)
+    finish(module)
+    built = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), "sm_90a")
+    assert not built.warnings()
+    assert all((one.spill_bytes, one.stack) == (0, 0) for one in built.kernels.values())
