@@ -16,8 +16,8 @@ Needs an NVIDIA GPU and PyTorch, but for ``--dry``, which prints the choices and
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
+import os
 import random
 import sys
 import tempfile
@@ -242,14 +242,14 @@ def raced(torch: Any, problem: Problem) -> Row:
     return row
 
 
-Job = tuple[Kind, Sequence[Problem], float, str]
-"""A kind, its problems, when the last may begin, and the file that who uses the GPU has locked."""
+Job = tuple[Kind, Sequence[Problem], float]
+"""A kind, its problems, and when the last may begin."""
 
 
 def worked(job: Job) -> list[Row | str]:
     """The rows of a kind's problems, and what is wrong: programs are built beside other kinds', and
     timed alone."""
-    kind, asked, end, file = job
+    kind, asked, end = job
     found: list[Row | str] = []
     for name in (None, *planned(kind)):
         made = program(kind, name)
@@ -257,8 +257,7 @@ def worked(job: Job) -> list[Row | str]:
         found += [f"{kind} {name}: {kernel} spills" for kernel in spilled]
     torch = race.load_torch("bench/attention_regret.py")
     for problem in asked:
-        with Path(file).open("a") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with race.alone():
             if time.time() > end:
                 found.append(f"{problem.name}: left out, the time is over")
                 continue
@@ -319,7 +318,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     end = time.time() + args.seconds
     rows: list[Row] = []
     with tempfile.NamedTemporaryFile() as held:
-        jobs = [(k, [p for p in asked if p.kind == k], end, held.name) for k in kinds]
+        # One that is shared with other benchmarks stays.
+        os.environ.setdefault(race.LOCK, held.name)
+        jobs = [(k, [p for p in asked if p.kind == k], end) for k in kinds]
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             for found in pool.map(worked, jobs):
                 for row in found:

@@ -6,17 +6,25 @@ events, and the order rotates from round to round, so that clock and temperature
 for all.  Inputs are random, and launches walk over as many copies of them as exceed the L2
 cache, two at least.  A figure is the median over the rounds.  Before it is timed, each result is
 compared with an FP32 reference.
+
+Where ``POLYC_BENCH_LOCK`` names a file, benchmarks that run side by side share one GPU: each locks
+the file while it times, so that their compilers work beside each other and their kernels do not.
 """
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +39,34 @@ BATCH_SECONDS = 0.01
 
 GRAPH_LAUNCHES = 16
 """A graph has at least as many launches, and as many for each copy of the inputs."""
+
+
+LOCK = "POLYC_BENCH_LOCK"
+"""What names the file that who uses the GPU has locked."""
+
+HANDOVER = 0.002
+"""Seconds in which another may take the lock that was given back."""
+
+POLITE = 15
+"""By how much those that compile give way to those that time."""
+
+
+@contextmanager
+def alone() -> Generator[None]:
+    """The GPU is this process's own, among those that share ``POLYC_BENCH_LOCK``."""
+    name = os.environ.get(LOCK)
+    if not name:
+        yield
+        return
+    with Path(name).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    time.sleep(HANDOVER)
+
+
+def compilers() -> ProcessPoolExecutor:
+    """Processes that compile, behind those that time."""
+    return ProcessPoolExecutor(initializer=os.nice, initargs=(POLITE,))
 
 
 @dataclass

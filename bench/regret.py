@@ -24,7 +24,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import cache, partial
 from math import exp, log, prod
@@ -240,7 +239,7 @@ def faults_of(compiled: Callable[[Made], str], jobs: Sequence[Made]) -> dict[Mad
 
     Those that are left out for it are printed.
     """
-    with ProcessPoolExecutor() as pool:
+    with race.compilers() as pool:
         faults = dict(zip(jobs, pool.map(compiled, jobs), strict=True))
     for fault in filter(None, faults.values()):
         print("LEFT OUT", fault, flush=True)
@@ -334,6 +333,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", nargs="*", default=[])
     parser.add_argument("--own", action="store_true", help="compile every problem's own choice")
     parser.add_argument("--seconds", type=float, default=75)
+    parser.add_argument("--commit", help="what to record where there is no checkout")
     parser.add_argument("--out")
     args = parser.parse_args(argv)
     start = time.perf_counter()
@@ -376,14 +376,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not faults[key]:
                 jobs.append((name, guess, tiling, partial(program, *key)))
         try:
-            rows.append(raced(torch, data, kind, sizes, jobs, skipped))
+            with race.alone():
+                rows.append(raced(torch, data, kind, sizes, jobs, skipped))
         except Exception as error:  # A problem that fails must not stop the others.
             failed += 1
             print(f"FAILED {said(sizes)}: {type(error).__name__}: {error}", flush=True)
             continue
         print(line(rows[-1]), flush=True)
         if args.out:
-            report = {**race.surroundings(torch, ROUNDS), "seed": args.seed, "rows": rows}
+            report = {
+                **race.surroundings(torch, ROUNDS, args.commit),
+                "seed": args.seed,
+                "rows": rows,
+            }
             Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
     show(rows, args.tried)
     print(f"{failed} problems failed; skipped: {dict(skipped)}")

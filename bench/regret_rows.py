@@ -17,7 +17,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from math import exp, log
 from pathlib import Path
@@ -251,11 +250,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tried", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--inductor", action="store_true", help="time torch.compile too")
+    parser.add_argument("--commit", help="what to record where there is no checkout")
     parser.add_argument("--out")
     args = parser.parse_args(argv)
     start = time.perf_counter()
     asked = problems(args.seed, args.count)
-    with ProcessPoolExecutor() as pool:
+    with race.compilers() as pool:
         orders = [(p, args.tried, args.seed + i) for i, p in enumerate(asked)]
         plans = list(pool.map(wanted, *zip(*orders, strict=True)))
     jobs: list[tuple[Any, ...]] = [(op, None, None) for op in OPS]
@@ -272,13 +272,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             break
         left = [one for one in many if not faults[problem, one[1]]]
         try:
-            rows.append(raced(torch, problem, left, args.inductor))
+            with race.alone():
+                rows.append(raced(torch, problem, left, args.inductor))
         except Exception as error:  # A problem that fails must not stop the others.
             print(f"FAILED {problem}: {type(error).__name__}: {str(error)[:200]}", flush=True)
             continue
         print(line(rows[-1]), flush=True)
         if args.out:
-            report = {**race.surroundings(torch, 3), "seed": args.seed, "rows": rows}
+            report = {**race.surroundings(torch, 3, args.commit), "seed": args.seed, "rows": rows}
             Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
     show(rows)
     print(f"{time.perf_counter() - start:.1f} s")
