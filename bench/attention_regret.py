@@ -132,6 +132,16 @@ def problems(seed: int, attentions: int, decodes: int) -> list[Problem]:
     return found
 
 
+def tabled() -> list[Problem]:
+    """The attentions of ``bench/attention.py``, and shorter ones."""
+    return [
+        Problem(Kind(features, form), 2048 // features * (16384 // length), length)
+        for features in (128, 64)
+        for form in ("full", "causal")
+        for length in (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+    ]
+
+
 def _region(kind: Kind) -> tuple[Any, Any, KernelOp, StreamingAttention]:
     ctx = make_context()
     module = parse_text(ctx, kind.text, "attention.mlir")
@@ -301,6 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--decode", type=int, default=20)
+    parser.add_argument("--tabled", action="store_true", help="those of bench/attention.py first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--commit", help="what to record where there is no checkout")
@@ -308,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = problems(args.seed, args.count, args.decode)
+    asked = [*(tabled() if args.tabled else ()), *problems(args.seed, args.count, args.decode)]
     if args.dry:
         for problem in asked:
             (us, name), *_ = expected(problem)

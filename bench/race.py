@@ -7,8 +7,8 @@ for all.  Inputs are random, and launches walk over as many copies of them as ex
 cache, two at least.  A figure is the median over the rounds.  Before it is timed, each result is
 compared with an FP32 reference.
 
-Where ``POLYC_BENCH_LOCK`` names a file, benchmarks that run side by side share one GPU: each locks
-the file while it times, so that their compilers work beside each other and their kernels do not.
+Where ``POLYC_BENCH_LOCK`` names a file, benchmarks that run side by side share one GPU: each is one
+process that compiles what it needs next, beside the others, and locks the file while it times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,26 +46,31 @@ LOCK = "POLYC_BENCH_LOCK"
 HANDOVER = 0.002
 """Seconds in which another may take the lock that was given back."""
 
-POLITE = 15
-"""By how much those that compile give way to those that time."""
+
+_inside: list[bool] = []
+"""Has an element where this process has the lock."""
 
 
 @contextmanager
 def alone() -> Generator[None]:
     """The GPU is this process's own, among those that share ``POLYC_BENCH_LOCK``."""
     name = os.environ.get(LOCK)
-    if not name:
+    if not name or _inside:
         yield
         return
     with Path(name).open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+        _inside.append(True)
+        try:
+            yield
+        finally:
+            _inside.clear()
     time.sleep(HANDOVER)
 
 
-def compilers() -> ProcessPoolExecutor:
-    """Processes that compile, behind those that time."""
-    return ProcessPoolExecutor(initializer=os.nice, initargs=(POLITE,))
+def shared() -> bool:
+    """Whether benchmarks run side by side."""
+    return bool(os.environ.get(LOCK))
 
 
 @dataclass
