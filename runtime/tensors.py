@@ -54,7 +54,8 @@ def view(tensor: object, name: str, stream: int | None = 0, output: bool = False
     if torch_tensors.is_tensor(tensor):
         torch_tensors.check(tensor, name)
         # Its stream is known: the launch is on it, or waits for it.
-        found = dlpack.view(tensor, name, None, output)
+        with torch_tensors.exporting(tensor):
+            found = dlpack.view(tensor, name, None, output)
         if found.gpu is None:
             return replace(found, pinned=torch_tensors.is_pinned(tensor))
         return replace(found, stream=torch_tensors.current_stream(found.gpu))
