@@ -33,6 +33,7 @@ from polyc.families.loops.recognise import (
     size_of,
     type_of,
 )
+from polyc.families.structure import MOST_PARTS
 
 THREADS = 256
 """Of a block."""
@@ -252,7 +253,7 @@ def _parted(shared: Shared, arch: str, way: Way, open_ways: OpenWays) -> Iterato
     if count is not None and steps is not None:
         blocks = BLOCKS if way.vector > 1 else SCALAR_BLOCKS
         wanted = -(-ARCHS[arch].multiprocessors * blocks // max(1, count))
-        parts = min(wanted, steps)
+        parts = min(wanted, steps, MOST_PARTS)
         if parts > 1:
             # The fewest parts of which none has more steps.
             parts = -(-steps // -(-steps // parts))
