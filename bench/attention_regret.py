@@ -16,8 +16,8 @@ Needs an NVIDIA GPU and PyTorch, but for ``--dry``, which prints the choices and
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
+import os
 import random
 import sys
 import tempfile
@@ -132,6 +132,16 @@ def problems(seed: int, attentions: int, decodes: int) -> list[Problem]:
     return found
 
 
+def tabled() -> list[Problem]:
+    """The attentions of ``bench/attention.py``, and shorter ones."""
+    return [
+        Problem(Kind(features, form), 2048 // features * (16384 // length), length)
+        for features in (128, 64)
+        for form in ("full", "causal")
+        for length in (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+    ]
+
+
 def _region(kind: Kind) -> tuple[Any, Any, KernelOp, StreamingAttention]:
     ctx = make_context()
     module = parse_text(ctx, kind.text, "attention.mlir")
@@ -242,14 +252,14 @@ def raced(torch: Any, problem: Problem) -> Row:
     return row
 
 
-Job = tuple[Kind, Sequence[Problem], float, str]
-"""A kind, its problems, when the last may begin, and the file that who uses the GPU has locked."""
+Job = tuple[Kind, Sequence[Problem], float]
+"""A kind, its problems, and when the last may begin."""
 
 
 def worked(job: Job) -> list[Row | str]:
     """The rows of a kind's problems, and what is wrong: programs are built beside other kinds', and
     timed alone."""
-    kind, asked, end, file = job
+    kind, asked, end = job
     found: list[Row | str] = []
     for name in (None, *planned(kind)):
         made = program(kind, name)
@@ -257,8 +267,7 @@ def worked(job: Job) -> list[Row | str]:
         found += [f"{kind} {name}: {kernel} spills" for kernel in spilled]
     torch = race.load_torch("bench/attention_regret.py")
     for problem in asked:
-        with Path(file).open("a") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with race.alone():
             if time.time() > end:
                 found.append(f"{problem.name}: left out, the time is over")
                 continue
@@ -302,6 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--decode", type=int, default=20)
+    parser.add_argument("--tabled", action="store_true", help="those of bench/attention.py first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--commit", help="what to record where there is no checkout")
@@ -309,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = problems(args.seed, args.count, args.decode)
+    asked = [*(tabled() if args.tabled else ()), *problems(args.seed, args.count, args.decode)]
     if args.dry:
         for problem in asked:
             (us, name), *_ = expected(problem)
@@ -319,7 +329,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     end = time.time() + args.seconds
     rows: list[Row] = []
     with tempfile.NamedTemporaryFile() as held:
-        jobs = [(k, [p for p in asked if p.kind == k], end, held.name) for k in kinds]
+        # One that is shared with other benchmarks stays.
+        os.environ.setdefault(race.LOCK, held.name)
+        jobs = [(k, [p for p in asked if p.kind == k], end) for k in kinds]
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             for found in pool.map(worked, jobs):
                 for row in found:

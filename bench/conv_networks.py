@@ -1,8 +1,9 @@
-"""Convolutions of networks beside cuDNN, and how well their plans are chosen.
+"""Convolutions of networks, or random ones, beside cuDNN, and how well their plans are chosen.
 
     python bench/conv_networks.py [--networks resnet50 unet mobilenet convnext] [--batch 1 32]
         [--layouts nhwc nchw] [--element f16 f32] [--weights run] [--tried 6] [--spread 6]
         [--cases PART …]
+    python bench/conv_networks.py --random 150 [--seed 1] --tried 6 --spread 4
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
 which has the same tensors channels-last and not; the faster of its two is the peer.  With
@@ -24,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from math import exp, log, prod
 from typing import Any
 
 from polyc.bench import race
@@ -177,6 +179,42 @@ def cases(
                 case = Case.of(text.strip())
                 found.setdefault(replace(case, images=images, layout=layout, element=element))
     return list(found)
+
+
+KERNELS = (3, 1, 3, 1, 3, 5, 2, 7)
+STRIDES = (1, 1, 2, 1)
+LEAST_FLOPS, MOST_FLOPS = 1e7, 4e11
+MOST_ELEMENTS = 1 << 26
+"""Of an image or a filter."""
+
+
+def random_cases(
+    seed: int, count: int, layouts: Sequence[str], elements: Sequence[str]
+) -> list[Case]:
+    """Random convolutions of 1 to 64 images of 7² to 128², and of 16 to 2048 channels and filters,
+    multiples of 8; a seventh have few of either.
+    """
+    draw = random.Random(seed)
+
+    def number(least: float, most: float) -> float:
+        return exp(draw.uniform(log(least), log(most)))
+
+    found: list[Case] = []
+    while len(found) < count:
+        at = len(found)
+        channels, filters = (max(8, round(number(16, 2048) / 8) * 8) for _ in range(2))
+        if at % 7 == 6:
+            channels, filters = (3, filters) if at % 2 else (channels, 4)
+        kernel, stride = KERNELS[at % len(KERNELS)], draw.choice(STRIDES)
+        made = Case(
+            *(round(number(1, 64)), channels, round(number(7, 128)), filters, kernel, stride),
+            layout=layouts[at % len(layouts)],
+            element=elements[at % len(elements)],
+        )
+        tensors = [prod(shape) for shape in made.shapes()]
+        if LEAST_FLOPS <= made.flops <= MOST_FLOPS and max(tensors) <= MOST_ELEMENTS:
+            found.append(made)
+    return found
 
 
 def lowered(case: Case, *stages: str) -> Any:
@@ -367,6 +405,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         default="once",
         help="whether filters are turned once, or in every run",
     )
+    parser.add_argument("--random", type=int, default=0, help="so many, and none of networks")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tried", type=int, default=0)
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
@@ -376,7 +416,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", help="what to record where there is no git")
     args = parser.parse_args(argv)
     start = time.perf_counter()
-    asked = cases(args.networks, args.batch, args.layouts, args.element)
+    asked = (
+        random_cases(args.seed, args.random, args.layouts, args.element)
+        if args.random
+        else cases(args.networks, args.batch, args.layouts, args.element)
+    )
     asked = [replace(case, constant=args.weights == "once") for case in asked]
     asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
     asked = asked[:: args.every]
@@ -399,9 +443,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             for guess, plan in plans[case]:
                 if not faults[case, plan]:
                     jobs.append((plan.name, guess, planned(case, plan)))
-            sets = tensors(torch, case)
-            racers = contestants(torch, case, sets, jobs)
-            measure(torch, racers, len(sets))
+            with race.alone():
+                sets = tensors(torch, case)
+                racers = contestants(torch, case, sets, jobs)
+                measure(torch, racers, len(sets))
         except Exception as error:  # A case that fails must not stop the others.
             print(f"FAILED {case.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue

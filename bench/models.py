@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             loaded = graphs.compiled(module)
             for sizes in asked(MODELS[name].large_sizes, options.tokens):
                 title = f"{name} {sizes['T']}" if options.tokens and "T" in sizes else name
+                if options.budget and time.perf_counter() - begun > options.budget:
+                    print(f"{title}: left out, the time is over")
+                    break
                 with torch.no_grad():
                     made = graphs.raced(
                         torch, title, module, sizes, options.rounds, mode, loaded=loaded

@@ -6,17 +6,24 @@ events, and the order rotates from round to round, so that clock and temperature
 for all.  Inputs are random, and launches walk over as many copies of them as exceed the L2
 cache, two at least.  A figure is the median over the rounds.  Before it is timed, each result is
 compared with an FP32 reference.
+
+Where ``POLYC_BENCH_LOCK`` names a file, benchmarks that run side by side share one GPU: each is one
+process that compiles what it needs next, beside the others, and locks the file while it times.
 """
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +38,39 @@ BATCH_SECONDS = 0.01
 
 GRAPH_LAUNCHES = 16
 """A graph has at least as many launches, and as many for each copy of the inputs."""
+
+
+LOCK = "POLYC_BENCH_LOCK"
+"""What names the file that who uses the GPU has locked."""
+
+HANDOVER = 0.002
+"""Seconds in which another may take the lock that was given back."""
+
+
+_inside: list[bool] = []
+"""Has an element where this process has the lock."""
+
+
+@contextmanager
+def alone() -> Generator[None]:
+    """The GPU is this process's own, among those that share ``POLYC_BENCH_LOCK``."""
+    name = os.environ.get(LOCK)
+    if not name or _inside:
+        yield
+        return
+    with Path(name).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        _inside.append(True)
+        try:
+            yield
+        finally:
+            _inside.clear()
+    time.sleep(HANDOVER)
+
+
+def shared() -> bool:
+    """Whether benchmarks run side by side."""
+    return bool(os.environ.get(LOCK))
 
 
 @dataclass

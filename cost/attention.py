@@ -9,7 +9,7 @@ What all plans of an attention have alike, such as the bytes of its tensors, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Generic, cast
@@ -83,24 +83,26 @@ class Rates:
     ``start``    of a kernel
     ``end``      of a tile beyond its steps, which the other warpgroups share, and ``element`` 1024
                  of its output
-    ``begin``    what a CTA of one tile takes more
+    ``begin``    what a CTA of one tile takes more, and ``pair`` one that has pairs of tiles
     ``last``     the share of a longest tile by which CTAs end apart
     """
 
     cycle: float = 0.744
-    weight: float = 39.5
-    each: float = 74
-    step: float = 217
-    key: float = 5.37
-    draw: float = 786
-    start: float = 2000
+    weight: float = 40.8
+    each: float = 88
+    step: float = 170
+    key: float = 7.73
+    draw: float = 815
+    start: float = 1500
     end: float = 39
-    element: float = 77.7
-    begin: float = 1858
-    last: float = 0.095
+    element: float = 117
+    begin: float = 858
+    pair: float = 743
+    last: float = 0.09
 
 
-H200_RATES = Rates()
+RATES = Rates()
+"""Fitted to what ``bench/attention_regret.py`` timed on an H100."""
 
 COLUMNS = 32
 """Columns of keys and features that a cycle of wgmma takes for 64 rows of both products."""
@@ -160,30 +162,77 @@ def both_of(sight: Sight[Size], plan: Tiles) -> Size:
     return ceildiv(seen + more // 2, plan.keys)
 
 
-def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = H200_RATES) -> Size:
+def steps_each(sight: Sight[int], rows: int, keys: int) -> list[int]:
+    """The steps of each tile of known sizes.
+
+    Keys before the first that a tile sees come along where that is inside of a step.
+    """
+    tiles = -(-sight.queries // rows)
+    ends = _at_tiles(sight.end, rows, tiles, sight.keys)
+    firsts = _at_tiles(sight.first, rows, tiles, 0)
+    found: list[int] = []
+    for end, first in zip(ends, firsts, strict=True):
+        begin = max(0, first)
+        seen = min(end, sight.keys) - begin
+        found.append(-(-(seen + begin % keys) // keys) if seen > 0 else 0)
+    return found
+
+
+def _at_tiles(
+    bound: Callable[[int, int], int] | None, rows: int, tiles: int, default: int
+) -> Sequence[int]:
+    """A bound at all tiles: nearly always a line through that of the first two."""
+    if bound is None or not tiles:
+        return [default] * tiles
+    first, second, last = (bound(rows, rows * tile) for tile in (0, 1, tiles - 1))
+    if first + (tiles - 1) * (second - first) == last:
+        return [first + tile * (second - first) for tile in range(tiles)]
+    return [bound(rows, rows * tile) for tile in range(tiles)]
+
+
+def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = RATES) -> Size:
     """The time of an attention under a plan, on so many multiprocessors.
 
-    Of known sizes also what no polynomial says: that a multiprocessor with fewer CTAs than it has
-    room for runs each faster, and that no kernel takes less than its longest tile.
+    Of known sizes also what no polynomial says: the steps of each tile, that a multiprocessor with
+    fewer CTAs than it has room for runs each faster, and that no kernel takes less than its longest
+    tile.
     """
+    if isinstance(sight.heads, int):
+        return cast("Size", _known(cast("Sight[int]", sight), plan, chip, rates))
     tiles, steps, most = steps_of(sight, plan)
-    blocks = sight.heads * tiles
-    if isinstance(blocks, int) and blocks < chip * plan.at_once:
-        plan = replace(plan, at_once=max(1, -(-blocks // chip)))
     of = terms(plan, (sight.depth, sight.width), chip, rates)
+    blocks = sight.heads * tiles
     if sight.everywhere:
         turns = ceildiv(blocks, of.ctas)
         return turns * of.tile + turns * most * of.step + of.once
     if plan.persistent:
         turns = ceildiv(sight.heads * ceildiv(tiles, 2), of.ctas)
-        return turns * 2 * of.tile + turns * both_of(sight, plan) * of.step + of.once
+        more = of.once + round(rates.pair)
+        return turns * 2 * of.tile + turns * both_of(sight, plan) * of.step + more
     shared = floordiv(blocks * of.tile + sight.heads * steps * of.step, of.ctas)
+    return shared + most * round(of.step * rates.last) + round(of.tile * rates.last) + of.once
+
+
+def _known(sight: Sight[int], plan: Tiles, chip: int, rates: Rates) -> int:
+    """The time of an attention of known sizes."""
+    each = steps_each(sight, plan.rows, plan.keys)
+    tiles, most = len(each), max(each, default=0)
+    paired = plan.persistent and not sight.everywhere
+    blocks = sight.heads * (-(-tiles // 2) if paired else tiles)
+    if blocks < chip * plan.at_once:
+        plan = replace(plan, at_once=max(1, -(-blocks // chip)))
+    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    turns = -(-blocks // of.ctas)
+    if sight.everywhere:
+        return turns * (of.tile + most * of.step) + of.once
+    if paired:
+        half = tiles // 2
+        both = [each[i] + each[-1 - i] for i in range(half)] + each[half : tiles - half]
+        steps = (turns - 1) * sum(both) // max(1, len(both)) + max(both, default=0)
+        return turns * min(2, tiles) * of.tile + steps * of.step + of.once + round(rates.pair)
+    shared = (blocks * of.tile + sight.heads * sum(each) * of.step) // of.ctas
     last = most * round(of.step * rates.last) + round(of.tile * rates.last)
-    time = shared + last + of.once
-    if isinstance(time, int) and isinstance(most, int):
-        longest_one = most * of.step + of.tile + of.once
-        return cast("Size", max(time, longest_one))
-    return time
+    return max(shared + last, most * of.step + of.tile) + of.once
 
 
 @dataclass(frozen=True)
@@ -199,16 +248,11 @@ class Counts:
 def counted(sight: Sight[int], plan: Tiles) -> Counts:
     """The counts of known sizes, tile by tile.
 
-    Keys before the first that a tile sees come along where that is inside of a step; a CTA brings
-    its queries once, each step its keys and values, and a warpgroup multiplies 16 features or 16
-    keys at a time.
+    A CTA brings its queries once, each step its keys and values, and a warpgroup multiplies 16
+    features or 16 keys at a time.
     """
-    tiles = steps = some = 0
-    for query in range(0, sight.queries, plan.rows):
-        first = 0 if sight.first is None else sight.first(plan.rows, query)
-        seen = sight.seen(plan.rows, query)
-        own = -(-(seen + max(0, first) % plan.keys) // plan.keys) if seen else 0
-        tiles, steps, some = tiles + 1, steps + own, some + (own > 0)
+    each = steps_each(sight, plan.rows, plan.keys)
+    tiles, steps, some = len(each), sum(each), sum(own > 0 for own in each)
     features = sight.depth + sight.width
     brought = some * plan.rows * sight.depth + steps * plan.keys * features
     products = steps * plan.consumers * (sight.depth + plan.keys) // 16

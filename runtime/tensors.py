@@ -54,7 +54,8 @@ def view(tensor: object, name: str, stream: int | None = 0, output: bool = False
     if torch_tensors.is_tensor(tensor):
         torch_tensors.check(tensor, name)
         # Its stream is known: the launch is on it, or waits for it.
-        found = dlpack.view(tensor, name, None, output)
+        with torch_tensors.exporting(tensor):
+            found = dlpack.view(tensor, name, None, output)
         if found.gpu is None:
             return replace(found, pinned=torch_tensors.is_pinned(tensor))
         return replace(found, stream=torch_tensors.current_stream(found.gpu))
@@ -283,9 +284,10 @@ def bind_symbols(
 def empty_like_input(
     example: object, shape: Sequence[int], element: str, stream: int | None = None
 ) -> object:
-    """An uninitialised tensor of the library that ``example`` is of: NumPy, PyTorch or CuPy.
+    """A new tensor of the library that ``example`` is of: NumPy, PyTorch, CuPy or JAX.
 
-    ``stream`` is one that a GPU tensor is for, if not the current one.  Raises PolycError for
+    ``stream`` is one that a GPU tensor is for, if not the current one.  JAX fills it with zeros
+    first, on a stream of its own, for which a launch waits as for an input.  Raises PolycError for
     another library; its caller passes the outputs then.
     """
     if torch_tensors.is_tensor(example):
@@ -298,8 +300,12 @@ def empty_like_input(
         there = cast("Any", example)
         with there.device:
             return cupy.empty(tuple(shape), numpy_dtype(element))
+    jax: Any = sys.modules.get("jax")
+    if jax is not None and isinstance(example, jax.Array):
+        (device,) = cast("Any", example).devices()
+        return jax.numpy.empty(tuple(shape), numpy_dtype(element), device=device)
     kind = type(example).__name__ + (" of bf16" if element == "bf16" else "")
     raise PolycError(
         "BadArgument",
-        f"outputs are allocated for NumPy, PyTorch and CuPy, not for {kind}; pass out=",
+        f"outputs are allocated for NumPy, PyTorch, CuPy and JAX, not for {kind}; pass out=",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -22,6 +23,14 @@ def check(tensor: Any, name: str) -> None:
             "BadArgument",
             f"{name} is a view that negates what its memory holds; pass {name}.resolve_neg()",
         )
+
+
+def exporting(tensor: Any) -> AbstractContextManager[object]:
+    """What a tensor is exported in: PyTorch refuses one of a GPU that is not the current one."""
+    torch: Any = sys.modules["torch"]
+    if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(tensor.get_device())
 
 
 def is_pinned(tensor: Any) -> bool:

@@ -225,6 +225,11 @@ def _neighbours(plan: ScheduleOp) -> Iterator[dict[str, object]]:
                 yield {"tile": [rows, keys, depth]}
                 for one in (2, 3):
                     yield {"tile": [rows, keys, depth], "stages": one}
+    if plan.stores_sums and plan.pattern == "loops":
+        parts = plan.integer("split_k")
+        for more in (parts // 2, parts * 2):
+            if more > 1:
+                yield {"split_k": more}
     if plan.pattern in ("rows", "loops"):
         for tile in ([rows, columns * 2, depth], [rows, columns // 2, depth]):
             if tile[1] >= 1:

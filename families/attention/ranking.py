@@ -30,7 +30,7 @@ ROWS = (1 << 14, 1 << 17, 1 << 20)
 MOST_KERNELS = 4
 """Kernels of wgmma that an attention of open sizes gets."""
 
-WORTH = 0.01
+WORTH = 0.005
 """The least share of the mean time that a kernel more has to save."""
 
 QUERY = "first query"

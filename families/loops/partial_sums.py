@@ -33,6 +33,7 @@ from polyc.families.loops.recognise import (
     size_of,
     type_of,
 )
+from polyc.families.structure import MOST_PARTS
 
 THREADS = 256
 """Of a block."""
@@ -56,7 +57,10 @@ VECTOR = 8
 """Elements of the widest access."""
 
 BLOCKS = 4
-"""Blocks that each multiprocessor has room for, and has where sizes are known."""
+"""Blocks that each multiprocessor has where sizes are known, and ``SCALAR_BLOCKS`` of threads that
+read element by element: as many as find room, since little of each is on its way."""
+
+SCALAR_BLOCKS = 8
 
 OPEN = ((512, 1, 2, 1), (64, 1, 2, 1), (128, 3, 8, 1), (8, 34, 132, 8))
 NARROW = ((512, 1, 2, 1),)
@@ -269,8 +273,9 @@ def _parted(shared: Shared, arch: str, way: Way, open_ways: OpenWays) -> Iterato
     others = prod((n for a, n in size.items() if a != shared.inner), start=Dim.const(1))
     count, steps = tiles.constant(), (others * size[shared.inner].ceildiv(step)).constant()
     if count is not None and steps is not None:
-        wanted = -(-ARCHS[arch].multiprocessors * BLOCKS // max(1, count))
-        parts = min(wanted, steps)
+        blocks = BLOCKS if way.vector > 1 else SCALAR_BLOCKS
+        wanted = -(-ARCHS[arch].multiprocessors * blocks // max(1, count))
+        parts = min(wanted, steps, MOST_PARTS)
         if parts > 1:
             # The fewest parts of which none has more steps.
             parts = -(-steps // -(-steps // parts))

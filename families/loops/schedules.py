@@ -174,7 +174,9 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     """
     kernel, alone = loops.kernel, reduces_alone(loops)
     parted = list(_in_parts(loops, arch))
-    found = [plan for plan in parted if plan.integer("vectorize") > 1]
+    # Of known sizes one of a single block would take them all, and the model is to compare.
+    first = [p for p in parted if not kernel.symbol_names or p.integer("vectorize") > 1]
+    found = list(first)
     tensors = [out.shape for out in kernel.outs if out.shape]
     beside = [op for op in loops.turned if line_of(op)[1] == 1]
     tensors += [cast("MemRefType", op.tensor.type).shape for op in beside]
@@ -207,7 +209,7 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
             break
         vector //= 2  # known rows may be multiples of fewer
     found += _rows(loops, arch)
-    found += [plan for plan in parted if plan.integer("vectorize") == 1]
+    found += [plan for plan in parted if plan not in first]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
     return found
 

@@ -133,6 +133,23 @@ class Device:
     index: int
 
 
+_here = threading.local()
+"""The GPU that is a thread's current one, where it is not the first."""
+
+
+def _current_device() -> int:
+    return getattr(_here, "index", 0)
+
+
+@contextmanager
+def _device(index: int) -> Generator[None]:
+    before, _here.index = _current_device(), index
+    try:
+        yield
+    finally:
+        _here.index = before
+
+
 class Tensor(DLPack):
     """A ``torch.Tensor``; ``pinned`` is None for one on a GPU."""
 
@@ -157,6 +174,11 @@ class Tensor(DLPack):
         self.is_cuda, self.requires_grad, self.pinned = not host, False, pinned
         self.negated = False
         self.recorded: list[int] = []
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        if self.is_cuda and self.device.index != _current_device():
+            raise BufferError("Can't export tensors on a different CUDA device index")
+        return super().__dlpack__(**asked)
 
     def data_ptr(self) -> int:
         return self.pointer
@@ -193,7 +215,12 @@ class FakeTorch(ModuleType):
         self.made: list[tuple[Tensor, int]] = []
         """Tensors made by ``empty``, and the stream that was current."""
         self._C = SimpleNamespace(_cuda_getCurrentRawStream=self._current)
-        self.cuda = SimpleNamespace(stream=self._stream, ExternalStream=self._external)
+        self.cuda = SimpleNamespace(
+            stream=self._stream,
+            ExternalStream=self._external,
+            current_device=_current_device,
+            device=_device,
+        )
 
     def _current(self, index: int) -> int:
         return getattr(self._local, "stream", 0)

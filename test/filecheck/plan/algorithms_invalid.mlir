@@ -8,7 +8,7 @@ plan.schedule @g variant "v" {
 
 // -----
 
-// CHECK: algo_choice is for one of {{.*}}rows, {{.*}}loops, not for softmax
+// CHECK: algo_choice is for one of {{.*}}rows, {{.*}}loops, {{.*}}not for softmax
 plan.schedule @g variant "v" {
   arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 3, warp_tile = [64, 32],
   algo_choice = {"softmax" = "online"}

@@ -47,14 +47,15 @@ def causal(heads: Size, length: Size) -> Sight[Size]:
 def test_the_formula_of_open_sizes_is_the_figure_of_known_ones(
     plan: Tiles, masked: bool, heads: int, length: int
 ) -> None:
-    """Of more tiles than a chip has room for, but that queries of a last tile that are beyond the
-    last key see no more than there are."""
+    """Of more tiles than a chip has room for.  Under a mask known sizes count what each tile sees,
+    and the formula what the first and the last one say, which is near where there are several."""
     sees = causal if masked else full
     formula = nanoseconds(sees(Dim.sym("H"), Dim.sym("N")), plan, CHIP)
     known = nanoseconds(sees(heads, length), plan, CHIP)
     found = formula.evaluate({"H": heads, "N": length})
-    assert found >= known > 0
-    assert found == known or (masked and length % plan.rows)
+    assert found >= known * 0.98 > 0
+    assert found == known or masked
+    assert found < 1.15 * known or length < 16 * plan.rows
 
 
 @given(st.sampled_from(PLANS), st.booleans(), st.integers(1, 99), st.integers(1, 99))

@@ -11,7 +11,7 @@ import pytest
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.runtime import driver, streams
+from polyc.runtime import driver, streams, tensors
 from polyc.test.support.fake_cuda import SECOND, FakeCuda, primary
 from polyc.test.support.gpu_producers import CudaArray, DLPack, FakeTorch
 from polyc.test.unit.runtime.test_program import sequence
@@ -317,3 +317,11 @@ def test_what_a_call_like_one_before_asks_of_the_driver(case: Case, torch: FakeT
 def test_there_is_no_gpu_9(cuda: FakeCuda, case: Case) -> None:
     error = refused(lambda: case.job.run([np.zeros((1, 5), np.float32)], gpu_index=9))
     assert error.kind == "NoGPU" and "there is no GPU 9: the driver lists 2" in error.message
+
+
+def test_a_tensor_of_a_gpu_that_is_not_the_current_one(torch: FakeTorch) -> None:
+    """PyTorch exports those of the current GPU alone, and that stays what it was."""
+    tensor = torch.zeros(4, index=1)
+    found = tensors.view(tensor, "x")
+    assert (found.gpu, found.pointer) == (1, tensor.pointer)
+    assert torch.cuda.current_device() == 0

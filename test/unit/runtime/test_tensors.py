@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -178,3 +180,19 @@ def test_conditions_are_bytes() -> None:
     made: Any = tensors.empty_like_input(flags, [2], "i1")
     assert made.shape == (2,)
     assert made.dtype == np.bool_
+
+
+def test_an_output_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its library's own allocation, on the input's device."""
+
+    class Array:
+        def devices(self) -> set[str]:
+            return {"gpu 1"}
+
+    def empty(shape: tuple[int, ...], dtype: Any, device: str) -> Any:
+        return shape, np.dtype(dtype), device
+
+    numpy = SimpleNamespace(empty=empty)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=Array, numpy=numpy))
+    found: Any = tensors.empty_like_input(Array(), [2, 3], "f16")
+    assert found == ((2, 3), np.dtype(np.float16), "gpu 1")

@@ -12,12 +12,14 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.loops.recognise import Space
+from polyc.families.structure import MOST_PARTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.loop_parts import Part
 from polyc.passes.finish import finish
@@ -205,6 +207,19 @@ def test_few_results_of_many_points_are_shared() -> None:
     (only_one,) = stored(whole)
     assert only_one.tile_sizes[:2] == (1, 8192) and not only_one.when.data
     assert only_one.integer("split_k") == 512
+
+
+def test_known_sizes_are_shared_by_elements_too() -> None:
+    """Where the longest axis is not the innermost one, nothing is read by vectors, and the model
+    compares parts with a single block all the same.  Blocks that read elements are as many as find
+    room."""
+    means = Program([((36709, 64, 8), f16)], lambda g: [g.reduce("sum", g.ins[0], 0, 2)], ())
+    odd = Program([((247754, 241), f16)], lambda g: [g.reduce("sum", g.ins[0], 0)], ())
+    for program, beside in ((means, 1), (odd, 4)):
+        (plan,) = stored(program)
+        assert plan.variant.data.startswith("scalar_parts") and not plan.when.data
+        parts, chip = plan.integer("split_k"), ARCHS["sm_90a"].multiprocessors
+        assert parts <= MOST_PARTS and 7 * chip < parts * beside < 9 * chip
 
 
 def _nested(g: Graph) -> list[SSAValue]:
