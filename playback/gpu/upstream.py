@@ -111,7 +111,8 @@ def _cmpf(t: Translator, op: arith.CmpfOp) -> None:
 
 @simulates(arith.SelectOp)
 def _select(t: Translator, op: arith.SelectOp) -> None:
-    if isinstance(op.result.type, IntegerType) and op.result.type != i1:
+    kind: Attribute = op.result.type
+    if kind != i1 and isinstance(kind, IntegerType):
         _call(t, op, arithmetic.select(dtype_of(op.result.type)))
     else:
         t.define(op.result, f"choose({t.values([op.cond, op.lhs, op.rhs])})")

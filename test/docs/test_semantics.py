@@ -509,11 +509,13 @@ def in_order(
 ) -> tuple[list[float], list[int]]:
     count = len(values)
     source = f"!frontend.tensor<[{count}], f32>"
-    kinds = [f"!frontend.tensor<[{count if first is None else first}], {t}>" for t in ("f32", "i64")]
+    many = count if first is None else first
+    kinds = [f"!frontend.tensor<[{many}], {t}>" for t in ("f32", "i64")]
     found: list[list[Any]] = []
     for name, kind in zip("vp", kinds, strict=True):
         text = f"""frontend.graph @f(%x: {source}) -> {kind} {{
-          %v, %p = frontend.sort %x axis 0 {"descending " * descending}: ({source}) -> ({", ".join(kinds)})
+          %v, %p = frontend.sort %x axis 0 {"descending " * descending}:
+            ({source}) -> ({", ".join(kinds)})
           frontend.output %{name} : {kind}
         }}"""
         found.append(_play(text, [np.asarray(values, np.float32)]).tolist())

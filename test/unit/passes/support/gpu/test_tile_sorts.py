@@ -16,9 +16,7 @@ from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run
 from polyc.test.support.turns import examples
 
-ARGS = (
-    "%X: !gpu.global<[M, N], i64> = tensor 0, %M: index = symbol M, %N: index = symbol N"
-)
+ARGS = "%X: !gpu.global<[M, N], i64> = tensor 0, %M: index = symbol M, %N: index = symbol N"
 DISPATCH = """
   gpu.dispatch () -> (X: !gpu.global<[M, N], i64>) {
     gpu.launch @k align [8] grid [M]
