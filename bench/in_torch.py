@@ -91,6 +91,7 @@ def _widened(torch: Any, op: Operation, step: Run) -> Run:
 
     def run(*operands: Any) -> Any:
         made = step(*operands)
+        # A sort gives several tensors, with its values as they were.
         narrow = torch.is_tensor(made) and made.is_floating_point()
         return made.float() if narrow else made
 

@@ -27,6 +27,7 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     ScanOp,
+    SortOp,
     TransposeOp,
 )
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
@@ -44,8 +45,8 @@ def merged(kernel: KernelOp) -> KernelOp:
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
     value has both or neither.  An axis that a scan goes along merges with none, and stays.
-    A summed axis of one point beside others is left out, and where
-    nothing is summed one of the outputs.
+    A summed axis of one point beside others is left out, and where nothing is summed or sorted
+    one of the outputs.
     A softmax is left alone.  Exact: each element is what it was, and lies where it lay.
     """
     if any(op.regions for op in kernel.body.block.ops):
@@ -67,11 +68,12 @@ def merged(kernel: KernelOp) -> KernelOp:
 
 def _points(kernel: KernelOp) -> set[str]:
     """The axes of one point that are summed together with others, and are no outputs' too; where
-    nothing is summed those of the outputs, but for the first of outputs that have no others.
+    nothing is summed or sorted those of the outputs, but for the first of outputs that have no
+    others.
     """
     found: set[str] = set()
     one = Dim.const(1)
-    sums = any(isinstance(op, ReduceOp) for op in kernel.body.block.ops)
+    sums = any(isinstance(op, ReduceOp | SortOp) for op in kernel.body.block.ops)
     for op in kernel.body.block.ops:
         if isinstance(op, ReduceOp):
             axes = [a for a in val_type(op.operand).axes if a.label in op.labels]

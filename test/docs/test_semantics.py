@@ -586,9 +586,8 @@ def in_order(
 ) -> tuple[list[float], list[int]]:
     count = len(values)
     source = f"!frontend.tensor<[{count}], f32>"
-    kinds = [
-        f"!frontend.tensor<[{count if first is None else first}], {t}>" for t in ("f32", "i64")
-    ]
+    many = count if first is None else first
+    kinds = [f"!frontend.tensor<[{many}], {t}>" for t in ("f32", "i64")]
     found: list[list[Any]] = []
     types = f"({source}) -> ({', '.join(kinds)})"
     for name, kind in zip("vp", kinds, strict=True):

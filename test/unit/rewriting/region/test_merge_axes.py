@@ -6,27 +6,20 @@ import random
 from collections.abc import Mapping
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
 
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, SortOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.passes.pipeline import build
 from polyc.playback import region
+from polyc.playback.functions import dtype_of
 from polyc.rewriting.region.merge_axes import merged
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.support.gemm_programs import ABOVE, Product, one_tap, regions
-from polyc.test.support.gpu_text import parsed
-
-DTYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-}
+from polyc.test.support.gpu_text import find, parsed
 
 
 def kernel_of(text: str) -> KernelOp:
@@ -154,6 +147,22 @@ def test_axes_of_one_point_of_a_copy_are_left_out() -> None:
     assert_same(kernel, {"N": 6, "M": 4})
 
 
+def test_a_sort_keeps_its_axes_of_one_point() -> None:
+    """The first of a row is a sort into an axis of one point."""
+    found = regions("""
+frontend.graph @f(%x: !frontend.tensor<[1, 9], f16>) -> !frontend.tensor<[1, 1], i64> {
+  %v, %p = frontend.sort %x axis 1:
+    (!frontend.tensor<[1, 9], f16>) -> (!frontend.tensor<[1, 1], f16>, !frontend.tensor<[1, 1], i64>)
+  frontend.output %p : !frontend.tensor<[1, 1], i64>
+}
+""")  # noqa: E501
+    kernel = find(found, SortOp)[0].parent_op()
+    assert isinstance(kernel, KernelOp)
+    kernel.detach()
+    assert [axis.size.constant() for axis in merged(kernel).iters] == [1, 1]
+    merged(kernel).verify()
+
+
 def test_a_copy_of_one_point_keeps_an_axis() -> None:
     text = ONE_POINT.replace("n: N", "n: 1").replace("m: M", "m: 1")
     text = text.replace("[N, 1, M, 1]", "[1, 1, 1, 1]").replace("[M, 2 * N]", "[1, 2]")
@@ -180,7 +189,7 @@ def assert_same(kernel: KernelOp, sizes: Mapping[str, int]) -> bool:
     for arg in kernel.ins:
         kind = cast(MemRefType, arg.type)
         made = rng.standard_normal([d.evaluate(sizes) for d in kind.shape])
-        inputs.append(made.astype(DTYPES[str(kind.element_type)]))
+        inputs.append(made.astype(dtype_of(kind.element_type)))
     assert found.tensors == kernel.tensors
     # A summed axis of one point is left out of tensors that stay as they are seen.
     assert found.seen != kernel.seen or labels(found) < labels(kernel)
