@@ -148,7 +148,8 @@ def vector_of(loops: Loops) -> int:
     parted = all(s.row is None and not s.walked for s in loops.spaces)
     if not parted and not reduces_alone(loops):
         return 1
-    reads = any(isinstance(op, ReadOp) for op in made_by(loops.values))
+    # A number that is the same everywhere, as a seed is, has no neighbours.
+    reads = any(isinstance(op, ReadOp) and op.result.type.labels for op in made_by(loops.values))
     if reads and not columns & neighbours_of(loops.values) and not loops.turned:
         return 1
     # What has fewer axes, as a number of each column, is read in several accesses.

@@ -32,6 +32,11 @@ READ = f"""%x = region.read %X affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : {X} ->
 SUM = f'%acc = region.reduce sum %f over [n] init 0.0 acc f32 name "acc" : {VAL} -> {ROWS_ONLY}'
 
 
+PLACES = """%p = region.index affine_map<(d0, d1)[s0, s1] -> (d1)> : !region.val<[m: M, n: N], i32>
+  %acc = region.reduce sum %p over [n] init 0 acc i32 name "acc" : !region.val<[m: M, n: N], i32> -> !region.val<[m: M], i32>
+  %y = region.cast %acc : !region.val<[m: M], i32> -> !region.val<[m: M], f32>"""
+
+
 def kernel(
     body: str,
     out: str = "%acc",
@@ -171,8 +176,10 @@ VECTOR = f"""%v = region.read %V affine_map<(d0)[s0, s1] -> (d0)> : !region.memr
         (lambda: kernel(AT_EACH + SUM, ins=TABLE.format(OF_EACH)), "its indices differ along n"),
         (lambda: kernel(STANDING + SUM, ins=TABLE.format(OF_ROWS).replace("[V, N]", "[N, V]")), "where n is not the last axis"),
         (lambda: kernel(VECTOR, ins=f"%X: {X}, %V: !region.memref<[N], f32, align 16>"), "it reads no tensor over all of [m: M, n: N]"),
+        (lambda: kernel(f"{READ}\n  {SUM}", ins=f"%X: {X}, %V: !region.memref<[N], i32, align 16>"), "V is a tensor of i32"),
+        (lambda: kernel(f"{READ}\n  {PLACES}", "%y"), "region.reduce makes integers"),
     ],
-    ids=["nothing", "two axes", "columns", "both ways", "narrow", "beside", "differing", "standing", "vector"],
+    ids=["nothing", "two axes", "columns", "both ways", "narrow", "beside", "differing", "standing", "vector", "integers", "places"],
 )  # fmt: skip
 def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> None:
     message = refusal(op())
@@ -376,3 +383,18 @@ def test_vectors_divide_rows_of_a_known_length(length: int, vector: int, variant
 def test_a_longer_row_has_threads_of_16_elements(length: int, threads: int) -> None:
     """At most 256 of them: fewer threads then meet in each reduction."""
     assert known("M", length)[0].threads() == threads
+
+
+def test_integers_at_a_point_and_one_number_are_rows() -> None:
+    """As places, seeds and random numbers are."""
+    wide = "!region.val<[m: M, n: N], i32>"
+    made = f"""{READ}
+  %i = region.index affine_map<(d0, d1)[s0, s1] -> (d1)> : {wide}
+  %s = region.read %S affine_map<()[s0, s1] -> ()> : !region.memref<[], i32, align 16> -> !region.val<[], i32>
+  %w = region.broadcast_in_dim %s dims [] : !region.val<[], i32> -> {wide}
+  %c = region.compare lt %i, %w : {wide}, {wide} -> !region.val<[m: M, n: N], i1>
+  %z = region.binary sub %f, %f : {VAL}
+  %g = region.select %c, %f, %z : !region.val<[m: M, n: N], i1>, {VAL}, {VAL} -> {VAL}
+  %acc = region.reduce sum %g over [n] init 0.0 acc f32 name "acc" : {VAL} -> {ROWS_ONLY}"""
+    ins = f"%X: {X}, %S: !region.memref<[], i32, align 16>"
+    assert find_rows(kernel(made, ins=ins)).row.label == "n"

@@ -253,6 +253,8 @@ def test_a_block_is_made_once_for_its_neighbours() -> None:
         return {(op.count, None if op.multiple is None else op.multiple.value.data) for op in found}
 
     assert counts(dropped(0.1, "M", 64)) >= {(8, 4)}
+    # What reads a seed alone has vectors too.
+    assert counts(drawn("normal", ("M", 64), f16)) == {(8, 1), (1, None)}
     assert counts(dropped(0.1, "M", "N")) >= {(8, 4), (1, None)}
     assert counts(rows("after")) == {(8, 1)}
     assert counts(rows("before")) == {(8, 4)}

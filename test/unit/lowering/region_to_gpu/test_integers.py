@@ -25,11 +25,13 @@ from polyc.dialects.frontend import GraphOp, tensor
 from polyc.dialects.gpu.scalars import wraps
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import integers
-from polyc.playback.functions import Array, dtype_of
+from polyc.playback.functions import Array, binary, dtype_of
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.emit import Emit
 from polyc.runtime.nvrtc import compile_cuda
+from polyc.test.fuzz import layers
+from polyc.test.fuzz.random_programs import RandomProgram
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
@@ -159,3 +161,37 @@ def test_a_thread_has_the_largest_of_64_bits_without_a_sign_alone() -> None:
         made = Compilation(make_context(), module, "sm_90a").run("gpu").module
         names = [v.variant_name for v in gpu_module_of(made).dispatch().variants()]
         assert any("parts" in name for name in names) == shared, names
+
+
+@pytest.mark.parametrize("element", INTEGERS, ids=str)
+def test_a_power_is_that_of_python_in_the_low_bits(element: Attribute) -> None:
+    base, by = telling(element)
+    found = binary("pow", base, by)
+    bits, (least, most) = width(element), bounds(element)
+    numbers = zip(*(map(int, array.tolist()) for array in (base, by, found)), strict=True)
+    for x, n, given in numbers:
+        wanted: int = (x if n % 2 else 1) if x in (1, -1) else 0
+        if n >= 0:
+            wanted = pow(x % (1 << bits), n, 1 << bits)
+        wanted %= 1 << bits
+        assert given == (wanted if wanted <= most else wanted - (most - least + 1)), (x, n)
+
+
+def test_a_power_of_integers_is_no_exponential() -> None:
+    """Below a maximum too, where one of real numbers becomes an exponential."""
+    text = """
+frontend.graph @f(%x: !frontend.tensor<[M, N], i32>) -> !frontend.tensor<[M], i32> {
+  %two = frontend.constant 2 : !frontend.tensor<[], i32>
+  %m = frontend.reduce max %x axes [1] keepdims
+      : !frontend.tensor<[M, N], i32> -> !frontend.tensor<[M, 1], i32>
+  %d = frontend.elementwise sub %x, %m
+      : (!frontend.tensor<[M, N], i32>, !frontend.tensor<[M, 1], i32>)
+      -> !frontend.tensor<[M, N], i32>
+  %p = frontend.elementwise pow %two, %d
+      : (!frontend.tensor<[], i32>, !frontend.tensor<[M, N], i32>)
+      -> !frontend.tensor<[M, N], i32>
+  %s = frontend.reduce sum %p axes [1] : !frontend.tensor<[M, N], i32> -> !frontend.tensor<[M], i32>
+  frontend.output %s : !frontend.tensor<[M], i32>
+}"""
+    module = parse_text(make_context(), text, "f.mlir")
+    assert layers.failure(RandomProgram(module, {"M": 3, "N": 5}), 4) is None
