@@ -11,12 +11,14 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp, SortOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.passes.pipeline import build
 from polyc.playback import region
 from polyc.playback.functions import dtype_of
 from polyc.rewriting.region.merge_axes import merged
+from polyc.test.fuzz.layers import REFUSED
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.support.gemm_programs import ABOVE, Product, one_tap, regions
 from polyc.test.support.gpu_text import find, parsed
@@ -205,8 +207,12 @@ def test_random_programs_compute_the_same(ctx: Context) -> None:
     for number in range(60):
         program = drawn(random.Random(f"merge {number}"))
         module = program.module
-        for name in ABOVE:
-            build(name, "").apply(ctx, module)
+        try:
+            for name in ABOVE:
+                build(name, "").apply(ctx, module)
+        except PolycError as error:
+            assert error.kind in REFUSED
+            continue
         for op in list(module.ops):
             if isinstance(op, KernelOp):
                 op.detach()
