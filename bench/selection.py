@@ -86,7 +86,7 @@ CASES = {
     "topk64": _topk(64),
     "sort": Case(
         _ordered(None, False),
-        lambda torch, x: torch.sort(x, 1, stable=True),
+        lambda torch, x: torch.sort(x, dim=1, stable=True),
         ((65536, 256), (8192, 4096), (1024, 16384), (16, 65536)),
     ),
 }
