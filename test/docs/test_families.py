@@ -11,6 +11,7 @@ from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import SHORTEST
 from polyc.families.rows.variants import VARIANTS, WARP
+from polyc.families.scatters.schedules import ALONE, BROAD, ELEMENTS, HIGH, MANY, POOLED
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -55,6 +56,23 @@ def test_the_variants_of_rows_are_those_of_the_rule() -> None:
         assert str(variant.columns) in row and ("vectors of 8" in row) == (variant.vector == 8)
         assert variant.rows == 4 or f"{WARP * variant.warps_a_row} threads" in row
     assert f"fewer than {SHORTEST} elements" in table
+
+
+def test_scatters_pool_as_the_page_says() -> None:
+    text = DOC[DOC.index("\n## Scatters") : DOC.index("\n## Scans")].replace("\n", " ")
+    for said in (
+        f"From {MANY} updates on",
+        f"looks at {POOLED} indices at a time",
+        f"{HIGH} rows high or more, up to {BROAD} columns wide",
+        f"has {ELEMENTS} elements at most, or {ALONE} rows of one column",
+    ):
+        assert " ".join(text.split()).count(said) == 1, said
+    assert re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:256|such|every)", text) == [
+        ("pooled_vector", "pooled"),
+        ("vector", "serial"),
+        ("pooled", "pooled"),
+        ("scalar", "serial"),
+    ]
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))
