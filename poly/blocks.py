@@ -68,13 +68,13 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """``contraction_pattern``, ``reduce``, ``gather``, ``movement`` or ``elementwise``."""
+        """``contraction_pattern``, ``reduce``, ``gather``, ``scatter``, ``movement`` or
+        ``elementwise``.
+        """
         if self.pattern is not None:
             return "contraction_pattern"
-        if self.entry.gathers:
-            return "gather"
         if self.entry.reduced.data:
-            return "reduce"
+            return self.entry.reduced.data[0].kind.data
         return "movement" if is_movement(self.value) else "elementwise"
 
     @property

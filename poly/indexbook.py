@@ -14,6 +14,9 @@ from polyc.poly.names import number_json, size_json, value_names
 
 Json = dict[str, object]
 
+INNER = {"reduce": "reduced", "gather": "gathered", "scatter": "scattered"}
+"""The field of the axes beside a value's, by their kind."""
+
 
 def indexbook_json(graph: Operation) -> Json:
     """The book of a graph as JSON with the field names of the specification's 4.5.
@@ -69,9 +72,9 @@ def _entry_json(entry: ValueOp, names: dict[SSAValue, str]) -> Json:
         out["domain"] = {"constraints": _box_rows(entry)}
         out["inputs"] = []
     if entry.reduced.data:
-        kind = "gather" if entry.gathers else "reduce"
+        kind = entry.reduced.data[0].kind.data
         out[f"{kind}_axes"] = list(entry.reduce_axes)
-        out["gathered" if entry.gathers else "reduced"] = [
+        out[INNER[kind]] = [
             {"id": a.number, "name": a.label.data, "size": size_json(a.dim), "kind": kind}
             for a in entry.reduced
         ]

@@ -141,7 +141,7 @@ class ScatterBase(IRDLOperation, ABC):
                 f"the indices of a {what} are of an integer type, not {indices.element_type}; add "
                 "a frontend.cast"
             )
-        need_element(f"the updates of a {what}", self.updates, source.element_type)
+        need_element(f"an update of a {what}", self.updates, source.element_type)
         need_element(f"the result of a {what}", self.result, source.element_type)
         need_shape(self, f"the result of a {what}", self.result, source.dims)
         if (fault := self.GATHER.fault(source.dims, indices.dims, self.number)) is not None:

@@ -83,7 +83,7 @@ def _verify_axes(op: Entry) -> None:
                 f"axis {axis.text()} is {axis.kind.data}, and not of kind {wanted}"
             )
         if axis.label.data[:1] == "i" and axis.label.data[1:].isdigit():
-            what = "gathered" if wanted == "gather" else "reduced"
+            what = {"gather": "gathered", "scatter": "scattered"}.get(wanted, "reduced")
             raise VerifyException(
                 f"{what} axis {axis.label.data} has the name of an axis of the value"
             )

@@ -121,8 +121,10 @@ class ScatterOp(IRDLOperation):
         pos = parser.pos
         names += [index for index, _ in pairs] + [place for _, place in pairs]
         operands, result = parse_types(parser, names)
-        if not isinstance(result, ValType):
-            parser.raise_error(f"expected !region.val types, got {result}", pos)
+        for kind in (*(value.type for value in operands), result):
+            if not isinstance(kind, ValType):
+                parser.raise_error(f"expected !region.val types, got {kind}", pos)
+        assert isinstance(result, ValType)
         operand, updates, *rest = operands
         count = len(pairs)
         both = list(zip(rest[:count], rest[count:], strict=True))

@@ -122,12 +122,16 @@ class ScatterOp(IRDLOperation):
                 f"a scatter combines in f32 or an integer type; its operand has {element}, add a "
                 "tiny.cast"
             )
-        need_element("the updates of a scatter", self.updates, element)
+        need_element("an update of a scatter", self.updates, element)
         need_element("the result of a scatter", self.result, element)
         if not same_shape(source.dims, tensor_of(self.result).dims, self):
             raise VerifyException(
                 f"a scatter keeps the shape {shape_text(source.dims)}, and its result says "
                 f"{shape_text(tensor_of(self.result).dims)}"
+            )
+        if not source.rank:
+            raise VerifyException(
+                "a scatter is along an axis of its operand, and [] has none; reshape it to [1]"
             )
         inside = all(0 <= a < source.rank for a in axes)
         if not axes or not inside or list(axes) != sorted(set(axes)):

@@ -11,6 +11,7 @@ from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import SHORTEST
 from polyc.families.rows.variants import VARIANTS, WARP
+from polyc.families.scatters.schedules import ALONE, BROAD, ELEMENTS, HIGH, MANY, POOLED
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -39,7 +40,7 @@ def test_a_family_computes_in_ways_that_a_plan_can_name() -> None:
 def test_the_last_family_is_the_one_that_takes_every_region() -> None:
     assert (
         FAMILIES[-1].name == "loops"
-        and "| `loops` | `serial` | every region without a scan |" in DOC
+        and "| `loops` | `serial` | every region without a sort, scatter or scan |" in DOC
     )
 
 
@@ -48,13 +49,30 @@ def test_a_tile_whose_rows_part_a_reduction_is_as_wide_as_the_rule_says() -> Non
 
 
 def test_the_variants_of_rows_are_those_of_the_rule() -> None:
-    table = DOC[DOC.index("\n## Rows") : DOC.index("\n## Loops")]
+    table = DOC[DOC.index("\n## Rows") : DOC.index("\n## Sorts")]
     shown = re.findall(r"^\| `(\w+)` \|(.*)\|$", table, re.MULTILINE)
     assert [name for name, _ in shown] == [variant.name for variant in VARIANTS]
     for (_, row), variant in zip(shown, VARIANTS, strict=True):
         assert str(variant.columns) in row and ("vectors of 8" in row) == (variant.vector == 8)
         assert variant.rows == 4 or f"{WARP * variant.warps_a_row} threads" in row
     assert f"fewer than {SHORTEST} elements" in table
+
+
+def test_scatters_pool_as_the_page_says() -> None:
+    text = DOC[DOC.index("\n## Scatters") : DOC.index("\n## Scans")].replace("\n", " ")
+    for said in (
+        f"From {MANY} updates on",
+        f"looks at {POOLED} indices at a time",
+        f"{HIGH} rows high or more, up to {BROAD} columns wide",
+        f"has {ELEMENTS} elements at most, or {ALONE} rows of one column",
+    ):
+        assert " ".join(text.split()).count(said) == 1, said
+    assert re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:256|such|every)", text) == [
+        ("pooled_vector", "pooled"),
+        ("vector", "serial"),
+        ("pooled", "pooled"),
+        ("scalar", "serial"),
+    ]
 
 
 @pytest.mark.parametrize(("command", "shown"), blocks(DOC, "shows"))

@@ -42,4 +42,4 @@ def test_the_page_shows_what_the_pass_writes(
 
 
 def test_the_page_has_entries() -> None:
-    assert len(pairs()) == 3
+    assert len(pairs()) == 4

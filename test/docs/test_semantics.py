@@ -354,6 +354,39 @@ def _gathered(
     return _alone(kind(value, index, number, fill, from_end=from_end), arrays).tolist()
 
 
+def scatter(fn: str, x: Any, at: Any, updates: Any, axis: int = 0, **ways: Any) -> Any:
+    return _scattered(frontend.ScatterOp, fn, x, at, updates, axis, **ways)
+
+
+def scatter_elements(fn: str, x: Any, at: Any, updates: Any, axis: int = 0, **ways: Any) -> Any:
+    return _scattered(frontend.ScatterElementsOp, fn, x, at, updates, axis, **ways)
+
+
+def scatter_nd(fn: str, x: Any, at: Any, updates: Any, batch: int = 0, **ways: Any) -> Any:
+    return _scattered(frontend.ScatterNdOp, fn, x, at, updates, batch, **ways)
+
+
+def _scattered(
+    kind: type[frontend.ScatterOp | frontend.ScatterElementsOp | frontend.ScatterNdOp],
+    fn: str,
+    x: Any,
+    at: Any,
+    updates: Any,
+    number: int,
+    *,
+    type: str = "f32",
+    from_end: bool = False,
+) -> Any:
+    element = next(t for t in DTYPES if str(t) == type)
+    kinds = (element, i64, element)
+    arrays = [np.asarray(v, DTYPES[t]) for v, t in zip((x, at, updates), kinds, strict=True)]
+    value, index, new = (
+        frontend.ConstantOp(0, frontend.tensor(array.shape, t)).result
+        for array, t in zip(arrays, kinds, strict=True)
+    )
+    return _alone(kind(fn, value, index, new, number, from_end=from_end), arrays).tolist()
+
+
 def _alone(op: IRDLOperation, arrays: Sequence[Array]) -> Array:
     """The result of an op on inputs, in the place of its operands."""
     kinds, result = [o.type for o in op.operands], op.results[0]
@@ -630,6 +663,9 @@ NAMES: dict[str, Any] = {
     "read_twice": read_twice,
     "reduce": reduce,
     "scan": scan,
+    "scatter": scatter,
+    "scatter_elements": scatter_elements,
+    "scatter_nd": scatter_nd,
     "reduce_conditions": reduce_conditions,
     "resize": resize,
     "rms_norm": rms_norm,

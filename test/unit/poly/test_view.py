@@ -270,6 +270,20 @@ def test_without_a_book_there_is_one_sentence(ctx: Context):
             dump(graph)
 
 
+def test_axes_beside_a_value_say_of_what_kind_they_are(ctx: Context):
+    x, u, i = (f"!tiny.tensor<[{n}], {t}>" for n, t in (("V", "f32"), ("N", "f32"), ("N", "i64")))
+    written = book_of(
+        ctx,
+        f"""tiny.graph @f(%x: {x}, %u: {u}, %i: {i}) -> {x} {{
+          %y = tiny.scatter add %x, %u at [%i] axes [0] : ({x}, {u}, {i}) -> {x}
+          tiny.output %y : {x}
+        }}""",
+    )["y"]
+    assert [(a["size"], a["kind"]) for a in written["scattered"]] == [("N", "scatter")]
+    assert written["scatter_axes"] == [a["id"] for a in written["scattered"]]
+    assert "reduced" not in written and "gathered" not in written
+
+
 def test_the_operation_limit_is_a_diagnostic(ctx: Context):
     text = GEMM.replace("K", "Kx").replace("M", "Mx")
     graph = booked(ctx, text)

@@ -429,3 +429,29 @@ def test_a_gather_is_no_reduction(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert view["kind"] == "gather"
     assert {"tensor": "i", "map": "[V, D, N] -> { [n, d, v] -> i[n] }"} in view["accesses"]
     assert found["regions"][0]["reduce_axes"] == []
+
+
+COUNTS = """
+frontend.graph @counts(%x: !frontend.tensor<[V, D], f32>, %i: !frontend.tensor<[N], i64>,
+    %u: !frontend.tensor<[N, D], f32>) -> !frontend.tensor<[V, D], f32> {
+  %0 = frontend.scatter add %x, %i, %u axis 0
+      : (!frontend.tensor<[V, D], f32>, !frontend.tensor<[N], i64>, !frontend.tensor<[N, D], f32>)
+      -> !frontend.tensor<[V, D], f32>
+  frontend.output %0 : !frontend.tensor<[V, D], f32>
+}
+"""
+
+
+def test_a_scatter_goes_through_its_updates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "counts.mlir"
+    file.write_text(COUNTS)
+    assert polyc.main(["analyze", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (block,) = (b for b in found["analysis"] if b["op"] == "tiny.scatter add")
+    assert (block["parallel_axes"], block["reduce_axes"]) == (["v", "d"], ["n"])
+    assert block["gather_axes"] == []
+    (view,) = (b for b in found["poly_view"]["blocks"] if b["op"] == "tiny.scatter add")
+    assert view["kind"] == "scatter"
+    assert {"tensor": "u", "map": "[V, D, N] -> { [v, d, n] -> u[n, d] }"} in view["accesses"]
