@@ -137,7 +137,8 @@ def scatter_nd(
     """``x`` with updates at tuples of indices, where ``gather_nd`` reads."""
     one, at, new = value_of(x), _indices("scatter_nd", indices), value_of(updates)
     same_type("scatter_nd", one, new)
-    return Value(one.builder, one.builder.scatter_nd(reduce, one.ssa, at.ssa, new.ssa, batch))
+    count = operator.index(batch)
+    return Value(one.builder, one.builder.scatter_nd(reduce, one.ssa, at.ssa, new.ssa, count))
 
 
 def _scattered(

@@ -195,11 +195,25 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
         refuse_choice(plan, "algo_choice", why, '{"scatters": "serial"}')
     if pools and POOLED % plan.threads():
         raise bad_plan(plan, f"has {plan.threads()} threads that do not share {POOLED} updates")
+    if pools and not _below_each_other(plan):
+        raise bad_plan(
+            plan,
+            f"has {plan.threads()} threads that do not lie in rows below each other, by vectors of "
+            f"{plan.integer('vectorize')}, in a tile of {rows}x{columns}",
+        )
     check_raster(plan)
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "scatters do not have", "[1, 1]")
     if plan.integer("split_k") > 1:
         refuse_choice(plan, "split_k", "scatters do not have", "1")
+
+
+def _below_each_other(plan: ScheduleOp) -> bool:
+    """Whether threads that lie along the columns first have as many elements each."""
+    rows, columns, _ = plan.tile_sizes
+    vector, threads = plan.integer("vectorize"), plan.threads()
+    across = min(threads, columns // vector)
+    return not (threads % across or columns % (across * vector) or rows % (threads // across))
 
 
 SCATTERS = Family("scatters", find_scatters, schedules, check, restated, contracts=False)

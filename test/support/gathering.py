@@ -41,23 +41,22 @@ class Gathering:
         nd = self.op is frontend.GatherNdOp
         return range(self.number, self.number + (self.indices[-1] if nd else 1))
 
+    def given(self) -> tuple[int, ...]:
+        """The shape of what it gives."""
+        if self.op is frontend.GatherOp:
+            return (*self.shape[: self.number], *self.indices, *self.shape[self.number + 1 :])
+        if self.op is frontend.GatherElementsOp:
+            return self.indices
+        return (*self.indices[:-1], *self.shape[self.number + self.indices[-1] :])
+
     def meant(self, x: Array, i: Array) -> Array:
         """What the gather gives, element by element."""
-        count = len(self.shape) - self.number
-        if self.op is frontend.GatherOp:
-            shape = (*self.shape[: self.number], *self.indices, *self.shape[self.number + 1 :])
-        elif self.op is frontend.GatherElementsOp:
-            shape = self.indices
-        else:
-            count -= self.indices[-1]
-            tail = self.shape[len(self.shape) - count :]
-            shape = (*self.indices[:-1], *tail)
-        found = np.zeros(shape, x.dtype)
-        for at in np.ndindex(*shape):
-            found[at] = self._element(x, self._place(i, at))
+        found = np.zeros(self.given(), x.dtype)
+        for at in np.ndindex(*found.shape):
+            found[at] = self._element(x, self.place(i, at))
         return found
 
-    def _place(self, i: Array, at: tuple[int, ...]) -> list[int]:
+    def place(self, i: Array, at: tuple[int, ...]) -> list[int]:
         """Where an element of the result comes from, as the indices say it."""
         n, rank = self.number, len(self.indices)
         if self.op is frontend.GatherOp:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
 
 import pytest
 
 from polyc.dialects import frontend
 from polyc.dialects.common.elements import is_integer
+from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.frontend import tensor_of
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs
@@ -22,6 +24,7 @@ from polyc.tools.registry import make_context
 
 EACH = 10
 GATHERS = (frontend.GatherOp, frontend.GatherElementsOp, frontend.GatherNdOp)
+SCATTERERS = (frontend.ScatterOp, frontend.ScatterElementsOp, frontend.ScatterNdOp)
 
 
 @pytest.mark.turns(3)
@@ -68,3 +71,17 @@ def test_the_programs_have_all_gathers() -> None:
     assert {"i8", "ui8", "i32", "i64"} <= types
     assert fills == ends == {False, True}
     assert {0, 1} <= sizes
+
+
+def test_the_programs_have_all_scatters() -> None:
+    drawn_ones = Counter[tuple[type, str]]()
+    types, ends = set[str](), set[bool]()
+    for number in range(200):
+        for op in drawn(random.Random(f"all {number}")).module.walk():
+            if isinstance(op, SCATTERERS):
+                drawn_ones[type(op), op.function] += 1
+                types.add(str(tensor_of(op.indices).element_type))
+                ends.add(op.counts_from_end)
+    assert set(drawn_ones) == set(product(SCATTERERS, SCATTERS))
+    assert {"i8", "ui8", "i32", "i64"} <= types
+    assert ends == {False, True}

@@ -42,14 +42,19 @@ ARCHS = ("sm_80", "sm_90a")
 
 
 def all_layers(
-    module: ModuleOp, inputs: Sequence[Array], wanted: Array, sizes: Mapping[str, int], seed: int
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    wanted: Array,
+    sizes: Mapping[str, int],
+    seed: int,
+    graph: str = "gathered",
 ) -> None:
     """Play a module after every pass, down to its tiles."""
     ctx = make_context()
     found = parse_text(ctx, str(module), "gathers.mlir")
     for name in (*PASSES, *TO_TILES):
         run_pass(ctx, made(name, seed), found)
-        after = play(found, "gathered", inputs, sizes)
+        after = play(found, graph, inputs, sizes)
         assert after is not None
         assert_same(after[0], wanted, (name, [i.tolist() for i in inputs[1:]]))
 

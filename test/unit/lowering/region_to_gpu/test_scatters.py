@@ -1,0 +1,210 @@
+"""Scatters through all layers, down to threads: each way, with indices that are hostile to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i32, i64
+from xdsl.ir import Attribute
+
+from polyc.dialects import frontend
+from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8
+from polyc.dialects.common.gathers import SCATTERS
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.region import KernelOp
+from polyc.families.scatters.schedules import MANY, POOLED
+from polyc.passes.finish import finish
+from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.playback.functions import Array, dtype_of
+from polyc.playback.gpu.simulate import simulate
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Size, Sketch
+from polyc.test.unit.lowering.region_to_gpu.test_scans import numbers, through
+from polyc.tools.pipeline import run_pass
+from polyc.tools.registry import make_context
+
+FEW, ENOUGH = 24, MANY + 40
+"""Updates for blocks that take one by one, and for those that pool them."""
+
+
+def hostile(rows: int, count: int, kind: Attribute = i64, seed: int = 0) -> Array:
+    """Indices inside and below 0, many of one row, and ones outside to the ends of the type."""
+    dice, ends = random.Random(seed), np.iinfo(dtype_of(kind))
+    least, most = int(ends.min), int(ends.max)
+    odd = (most, least, rows, -rows - 1, -rows, -1, rows - 1, 2**32 + 1, -(2**32), 0)
+    found = [n for n in odd if least <= n <= most][:count]
+    found += [min(1, rows - 1)] * min(count // 5, count - len(found))
+    while len(found) < count:
+        found.append(dice.randint(max(-rows - 2, least), min(rows + 2, most)))
+    dice.shuffle(found)
+    return np.asarray(found, dtype_of(kind))
+
+
+def rows(
+    fn: str, kind: Attribute, *shape: Size, count: Size = "N", index: Attribute = i64
+) -> ModuleOp:
+    """Rows of a table, or elements of a line, at indices from either end."""
+    s = Sketch("f", kind)
+    x, i = s.input("x", *shape), s.input("i", count, element=index)
+    u = s.input("u", count, *shape[1:])
+    return s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, 0, from_end=True)))
+
+
+WAYS = {"pooled_vector": 8, "vector": 8, "pooled": 5, "scalar": 5}
+"""Of each way a number of columns that it takes."""
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("fn", SCATTERS)
+@pytest.mark.parametrize("way", list(WAYS))
+def test_rows_by_every_way(way: str, fn: str) -> None:
+    number = list(WAYS).index(way) + SCATTERS.index(fn)
+    kind, arch = (f32, i32, f16)[number % 3], ("sm_80", "sm_90a")[number % 2]
+    high, wide = 19, WAYS[way]
+    count = ENOUGH if way.startswith("pooled") else FEW
+    arrays = [numbers(kind, (high, wide)), hostile(high, count), numbers(kind, (count, wide))]
+    sizes = {"V": high, "D": wide, "N": count}
+    through(rows(fn, kind, "V", "D"), arrays, sizes, way, arch)
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("number", range(len(FLOATS + INTEGERS)))
+def test_lines_of_every_type(number: int) -> None:
+    """A block has one column, or none; indices are of each integer type in turn."""
+    kind = (*FLOATS, *INTEGERS)[number]
+    index, fn = INTEGERS[number % len(INTEGERS)], SCATTERS[number % len(SCATTERS)]
+    way, count = (("pooled", ENOUGH), ("scalar", FEW))[number % 2]
+    arrays = [numbers(kind, (40,)), hostile(40, count, index), numbers(kind, (count,))]
+    module = rows(fn, kind, "V", index=index)
+    through(module, arrays, {"V": 40, "N": count}, way, ("sm_90a", "sm_80")[number % 2])
+
+
+INDICES: dict[str, Callable[[int, int], Array]] = {
+    "of one row": lambda rows, count: np.full(count, rows - 1),
+    "from the end": lambda rows, count: -1 - np.arange(count) % rows,
+    "none inside": lambda rows, count: np.where(np.arange(count) % 2, rows, -rows - 1),
+    "falling": lambda rows, count: (np.arange(count) * (rows - 1))[::-1] % rows,
+}
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("way", ["pooled", "scalar"])
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_of_one_kind(name: str, way: str) -> None:
+    count = ENOUGH if way == "pooled" else FEW
+    i = INDICES[name](7, count).astype(np.int64)
+    arrays = [numbers(f32, (7, 3)), i, numbers(f32, (count, 3))]
+    through(rows("add", f32, "V", "D"), arrays, {"V": 7, "D": 3, "N": count}, way)
+
+
+def test_updates_that_fill_several_pools_keep_their_order() -> None:
+    """One element has updates of each pool; rows are of several blocks."""
+    count, high = POOLED + 300, POOLED + 9
+    i = np.arange(count) % (high + 5) - 2
+    i[::50] = 3
+    i[-1], i[POOLED - 1] = high - 1, high - 1
+    arrays = [numbers(f32, (high,)), i.astype(np.int64), numbers(f32, (count,))]
+    through(rows("add", f32, "V"), arrays, {"V": high, "N": count}, "pooled", "sm_80")
+
+
+@pytest.mark.parametrize(("high", "wide", "count"), [(0, 4, 3), (3, 0, 3), (3, 4, 0), (1, 1, 1)])
+def test_sizes_of_no_point_and_of_one(high: int, wide: int, count: int) -> None:
+    arrays = [
+        numbers(f32, (high, wide)),
+        np.zeros(count, np.int64),
+        numbers(f32, (count, wide)),
+    ]
+    sizes = {"V": high, "D": wide, "N": count}
+    through(rows("add", f32, "V", "D"), arrays, sizes)
+    through(rows("set", f32, high, wide, count=count), arrays, {})
+
+
+@pytest.mark.parametrize("fn", ["add", "set"])
+def test_what_falls_to_a_place_of_several_axes_is_taken_one_by_one(fn: str) -> None:
+    s = Sketch("f", f32)
+    x, i, u = s.input("x", "V", "D"), s.input("i", "N", 2, element=i64), s.input("u", "N")
+    module = s.done(y=s.add(frontend.ScatterNdOp(fn, x, i, u, 0, from_end=True)))
+    at = np.stack([hostile(5, FEW, seed=1), hostile(8, FEW, seed=2)], 1)
+    arrays = [numbers(f32, (5, 8)), at, numbers(f32, (FEW,))]
+    through(module, arrays, {"V": 5, "D": 8, "N": FEW}, "vector")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_index_for_each_update(axis: int) -> None:
+    """Along columns a line has updates of its own, which are pooled; along rows they are not."""
+    s = Sketch("f", f16)
+    x = s.input("x", "V", "D")
+    shape: Sequence[Size] = ("N", "D") if axis == 0 else ("V", "N")
+    i, u = s.input("i", *shape, element=i32), s.input("u", *shape)
+    module = s.done(y=s.add(frontend.ScatterElementsOp("add", x, i, u, axis, from_end=True)))
+    count = ENOUGH if axis else FEW
+    there = (4, count) if axis else (count, 6)
+    at = hostile((4, 6)[axis], count * there[1 - axis], i32).reshape(there)
+    sizes = {"V": 4, "D": 6, "N": count}
+    way = "pooled" if axis else "scalar"
+    through(module, [numbers(f16, (4, 6)), at, numbers(f16, there)], sizes, way)
+
+
+# Around a scatter -----------------------------------------------------------------------------
+
+
+def around(s: Sketch, kind: Attribute) -> ModuleOp:
+    """Indices, updates and a table that are computed, and what is made of the result."""
+    x, i, u = s.input("x", "V", "D"), s.input("i", "N", element=i32), s.input("u", "N", "D")
+    at = s.fn("add", i, s.number(1, i32))
+    new = s.fn("mul", s.fn("tanh", u), s.number(0.5, kind))
+    found = s.add(frontend.ScatterOp("add", s.fn("neg", x), at, new, 0))
+    return s.done(y=s.fn("add", s.fn("relu", found), x), z=s.cast(found, f16))
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_what_is_elementwise_around_is_of_the_kernel(way: str) -> None:
+    high, wide = 9, WAYS[way]
+    count = ENOUGH if way.startswith("pooled") else FEW
+    arrays = [numbers(f32, (high, wide)), hostile(high, count, i32), numbers(f32, (count, wide))]
+    arrays[1] = np.clip(arrays[1], -1000, 1000)
+    sizes = {"V": high, "D": wide, "N": count}
+    regions = through(around(Sketch("f", f32), f32), arrays, sizes, way)
+    assert len(find(regions, KernelOp)) == 1
+
+
+# Code -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", [f16, f32, i64, ui8], ids=str)
+def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:
+    """Each variant of a kernel with what is around, and of a line."""
+    arrays = [numbers(kind, (3, 5)), hostile(3, 4), numbers(kind, (4, 5))]
+    module = rows("mul", kind, "V", "D")
+    through(module, arrays, {"V": 3, "D": 5, "N": 4}, None, arch, compiles=True)
+    arrays = [numbers(kind, (5,)), hostile(5, 4), numbers(kind, (4,))]
+    module = rows("set", kind, "V")
+    through(module, arrays, {"V": 5, "N": 4}, None, arch, compiles=True)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_is_around_compiles_without_a_spill(arch: str) -> None:
+    arrays = [numbers(f32, (3, 5)), np.asarray([1, -9, 0, 2], np.int32), numbers(f32, (4, 5))]
+    module = around(Sketch("f", f32), f32)
+    through(module, arrays, {"V": 3, "D": 5, "N": 4}, None, arch, compiles=True)
+
+
+def test_threads_that_take_turns_at_random_agree() -> None:
+    """No thread reads what a pool is before it is whole, or fills it while another reads."""
+    count, high = POOLED + 60, 9
+    module = rows("set", f32, "V")
+    arrays = [numbers(f32, (high,)), hostile(high, count), numbers(f32, (count,))]
+    sizes = {"V": high, "N": count}
+    right = meant(module, arrays, sizes)
+    for name in ABOVE_GPU:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    finish(module)
+    kernels = only(module, gpu.ModuleOp)
+    result = simulate(kernels, arrays, sizes, "f_pooled", schedule="random", seed=1)
+    result.check()
+    assert_agree(result.outputs, right)
