@@ -28,6 +28,8 @@ from polyc.dialects.region import (
     ReadOp,
     ReduceOp,
     ScanOp,
+    ScatterOp,
+    SortOp,
     UnaryOp,
 )
 from polyc.dialects.region.types import MemRefType, ValType
@@ -85,18 +87,24 @@ class Loops:
         return turned_reads(self.expanded, self.spaces)
 
 
+ALONE = (ScanOp, SortOp, ScatterOp)
+"""What is computed for all elements of a line together."""
+
+
 def find_loops(kernel: KernelOp) -> Loops:
     """What loops compute of a region.
 
-    Raises PolycError ``UnsupportedProgram`` for one with a scan, whose points need each other.
+    Raises PolycError ``UnsupportedProgram`` for one with a scan, a sort or a scatter, which other
+    families compute once where loops would for each element.
     """
-    if any(isinstance(op, ScanOp) for op in kernel.walk()):
-        raise PolycError(
-            "UnsupportedProgram",
-            f"region @{kernel.sym_name.data} does not run as loops: it has a scan, whose points "
-            "would each be computed again from the first",
-            kernel,
-        )
+    for op in kernel.walk():
+        if isinstance(op, ALONE):
+            raise PolycError(
+                "UnsupportedProgram",
+                f"region @{kernel.sym_name.data} does not run as loops: it has a {op.name}, which "
+                "each point would compute again; only the family that it is of takes it, alone",
+                op,
+            )
     return Loops(kernel, expanded(kernel))
 
 

@@ -14,8 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.region import KernelOp, ReduceOp
-from polyc.families.loops.recognise import find_loops
-from polyc.families.loops.schedules import turned_names
+from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.scans.recognise import has_scan
@@ -54,7 +53,7 @@ class MergeAxes(RewritePattern):
                 reduced(found) < reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)
             )
-            or (not reduced(op) and turned_names(find_loops(found)))
+            or (not reduced(op) and LOOPS.takes(found) and turned_names(LOOPS.recognise(found)))
         ):
             rewriter.replace(op, found, [])
 

@@ -353,7 +353,7 @@ _PLAIN = (
     *(ReadOp, ConstantOp, DimOp, IndexOp, InsideOp),
     *(UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, BitcastOp, ReduceOp, SortOp),
 )
-"""The ops that are compared; two others never match."""
+"""The ops that are compared; two others, as gathers, scatters and scans, never match."""
 
 
 def _real(value: SSAValue) -> SSAValue:

@@ -32,7 +32,20 @@ SCAN = """frontend.graph @scan(%x: !frontend.tensor<[M, N], f16>) -> !frontend.t
   %y = frontend.scan sum %x axis 1 : !frontend.tensor<[M, N], f16>
   frontend.output %y : !frontend.tensor<[M, N], f16>
 }"""
-"""The same of scans."""
+SCATTER = """frontend.graph @scatter(
+    %x: !frontend.tensor<[V, N], f16>, %i: !frontend.tensor<[M], i32>,
+    %u: !frontend.tensor<[M, N], f16>) -> !frontend.tensor<[V, N], f16> {
+  %y = frontend.scatter add %x, %i, %u axis 0
+    : (!frontend.tensor<[V, N], f16>, !frontend.tensor<[M], i32>, !frontend.tensor<[M, N], f16>)
+    -> !frontend.tensor<[V, N], f16>
+  frontend.output %y : !frontend.tensor<[V, N], f16>
+}"""
+
+ALONE = ("scans", "sorts", "scatters")
+"""Families of what loops would compute again at each point."""
+
+TEXTS = {"scans": SCAN, "scatters": SCATTER}
+"""The same of families without an example."""
 
 
 def kernel_of(text: str) -> KernelOp:
@@ -42,8 +55,8 @@ def kernel_of(text: str) -> KernelOp:
 
 
 def example(family: str) -> KernelOp:
-    if family == "scans":
-        return kernel_of(SCAN)
+    if family in TEXTS:
+        return kernel_of(TEXTS[family])
     return kernel_of((ROOT / "examples" / f"{EXAMPLES[family]}.mlir").read_text())
 
 
@@ -107,5 +120,5 @@ def test_the_last_family_takes_what_the_others_refuse() -> None:
     product = kernel_of(Product(("M", "K"), ("K", "N"), ("M", "N")).text)
     assert takes(FAMILIES[-1], product)
     for name in NAMES:
-        assert takes(FAMILIES[-1], example(name)) == (name != "scans"), name
+        assert takes(FAMILIES[-1], example(name)) == (name not in ALONE), name
     assert not any(takes(family, example("loops")) for family in FAMILIES[:-1])

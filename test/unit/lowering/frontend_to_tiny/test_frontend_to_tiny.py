@@ -29,7 +29,9 @@ from polyc.lowering.frontend_to_tiny import (
     LowerConv,
     LowerConvTranspose,
     LowerDim,
+    LowerDropout,
     LowerElementwise,
+    LowerGather,
     LowerGemm,
     LowerGraph,
     LowerIota,
@@ -37,8 +39,11 @@ from polyc.lowering.frontend_to_tiny import (
     LowerNorm,
     LowerOutput,
     LowerPool,
+    LowerRandom,
     LowerReduce,
     LowerResize,
+    LowerScan,
+    LowerScatter,
     LowerSelect,
     LowerSoftmax,
     LowerSort,
@@ -145,6 +150,8 @@ T, COLUMN, HEAD, IMAGE, ONE = map(typed, ("M, M", "M, 1", "1, M, M", "1, 1, M, M
 CONDITION = typed("M, M", "i1")
 SAME = f"%r = frontend.expand %x dims [0, 1] : {T} -> {T}"
 LESS = f"%i = frontend.compare lt %x, %x : ({T}, {T}) -> {CONDITION}"
+PLACES, SEED = typed("M, M", "i32"), typed("", "ui64")
+
 MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.conv2d": (
         LowerConv(),
@@ -183,6 +190,27 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.sort": (
         LowerSort(),
         f"""%r, %p = frontend.sort %x axis 1 descending : ({T}) -> ({T}, {typed("M, M", "i32")})""",
+    ),
+    "frontend.gather_elements": (
+        LowerGather(),
+        f"""%i = frontend.cast %x : {T} -> {PLACES}
+        %r = frontend.gather_elements %x, %i axis 0 clamp : ({T}, {PLACES}) -> {T}""",
+    ),
+    "frontend.scatter_elements": (
+        LowerScatter(),
+        f"""%i = frontend.cast %x : {T} -> {PLACES}
+        %r = frontend.scatter_elements add %x, %i, %x axis 0 : ({T}, {PLACES}, {T}) -> {T}""",
+    ),
+    "frontend.scan": (LowerScan(), f"%r = frontend.scan sum %x axis 1 : {T}"),
+    "frontend.random": (
+        LowerRandom(),
+        f"""%i = frontend.constant 3 : {SEED}
+        %r = frontend.random uniform %i, %i : ({SEED}, {SEED}) -> {T}""",
+    ),
+    "frontend.dropout": (
+        LowerDropout(),
+        f"""%i = frontend.constant 3 : {SEED}
+        %r = frontend.dropout %x, %i, %i p 0.5 : ({T}, {SEED}, {SEED}) -> {T}""",
     ),
     "frontend.softmax": (LowerSoftmax(), f"%r = frontend.softmax %x axes [1] : {T}"),
     "frontend.log_softmax": (LowerSoftmax(), f"%r = frontend.log_softmax %x axes [1] : {T}"),

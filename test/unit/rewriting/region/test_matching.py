@@ -20,9 +20,12 @@ from polyc.dialects.common.elements import holds, is_integer, neutral, number_at
 from polyc.dialects.region import (
     BinaryOp,
     ConstantOp,
+    GatherOp,
     KernelOp,
     ReadOp,
     ReduceOp,
+    ScanOp,
+    ScatterOp,
     SelectOp,
     UnaryOp,
 )
@@ -360,6 +363,10 @@ region.kernel @f iters [m: N, n: N]
 Array = NDArray[Any]
 
 
+UNMATCHED = (GatherOp, ScanOp, ScatterOp)
+"""Ops of regions that no pattern matches."""
+
+
 def random_region(seed: int) -> tuple[KernelOp, Mapping[str, int]]:
     """A region of a random program, all of whose inputs are read, and sizes for it."""
     for number in count(1000 * seed):
@@ -373,6 +380,8 @@ def random_region(seed: int) -> tuple[KernelOp, Mapping[str, int]]:
         for found in forms(program.module):
             symbols = {s: program.sizes.get(s, 3) for s in found.symbol_names}
             read = all(arg.uses.get_length() for arg in found.ins)
+            if any(isinstance(op, UNMATCHED) for op in found.walk()):
+                continue
             if found.ins and read and all(fact.holds(symbols) for fact in found.facts):
                 return found, symbols
     raise AssertionError
