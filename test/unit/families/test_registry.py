@@ -34,6 +34,15 @@ SCAN = """frontend.graph @scan(%x: !frontend.tensor<[M, N], f16>) -> !frontend.t
 }"""
 """The same of scans."""
 
+SCATTER = """frontend.graph @scatter(%x: !frontend.tensor<[V, D], f16>,
+    %i: !frontend.tensor<[N], i64>, %u: !frontend.tensor<[N, D], f16>)
+    -> !frontend.tensor<[V, D], f16> {
+  %y = frontend.scatter add %x, %i, %u axis 0 : (!frontend.tensor<[V, D], f16>,
+      !frontend.tensor<[N], i64>, !frontend.tensor<[N, D], f16>) -> !frontend.tensor<[V, D], f16>
+  frontend.output %y : !frontend.tensor<[V, D], f16>
+}"""
+"""And of scatters."""
+
 
 def kernel_of(text: str) -> KernelOp:
     """The only region of a graph."""
@@ -42,8 +51,8 @@ def kernel_of(text: str) -> KernelOp:
 
 
 def example(family: str) -> KernelOp:
-    if family == "scans":
-        return kernel_of(SCAN)
+    if family in ("scans", "scatters"):
+        return kernel_of(SCAN if family == "scans" else SCATTER)
     return kernel_of((ROOT / "examples" / f"{EXAMPLES[family]}.mlir").read_text())
 
 
