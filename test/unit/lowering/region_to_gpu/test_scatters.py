@@ -35,7 +35,7 @@ def hostile(rows: int, count: int, kind: Attribute = i64, seed: int = 0) -> Arra
     """Indices inside and below 0, many of one row, and ones outside to the ends of the type."""
     dice, ends = random.Random(seed), np.iinfo(dtype_of(kind))
     least, most = int(ends.min), int(ends.max)
-    odd = (most, least, rows, -rows - 1, -rows, -1, rows - 1, 2**32 + 1, -(2**32), 0)
+    odd = (most, least, rows, -rows - 1, -rows, -1, rows - 1, 2**32 + 1, -(2**32) - 1, 0)
     found = [n for n in odd if least <= n <= most][:count]
     found += [min(1, rows - 1)] * min(count // 5, count - len(found))
     while len(found) < count:
