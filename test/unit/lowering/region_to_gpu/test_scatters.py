@@ -16,6 +16,7 @@ from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters.schedules import MANY, POOLED
+from polyc.lowering.region_to_gpu.scatters import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import Array, dtype_of
@@ -42,6 +43,27 @@ def hostile(rows: int, count: int, kind: Attribute = i64, seed: int = 0) -> Arra
         found.append(dice.randint(max(-rows - 2, least), min(rows + 2, most)))
     dice.shuffle(found)
     return np.asarray(found, dtype_of(kind))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "vector", "threads"),
+    [(8, 64, 8, 32), (32, 8, 8, 32), (4, 512, 4, 64), (16, 5, 1, 20), (64, 32, 2, 128)],
+)
+def test_threads_have_rows_below_each_other(
+    rows: int, columns: int, vector: int, threads: int
+) -> None:
+    layout = below_each_other(rows, columns, vector, threads)
+    each = layout.registers.data
+    held = [
+        [layout.map.data.eval((thread, register), ()) for register in range(each)]
+        for thread in range(threads)
+    ]
+    found = {(int(row), int(column)) for own in held for row, column in own}
+    assert found == {(row, column) for row in range(rows) for column in range(columns)}
+    assert threads * each == rows * columns, "each element once"
+    across = min(threads, columns // vector)
+    for own in held:
+        assert len({row for row, _ in own}) == rows // (threads // across)
 
 
 def rows(
