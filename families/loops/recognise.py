@@ -102,7 +102,8 @@ def find_loops(kernel: KernelOp) -> Loops:
             raise PolycError(
                 "UnsupportedProgram",
                 f"region @{kernel.sym_name.data} does not run as loops: it has a {op.name}, which "
-                "each point would compute again; only the family that it is of takes it, alone",
+                "each point would compute again, and no other family takes it as it is; make its "
+                "result an output of a graph of its own",
                 op,
             )
     return Loops(kernel, expanded(kernel))

@@ -43,18 +43,21 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
     Of those that the family proposes, what the model of time finds to be slower is left out where
     that is the other ones' work too.
 
-    That is the one of the family that recognised the region, or else the first one's.  Raises
-    it, as PolycError ``UnsupportedProgram``, where none takes the region.
+    That is the one of the family that recognised the region, or else the first one's.  Where none
+    takes the region, raises it, or else the last one's, which takes the most, as PolycError
+    ``UnsupportedProgram``.
     """
     refused: PolycError | None = None
+    last: PolycError | None = None
     for family in FAMILIES:
         found = family.attempt(kernel, arch)
         if not isinstance(found, PolycError):
             return family, worth(kernel, found), refused
         if refused is None or isinstance(found, Recognised):
             refused = found
-    assert refused is not None
-    raise refused
+        last = found
+    assert refused is not None and last is not None
+    raise refused if isinstance(refused, Recognised) else last
 
 
 @dataclass(eq=False)
