@@ -48,10 +48,15 @@ def whole(
     element: Attribute,
 ) -> Array:
     """A gather by indices of the result's shape, whose other axes are read at the point itself."""
-    places: list[Array] = list(np.indices(indices[0].shape, sparse=True))
+    return gather(array, placed(indices[0].shape, indices, axes), axes, fill, element)
+
+
+def placed(shape: Sequence[int], indices: Sequence[Array], axes: Sequence[int]) -> list[Array]:
+    """A coordinate an axis for each point of a shape: along ``axes`` its index, else its own."""
+    places: list[Array] = list(np.indices(shape, sparse=True))
     for axis, index in zip(axes, indices, strict=True):
         places[axis] = index
-    return gather(array, places, axes, fill, element)
+    return places
 
 
 def are_inside(index: Array, extent: int) -> Array:

@@ -10,7 +10,7 @@ from polyc.dialects.common.elements import neutral
 from polyc.playback import functions
 from polyc.playback.estimate import Estimate, as_estimate, scattered, unsure_where
 from polyc.playback.functions import Array
-from polyc.playback.gathers import are_inside
+from polyc.playback.gathers import are_inside, placed
 
 REDUCTIONS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 """The reduction that a scatter's function is of several updates of one element."""
@@ -64,10 +64,7 @@ def whole(
     fn: str, base: Array, updates: Array, indices: Sequence[Array], axes: Sequence[int]
 ) -> Array:
     """A scatter by indices of the updates' shape, whose other axes are the point itself."""
-    places: list[Array] = list(np.indices(updates.shape, sparse=True))
-    for axis, index in zip(axes, indices, strict=True):
-        places[axis] = index
-    return scatter(fn, base, updates, places)
+    return scatter(fn, base, updates, placed(updates.shape, indices, axes))
 
 
 def place_of(index: Array, places: Array) -> Array:

@@ -32,7 +32,13 @@ from polyc.dialects.common.gathers import (
     verify_fill,
 )
 from polyc.dialects.common.numbers import PlainAttr
-from polyc.dialects.region.scope import parse_types, print_types, same_size, set_type
+from polyc.dialects.region.scope import (
+    axes_together,
+    has_axes,
+    parse_types,
+    print_types,
+    set_type,
+)
 from polyc.dialects.region.types import AxisAttr, ValType, axes_text, val_type
 
 
@@ -153,19 +159,9 @@ class GatherOp(IRDLOperation):
                     f"the indices of a gather are of an integer type, not {index.element_type}; "
                     "convert with region.cast"
                 )
-        wanted: dict[str, AxisAttr] = {a.label: a for a in source.axes if a.label not in labels}
-        for index in indices:
-            for axis in index.axes:
-                known = wanted.setdefault(axis.label, axis)
-                if not same_size(self, known.size, axis.size):
-                    raise VerifyException(
-                        f"axis {axis.label} has {known.size} points and {axis.size}; it is one axis"
-                    )
-        have = {a.label: a for a in result.axes}
-        same = have.keys() == wanted.keys() and all(
-            same_size(self, have[label].size, axis.size) for label, axis in wanted.items()
-        )
-        if not same:
+        kept = ValType.of([a for a in source.axes if a.label not in labels], source.element_type)
+        wanted = axes_together(self, [kept, *indices])
+        if not has_axes(self, result, wanted):
             raise VerifyException(
                 f"a gather has the other axes of its operand and those of its indices, "
                 f"{axes_text(list(wanted.values()))}, not {axes_text(result.axes)}"

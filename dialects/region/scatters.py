@@ -25,11 +25,12 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.region.scope import (
+    axes_together,
     check_fn,
+    has_axes,
     parse_fn,
     parse_types,
     print_types,
-    same_size,
     set_type,
 )
 from polyc.dialects.region.types import AxisAttr, ValType, axes_text, val_type
@@ -162,22 +163,11 @@ class ScatterOp(IRDLOperation):
             for label in labels:
                 if val_type(value).axis(label) is not None:
                     raise VerifyException(f"{what} depends on {label}, which the updates are over")
-        wanted: dict[str, AxisAttr] = {}
-        for value in self.operands:
-            for axis in val_type(value).axes:
-                known = wanted.setdefault(axis.label, axis)
-                if not same_size(self, known.size, axis.size):
-                    raise VerifyException(
-                        f"axis {axis.label} has {known.size} points and {axis.size}; it is one axis"
-                    )
+        wanted = axes_together(self, [val_type(value) for value in self.operands])
         for label in labels:
             if wanted.pop(label, None) is None:
                 raise VerifyException(f"a scatter over {label}, which no update or index has")
-        have = {a.label: a for a in result.axes}
-        same = have.keys() == wanted.keys() and all(
-            same_size(self, have[label].size, axis.size) for label, axis in wanted.items()
-        )
-        if not same:
+        if not has_axes(self, result, wanted):
             raise VerifyException(
                 f"a scatter has the axes of its operands without those that it is over, "
                 f"{axes_text(list(wanted.values()))}, not {axes_text(result.axes)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from xdsl.dialects.builtin import (
@@ -33,6 +33,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim, parse_co
 from polyc.dialects.common.elements import COMPARE, Functions, is_integer
 from polyc.dialects.common.signature import sizes_equal
 from polyc.dialects.region.types import (
+    AxisAttr,
     ValType,
 )
 from polyc.dialects.tiny import BINARY, UNARY
@@ -179,6 +180,27 @@ def same_size(op: Operation, a: Dim, b: Dim) -> bool:
         return True
     kernel = scope_of(op)
     return kernel is not None and kernel.same_size(a, b)
+
+
+def axes_together(op: Operation, values: Iterable[ValType]) -> dict[str, AxisAttr]:
+    """The axes of several values by name, each once; raises VerifyException if sizes differ."""
+    found: dict[str, AxisAttr] = {}
+    for value in values:
+        for axis in value.axes:
+            known = found.setdefault(axis.label, axis)
+            if not same_size(op, known.size, axis.size):
+                raise VerifyException(
+                    f"axis {axis.label} has {known.size} points and {axis.size}; it is one axis"
+                )
+    return found
+
+
+def has_axes(op: Operation, value: ValType, wanted: Mapping[str, AxisAttr]) -> bool:
+    """Whether a value has exactly the axes of ``wanted``, in any order."""
+    have = {a.label: a for a in value.axes}
+    return have.keys() == wanted.keys() and all(
+        same_size(op, have[label].size, axis.size) for label, axis in wanted.items()
+    )
 
 
 def same_axes(op: Operation, a: ValType, b: ValType) -> bool:

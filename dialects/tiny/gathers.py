@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import shape_text
-from polyc.dialects.common.elements import Number, is_integer
+from polyc.dialects.common.elements import Number
 from polyc.dialects.common.gathers import (
     fill_number,
     outside,
@@ -34,7 +34,14 @@ from polyc.dialects.common.gathers import (
 from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
 from polyc.dialects.common.numbers import PlainAttr
 from polyc.dialects.common.signature import same_shape, verify_symbols
-from polyc.dialects.tiny.types import TensorType, need_element, tensor, tensor_of
+from polyc.dialects.tiny.types import (
+    TensorType,
+    need_element,
+    tensor,
+    tensor_of,
+    verify_index_types,
+    verify_indices,
+)
 
 
 @irdl_op_definition
@@ -126,32 +133,8 @@ class GatherOp(IRDLOperation):
         verify_symbols(self)
         source, result, axes = tensor_of(self.operand), tensor_of(self.result), self.axes
         need_element("the result of a gather", self.result, source.element_type)
-        if not source.rank:
-            raise VerifyException(
-                "a gather is along an axis of its operand, and [] has none; reshape it to [1]"
-            )
-        inside = all(0 <= a < source.rank for a in axes)
-        if not axes or not inside or list(axes) != sorted(set(axes)):
-            raise VerifyException(
-                f"axes {list(axes)} of a gather are some axes of {shape_text(source.dims)} in "
-                f"increasing order, 0 to {source.rank - 1}"
-            )
-        if len(self.indices) != len(axes):
-            raise VerifyException(
-                f"a gather along {len(axes)} axes has {len(self.indices)} indices; give one each"
-            )
-        for index in self.indices:
-            kind = tensor_of(index)
-            if not is_integer(kind.element_type):
-                raise VerifyException(
-                    f"the indices of a gather are of an integer type, not {kind.element_type}; "
-                    "add a tiny.cast"
-                )
-            if not same_shape(kind.dims, result.dims, self):
-                raise VerifyException(
-                    f"BroadcastMismatch: the indices of a gather have the shape of its result, "
-                    f"{shape_text(result.dims)}, not {shape_text(kind.dims)}; insert a tiny.expand"
-                )
+        verify_indices("gather", source, axes, self.indices)
+        verify_index_types(self, "gather", self.indices, result.dims, "result")
         kept = list(source.dims)
         for axis in axes:
             kept[axis : axis + 1] = result.dims[axis : axis + 1]

@@ -25,7 +25,15 @@ from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.common.movements import numbers, numbers_attr, numbers_text, parse_numbers
 from polyc.dialects.common.signature import same_shape, verify_symbols
-from polyc.dialects.tiny.types import TensorType, fn_fault, need_element, parse_fn, tensor_of
+from polyc.dialects.tiny.types import (
+    TensorType,
+    fn_fault,
+    need_element,
+    parse_fn,
+    tensor_of,
+    verify_index_types,
+    verify_indices,
+)
 
 
 @irdl_op_definition
@@ -129,20 +137,7 @@ class ScatterOp(IRDLOperation):
                 f"a scatter keeps the shape {shape_text(source.dims)}, and its result says "
                 f"{shape_text(tensor_of(self.result).dims)}"
             )
-        if not source.rank:
-            raise VerifyException(
-                "a scatter is along an axis of its operand, and [] has none; reshape it to [1]"
-            )
-        inside = all(0 <= a < source.rank for a in axes)
-        if not axes or not inside or list(axes) != sorted(set(axes)):
-            raise VerifyException(
-                f"axes {list(axes)} of a scatter are some axes of {shape_text(source.dims)} in "
-                f"increasing order, 0 to {source.rank - 1}"
-            )
-        if len(self.indices) != len(axes):
-            raise VerifyException(
-                f"a scatter along {len(axes)} axes has {len(self.indices)} indices; give one each"
-            )
+        verify_indices("scatter", source, axes, self.indices)
         kept = list(source.dims)
         for axis in axes:
             kept[axis : axis + 1] = updates.dims[axis : axis + 1]
@@ -151,15 +146,4 @@ class ScatterOp(IRDLOperation):
                 f"a scatter along axes {list(axes)} takes updates with the other sizes of "
                 f"{shape_text(source.dims)}, not {shape_text(updates.dims)}"
             )
-        for index in self.indices:
-            kind = tensor_of(index)
-            if not is_integer(kind.element_type):
-                raise VerifyException(
-                    f"the indices of a scatter are of an integer type, not {kind.element_type}; "
-                    "add a tiny.cast"
-                )
-            if not same_shape(kind.dims, updates.dims, self):
-                raise VerifyException(
-                    f"BroadcastMismatch: the indices of a scatter have the shape of its updates, "
-                    f"{shape_text(updates.dims)}, not {shape_text(kind.dims)}; insert a tiny.expand"
-                )
+        verify_index_types(self, "scatter", self.indices, updates.dims, "updates")

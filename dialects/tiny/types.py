@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.dim import Dim, ShapeAttr, shape_text
+from polyc.dialects.common.dim import Dim, Shape, ShapeAttr, shape_text
 from polyc.dialects.common.elements import ELEMENTS, is_integer
 from polyc.dialects.common.signature import SizedTensorType, same_shape
 
@@ -94,6 +94,53 @@ def need_element(what: str, value: SSAValue, element: Attribute) -> None:
 
 Types = tuple[list[TensorType], TensorType]
 """Types of an op's operands, and of its result."""
+
+
+def verify_indices(
+    what: str,
+    source: TensorType,
+    axes: Sequence[int],
+    indices: Sequence[SSAValue],
+) -> None:
+    """Check that an op has an index of ``source`` along each of its ``axes``, which increase.
+
+    Raises VerifyException.
+    """
+    if not source.rank:
+        raise VerifyException(
+            f"a {what} is along an axis of its operand, and [] has none; reshape it to [1]"
+        )
+    inside = all(0 <= a < source.rank for a in axes)
+    if not axes or not inside or list(axes) != sorted(set(axes)):
+        raise VerifyException(
+            f"axes {list(axes)} of a {what} are some axes of {shape_text(source.dims)} in "
+            f"increasing order, 0 to {source.rank - 1}"
+        )
+    if len(indices) != len(axes):
+        raise VerifyException(
+            f"a {what} along {len(axes)} axes has {len(indices)} indices; give one each"
+        )
+
+
+def verify_index_types(
+    op: IRDLOperation, what: str, indices: Sequence[SSAValue], shape: Shape, of: str
+) -> None:
+    """Check that indices are integers, of the ``shape`` that what is named ``of`` has.
+
+    Raises VerifyException.
+    """
+    for index in indices:
+        kind = tensor_of(index)
+        if not is_integer(kind.element_type):
+            raise VerifyException(
+                f"the indices of a {what} are of an integer type, not {kind.element_type}; "
+                "add a tiny.cast"
+            )
+        if not same_shape(kind.dims, shape, op):
+            raise VerifyException(
+                f"BroadcastMismatch: the indices of a {what} have the shape of its {of}, "
+                f"{shape_text(shape)}, not {shape_text(kind.dims)}; insert a tiny.expand"
+            )
 
 
 def fn_fault(op: str, fn: str, known: Sequence[str]) -> str | None:

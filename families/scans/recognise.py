@@ -6,11 +6,10 @@ so are the outputs, which all have the same axes, of the scan's results and of m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
@@ -116,16 +115,3 @@ def neighbour_of(op: ReadOp) -> str | None:
             return op.result.type.labels[position]
         case _:
             return None
-
-
-def behind(values: Sequence[SSAValue]) -> Iterator[Operation]:
-    """The ops that values are made by."""
-    seen: set[SSAValue] = set()
-    work = list(values)
-    while work:
-        value = work.pop()
-        if value in seen or not isinstance(op := value.owner, Operation):
-            continue
-        seen.add(value)
-        yield op
-        work += reversed(op.operands)

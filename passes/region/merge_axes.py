@@ -13,7 +13,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
@@ -53,9 +55,15 @@ class MergeAxes(RewritePattern):
                 reduced(found) < reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)
             )
-            or (not reduced(op) and LOOPS.takes(found) and turned_names(LOOPS.recognise(found)))
+            or (not reduced(op) and _turned(found))
         ):
             rewriter.replace(op, found, [])
+
+
+def _turned(kernel: KernelOp) -> bool:
+    """Whether loops take a region, and turn a tile of what it reads."""
+    found = or_refusal(lambda: LOOPS.recognise(kernel))
+    return not isinstance(found, PolycError) and bool(turned_names(found))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def random(op: frontend.RandomOp, args: list[Array], symbols: Mapping[str, int])
             assert op.p is not None
             return _below(words, op.p)
         case "uniform":
-            return _uniform(words, UNIFORM_BITS[kind.element_type])
+            return from_bits(words, UNIFORM_BITS[kind.element_type])
         case _:
             return _normal(words, _words(shape, seed, offset, neighbours=True)[0], places)
 
@@ -59,7 +59,8 @@ def _below(words: Array, p: float) -> Array:
     return functions.as_array(np.less(words.astype(np.uint64), np.uint64(chances(p))))
 
 
-def _uniform(words: Array, bits: int) -> Array:
+def from_bits(words: Array, bits: int) -> Array:
+    """Numbers of 0 to 1, without 1, of the highest ``bits`` of words."""
     high = np.right_shift(words, np.uint32(32 - bits))
     return np.multiply(high.astype(np.float32), np.float32(2.0**-bits))
 
@@ -70,5 +71,5 @@ def _normal(words: Array, others: Array, places: Array) -> Array:
     first, second = np.where(even, words, others), np.where(even, others, words)
     far = np.maximum(first, np.uint32(1)).astype(np.float32) * np.float32(2.0**-32)
     radius = np.sqrt(np.log(far) * np.float32(-2))
-    angle = _uniform(second, 24) * TURN
+    angle = from_bits(second, 24) * TURN
     return radius * np.where(even, functions.cos(angle), functions.sin(angle))

@@ -20,7 +20,7 @@ from polyc.lowering.frontend_to_tiny import LowerConstant, LowerGraph
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.playback import philox
 from polyc.playback.frontend import run
-from polyc.playback.frontend.random import _uniform  # pyright: ignore[reportPrivateUsage]
+from polyc.playback.frontend.random import from_bits
 from polyc.playback.functions import DTYPES, round_to
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.rewriting.driver import rewrite
@@ -113,7 +113,7 @@ def test_seeds_of_other_types_are_cast() -> None:
 @pytest.mark.parametrize("element", [f16, bf16, f32])
 def test_a_uniform_number_is_below_1_and_exact_in_its_type(element: Attribute) -> None:
     words = np.asarray([0, 1, 2**31, 2**32 - 1], np.uint32)
-    found = _uniform(words, UNIFORM_BITS[element])
+    found = from_bits(words, UNIFORM_BITS[element])
     assert found.min() == 0
     assert found.max() == 1 - 2.0 ** -UNIFORM_BITS[element]
     assert (round_to(found, element).astype(np.float32) == found).all()
