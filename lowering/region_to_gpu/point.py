@@ -359,9 +359,7 @@ class Point:
             at = [self.index(e) for e in place]
             arg = self.emit.value(LoadGlobalOp(tensor, at, kind), op.tensor.name_hint)
         else:
-            self._places.append(place)
-            self.inputs.append(tensor)
-            arg = self.block.insert_arg(kind, len(self.block.args))
+            arg = self.input(tensor, place)
             arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
@@ -369,6 +367,17 @@ class Point:
             return arg  # What is outside of a tensor a map sees as 0.
         fill = self.number(number_of(op.fill), op.result.type.element_type)
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
+
+    def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        """What a tensor or a fragment has at a place, as an input of the map."""
+        self._places.append(tuple(place))
+        self.inputs.append(tensor)
+        return self.block.insert_arg(without_sign(element_of(tensor)), len(self.block.args))
+
+    def place_at(self, value: SSAValue) -> AffineExpr:
+        """An index that the map computes, as what stands for it in places."""
+        self._found.append(value)
+        return AffineExpr.dimension(self.rank + len(self._found) - 1)
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         """The kernel's argument that a read is from, and where in it the point reads."""
@@ -405,8 +414,7 @@ class Point:
             else:
                 here, place = integers.place_inside(self.emit, value, size, element)
                 inside = self.emit.both(inside, here)
-            self._found.append(self.emit.value(arith.IndexCastOp(place, IndexType())))
-            axes[label] = AffineExpr.dimension(self.rank + len(self._found) - 1)
+            axes[label] = self.place_at(self.emit.value(arith.IndexCastOp(place, IndexType())))
         self.axes = axes
         found = yield op.operand
         if inside is None:

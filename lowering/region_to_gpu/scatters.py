@@ -17,9 +17,12 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.hardware import LoadGlobalOp, LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
+    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     SharedType,
@@ -27,11 +30,13 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
+from polyc.dialects.plan.resources import AHEAD
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region.types import ValType
+from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.scatters.recognise import Scatters
 from polyc.families.scatters.schedules import POOLED
 from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import (
@@ -43,6 +48,7 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
+from polyc.lowering.region_to_gpu.scatter_lists import PLACE_BITS, ListMaker
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.rewriting.emit import INDEX, Emit
 
@@ -60,8 +66,17 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
-PLACE_BITS = 32
-"""Of a key, those that are the place of an update; a row of the tile is above."""
+LEFT = {"listed": 4, "last": 1}
+"""Workspaces, the last ones, that the kernels ahead leave for a scatter's own."""
+
+ON_THEIR_WAY = 4
+"""Updates of a row that are on their way at once."""
+
+
+def way_of(plan: ScheduleOp) -> str:
+    """How a schedule finds the updates of a tile."""
+    return str(record_of(plan.algo_choice)["scatters"])
+
 
 
 @dataclass(frozen=True)
@@ -87,6 +102,33 @@ class ScattersLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> ScatterBuilder:
         return ScatterBuilder(self.scatters, plan, grids)
 
+    def maker(self, plan: ScheduleOp) -> ListMaker | None:
+        """What makes the lists that a schedule reads, where it does."""
+        way = way_of(plan)
+        if way not in AHEAD:
+            return None
+        lists = self.scatters.lists
+        assert lists is not None
+        return ListMaker(self.scatters, lists, plan, way)
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        own, maker = super().launches(plan), self.maker(plan)
+        return own if maker is None else [*maker.launches(self.aligned(plan)), *own]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        maker = self.maker(plan)
+        return [] if maker is None else maker.spaces()
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        maker = self.maker(plan)
+        if maker is None:
+            return super().build(plan, bindings, spaces)
+        builder = self.builder(plan, self.grids(plan))
+        builder.taking(maker, spaces)
+        return [*maker.build(bindings, spaces), builder.build(bindings)]
+
 
 LOWERING = ScattersLowering
 
@@ -99,6 +141,15 @@ class ScatterBuilder(Builder):
         self.scatters = scatters
         self.op = scatters.scatter
         self.element = self.op.result.type.element_type
+        self.maker: ListMaker | None = None
+        self.lists: list[SSAValue] = []
+
+    def taking(self, maker: ListMaker, spaces: Sequence[BindAttr]) -> None:
+        """Let kernels ahead of it leave which updates there are in workspaces."""
+        self.maker = maker
+        for space, binding in list(zip(maker.spaces(), spaces, strict=True))[-LEFT[maker.way] :]:
+            hint = space.name.rpartition("_")[2]
+            self.lists.append(self.frame.space(space.kind, binding, hint))
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The tile of a block: what is updated, the updates, and what is stored."""
@@ -112,16 +163,20 @@ class ScatterBuilder(Builder):
         rows, columns, _ = self.plan.tile_sizes
         kind = without_sign(self.element)
         vector, threads = self.plan.integer("vectorize"), self.plan.threads()
-        pools = record_of(self.plan.algo_choice)["scatters"] == "pooled"
+        way = way_of(self.plan)
         layout, _ = row_layout(rows, columns, vector, element_bytes(f32), threads)
-        if pools:
+        if way != "serial":
             layout = below_each_other(rows, columns, vector, threads)
         held = self.emit.value(
             tile.FragmentOp(FragmentType.of([rows, columns], kind, layout)), self.op.fn.data
         )
         self.map(self.emit, held, places, origin, [Wanted(self.op.operand, held, (ROW, COLUMN))])
-        if pools:
+        if way == "pooled":
             self.pooled(held, places, origin)
+        elif way == "listed":
+            self.listed(held, places, origin)
+        elif way == "last":
+            self.last(held, places, origin)
         else:
             self.updates(self.emit, held, places, origin, self.scatters.over)
         self.store(held, places, origin)
@@ -286,6 +341,88 @@ class ScatterBuilder(Builder):
 
         wanted = [Wanted(self.op.updates, held, (ROW, COLUMN), then)]
         self.map(emit, held, here, [*origin, at], wanted)
+
+    # Updates that kernels ahead have found
+
+    def listed(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """The updates of each row of the tile, in their order; rows go side by side."""
+        assert self.maker is not None
+        emit, maker = self.emit, self.maker
+        (listed, starts, ends, longest), ((label, _),) = self.lists, self.scatters.over
+        at = dict(zip((axis.label for axis in self.scatters.outer), origin, strict=False))
+        row = self.scatters.row
+        assert row is not None
+        first = origin[[axis.label for axis in self.axes_at].index(row.label)]
+        tiles = [at[axis.label] for axis in maker.outer]
+        number = emit.apply(AffineExpr.dimension(0) // maker.rows, [first])
+        most = emit.value(LoadGlobalOp(longest, [*tiles, number], i32))
+        most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
+        where = [places[axis.label] for axis in maker.listed]
+        batch = [at[axis.label] for axis in maker.lists.batch]
+
+        def one(inner: Emit, step: SSAValue) -> None:
+            block = Block(arg_types=[without_sign(self.element)])
+            block.args[0].name_hint = self.op.fn.data
+            axes = dict(places)
+            point = Point(self.frame, block, {}, axes, 2, origin)
+            start, end = (point.input(space, where) for space in (starts, ends))
+            then = point.emit
+            by = then.value(arith.IndexCastOp(step, i32))
+            wanted = integers.binary(then, "add", start, by, i32)
+            here = then.compare("slt", wanted, end)
+            found = then.value(arith.SelectOp(here, wanted, then.int32(0)))
+            found = then.value(arith.IndexCastOp(found, INDEX))
+            key = then.value(LoadGlobalOp(listed, [*batch, found], i64), "key")
+            place = then.value(arith.TruncIOp(key, i32))
+            axes[label] = point.place_at(then.value(arith.IndexCastOp(place, INDEX), label))
+            self.write_where(inner, point, held, here)
+
+        whole = emit.apply(AffineExpr.dimension(0) // ON_THEIR_WAY * ON_THEIR_WAY, [most])
+
+        def some(outer: Emit, base: SSAValue) -> None:
+            def inside(inner: Emit, step: SSAValue) -> None:
+                number = inner.apply(AffineExpr.dimension(0) + AffineExpr.dimension(1), [base, step])
+                one(inner, number)
+
+            outer.loop(ON_THEIR_WAY, inside, unroll=True)
+
+        emit.loop(whole, some, step=ON_THEIR_WAY, hint="base")
+        emit.loop(most, one, hint="step", start=whole)
+
+    def last(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """The last update of each element, where there is one."""
+        assert self.maker is not None
+        (last,), ((label, _),) = self.lists, self.scatters.over
+        block = Block(arg_types=[without_sign(self.element)])
+        block.args[0].name_hint = self.op.fn.data
+        axes = dict(places)
+        point = Point(self.frame, block, {}, axes, 2, origin)
+        number = point.input(last, [places[axis.label] for axis in self.maker.listed])
+        then = point.emit
+        here = then.compare("sgt", number, then.int32(0))
+        before = integers.binary(then, "sub", number, then.int32(1), i32)
+        place = then.value(arith.SelectOp(here, before, then.int32(0)))
+        axes[label] = point.place_at(then.value(arith.IndexCastOp(place, INDEX), label))
+        self.write_where(self.emit, point, held, here)
+
+    def write_where(self, emit: Emit, point: Point, held: SSAValue, here: SSAValue) -> None:
+        """The map that combines an update into the elements of a tile where it is ``here``."""
+
+        def then(point: Point, update: SSAValue) -> SSAValue:
+            return self.joined(point, update, here)
+
+        wanted = [Wanted(self.op.updates, held, (ROW, COLUMN), then)]
+        emit.op(point.write(held, wanted, self.op))
+
+    @property
+    def axes_at(self) -> list[AxisAttr]:
+        """The axes of a tile's place, in the order of the grid's."""
+        ends = (self.scatters.row, self.scatters.column)
+        return [*self.scatters.outer, *(axis for axis in ends if axis is not None)]
 
     def store(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]

@@ -19,11 +19,13 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    AtomicGlobalOp,
     ErfcOp,
     FmodOp,
     LoadGlobalOp,
     LoadSharedOp,
     SharedTileOp,
+    StoreGlobalOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback import functions
@@ -322,6 +324,9 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = np.where(condition, then, other)
             case LoadGlobalOp():
                 found = _loaded(cta, op)
+            case StoreGlobalOp() | AtomicGlobalOp():
+                _written(cta, op)
+                return
             case arith.BitcastOp():
                 kind = op.result.type
                 source = as_array(operands[0])
@@ -352,6 +357,22 @@ def _load_shared(cta: Cta, op: LoadSharedOp) -> None:
     shared, place = cta.values[op.address]
     found = as_estimate(shared).value[place]
     cta.values[op.result] = int(found) if found.dtype.kind == "i" else found
+
+
+def _written(cta: Cta, op: StoreGlobalOp | AtomicGlobalOp) -> None:
+    """Elements at places that a map computes, one after another; none outside of the tensor."""
+    tensor: Array = cta.values[op.tensor]
+    holds = True if op.predicate is None else cta.values[op.predicate]
+    whole = [np.asarray(x) for x in (*(cta.values[i] for i in op.indices), holds, cta.values[op.value])]
+    *places, here, value = np.broadcast_arrays(*whole)
+    for place, size in zip(places, tensor.shape, strict=True):
+        here = here & (place >= 0) & (place < size)
+    at = tuple(place[here] for place in places)
+    if isinstance(op, AtomicGlobalOp):
+        with np.errstate(all="ignore"):
+            ATOMIC[op.function.data].at(tensor, at, value[here])
+    else:
+        tensor[at] = value[here]
 
 
 def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:
