@@ -127,7 +127,7 @@ def _listing(
 def _places(
     values: Values, scatter: ScatterOp, count: float, places: float, device: Device
 ) -> float:
-    """Seconds of the kernel that finds the last update of each place, whose workspace is cleared."""
+    """Seconds of the kernel that finds the last update of each place, and of clearing that."""
     sets = _batch(values, scatter)
     moved = sets * (count * 8 + places * 4) / device.memory
     alike = count / max(1.0, places) / ATOMIC

@@ -104,9 +104,7 @@ class Scatters:
     @cached_property
     def lists(self) -> Lists | None:
         """How the updates of a place are found, where each index says a place on an axis of its
-        own, and no update is on several axes."""
-        if len(self.scatter.labels) != 1:
-            return None
+        own that no index depends on."""
         found: dict[str, Placed] = {}
         others: set[str] = set()
         for index, place in self.scatter.pairs:

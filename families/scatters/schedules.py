@@ -1,7 +1,8 @@
 """The schedules of a region that scatters: a block has a tile of the result (S8, S9.3).
 
-A block goes through all updates in their order and combines those that fall into its tile, so that
-no two blocks write one element, and runs repeat to the bit.
+A block combines the updates that fall into its tile, in their order, so that no two blocks write
+one element, and runs repeat to the bit.  It looks for them among all, or kernels ahead of it have
+found those of each row.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ SEVERAL = 1024
 SOME = 16
 """And one that finds the last of each."""
 
-MOST = (1 << 31) - 2 * POOLED * 2
-"""Updates that kernels ahead can count at most, and rows."""
+MOST = 1 << 30
+"""Updates of which kernels ahead can make lists at most, and places that have one."""
 
 
 def schedules(scatters: Scatters, arch: str) -> list[ScheduleOp]:
@@ -103,14 +104,14 @@ def _variant(way: str, vector: int) -> str:
 def _ways(scatters: Scatters) -> Iterator[tuple[str, list[Assumption]]]:
     """The ways that there are, each with what it asks of sizes; the last asks nothing."""
     count = prod((size for _, size in scatters.over), start=Dim.const(1))
-    if (lists := scatters.lists) is not None and scatters.row is not None:
+    if (lists := scatters.lists) is not None:
         rows = prod((one.axis.size for one in lists.placed), start=Dim.const(1))
         countable = [Assumption(Dim.const(MOST) - size, ">=") for size in (rows, count)]
-        if scatters.scatter.fn.data == "set":
-            yield "last", [Assumption(count - SOME, ">="), *countable]
-        elif scatters.column is None or scatters.column.label not in lists.labels:
-            yield "listed", [Assumption(count - SEVERAL, ">="), *countable]
-    if scatters.single is not None:
+        for way, least in (("last", SOME), ("listed", SEVERAL)):
+            if _unlike(scatters, way) is None:
+                yield way, [Assumption(count - least, ">="), *countable]
+                break
+    if _unlike(scatters, "pooled") is None:
         yield "pooled", [Assumption(count - MANY, ">=")]
     yield "serial", []
 
@@ -238,13 +239,12 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
             plan,
             f"has {plan.threads()} threads that do not share a tile of {rows}x{columns} evenly",
         )
-    pools = record_of(plan.algo_choice)["scatters"] == "pooled"
-    if pools and scatters.single is None:
-        why = "pools updates that fall to a row each, and these do not"
+    way = str(record_of(plan.algo_choice)["scatters"])
+    if (why := _unlike(scatters, way)) is not None:
         refuse_choice(plan, "algo_choice", why, '{"scatters": "serial"}')
-    if pools and POOLED % plan.threads():
+    if way == "pooled" and POOLED % plan.threads():
         raise bad_plan(plan, f"has {plan.threads()} threads that do not share {POOLED} updates")
-    if pools and not _below_each_other(plan):
+    if way != "serial" and not _below_each_other(plan):
         raise bad_plan(
             plan,
             f"has {plan.threads()} threads that do not lie in rows below each other, by vectors of "
@@ -255,6 +255,18 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
         refuse_choice(plan, "cluster", "scatters do not have", "[1, 1]")
     if plan.integer("split_k") > 1:
         refuse_choice(plan, "split_k", "scatters do not have", "1")
+
+
+def _unlike(scatters: Scatters, way: str) -> str | None:
+    """Why a region's updates are not found in a way, or None where they are."""
+    lists = scatters.lists
+    if way == "pooled" and scatters.single is None:
+        return "pools updates that fall to a row each, and these do not"
+    if way in ("listed", "last") and (lists is None or scatters.row is None):
+        return "lists the updates of each place, which indices of these do not say"
+    if way == "last" and scatters.scatter.fn.data != "set":
+        return f"takes the last update of each place, and these {scatters.scatter.fn.data} all"
+    return None
 
 
 def _below_each_other(plan: ScheduleOp) -> bool:

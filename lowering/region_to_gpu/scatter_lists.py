@@ -1,4 +1,4 @@
-"""``region-to-gpu``: which updates fall to each place of a scatter, found by kernels ahead (S9, T3).
+"""``region-to-gpu``: lists of the updates of each place of a scatter, made ahead (S9, T3).
 
 A place has the *list* of its updates, in their order.  Three kernels make the lists, without a
 block that looks at all updates, and to the same bits in every run:
@@ -14,8 +14,9 @@ Of ``set`` one kernel leaves for each place the last update that falls to it, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i32, i64
@@ -32,15 +33,22 @@ from polyc.dialects.gpu.hardware import (
     StoreGlobalOp,
 )
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentLayoutAttr,
+    FragmentType,
+    GlobalType,
+    SharedType,
+)
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import AHEAD
 from polyc.dialects.region.types import AxisAttr
 from polyc.families.scatters.recognise import Lists, Scatters
+from polyc.families.scatters.schedules import MOST
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame, Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
@@ -64,9 +72,6 @@ PLACE_BITS = 32
 OUTSIDE = (1 << 31) - 1
 """The row of an update that falls to none: behind all others."""
 
-MOST_STEPS = 31
-"""Halvings of a list at most."""
-
 
 @dataclass(frozen=True)
 class ListMaker:
@@ -80,14 +85,26 @@ class ListMaker:
     @property
     def count(self) -> Dim:
         """How many updates there are."""
-        ((_, count),) = self.scatters.over
-        return count
+        return prod((size for _, size in self.scatters.over), start=Dim.const(1))
 
     @property
     def label(self) -> str:
-        """The axis that they are along."""
-        ((label, _),) = self.scatters.over
-        return label
+        """What the axis of their order is called here: as the first axis that they have."""
+        return self.scatters.over[0][0]
+
+    def at(self, point: Point, place: SSAValue) -> dict[str, AffineExpr]:
+        """Where an update at a place in the order is on each axis that they have."""
+        found: dict[str, AffineExpr] = {}
+        whole = Dim.const(1)
+        longer = [(label, size) for label, size in self.scatters.over if size != whole]
+        emit, size = point.emit, point.frame.size
+        for label, extent in reversed(longer[1:]):
+            own = emit.value(arith.RemUIOp(place, size(extent)))
+            place = emit.value(arith.DivUIOp(place, size(extent)))
+            found[label] = point.place_at(own)
+        for label, _ in longer[:1]:
+            found[label] = point.place_at(place)
+        return {label: found.get(label, AffineExpr.constant(0)) for label, _ in self.scatters.over}
 
     @property
     def batch(self) -> list[Dim]:
@@ -100,9 +117,14 @@ class ListMaker:
         return [axis for axis in self.scatters.axes if axis.label in self.lists.labels]
 
     @property
+    def column(self) -> AxisAttr | None:
+        """The axis of a tile's columns, where these have a list each."""
+        return next((axis for axis in self.listed if axis is self.scatters.column), None)
+
+    @property
     def outer(self) -> list[AxisAttr]:
-        """Those but the rows of a tile."""
-        return [axis for axis in self.listed if axis is not self.scatters.row]
+        """Those but the rows of a tile, and its columns."""
+        return [axis for axis in self.listed if axis not in (self.row, self.column)]
 
     @property
     def rows(self) -> int:
@@ -110,9 +132,14 @@ class ListMaker:
         return self.plan.tile_sizes[0]
 
     @property
+    def columns(self) -> int:
+        """Columns of a tile that have a list each."""
+        return 1 if self.column is None else self.plan.tile_sizes[1]
+
+    @property
     def tiles(self) -> int:
         """Tiles whose rows a block finds the starts of."""
-        return max(1, LISTING // self.rows)
+        return max(1, LISTING // self.rows) if self.column is None else 1
 
     @property
     def row(self) -> AxisAttr:
@@ -131,8 +158,10 @@ class ListMaker:
         if self.way == "last":
             return [Grid((*batch, each))]
         outer = [Axis(axis.label, axis.size) for axis in self.outer]
-        rows = Axis(self.row.label, self.row.size, self.rows * self.tiles)
-        return [Grid((*batch, own)), Grid((*batch, each)), Grid((*outer, rows))]
+        ends = [Axis(self.row.label, self.row.size, self.rows * self.tiles)]
+        if self.column is not None:
+            ends.append(Axis(self.column.label, self.column.size, self.columns))
+        return [Grid((*batch, own)), Grid((*batch, each)), Grid((*outer, *ends))]
 
     @property
     def names(self) -> list[str]:
@@ -152,6 +181,8 @@ class ListMaker:
             return [Space(f"{name}_last", GlobalType.of(each, i32), zeroed=True)]
         parts = self.count.ceildiv(PART) * PART
         tiles = [*(axis.size for axis in self.outer), self.row.size.ceildiv(self.rows)]
+        if self.column is not None:
+            tiles.append(self.column.size.ceildiv(self.columns))
         return [
             Space(f"{name}_parts", GlobalType.of([*self.batch, parts], i64)),
             Space(f"{name}_list", GlobalType.of([*self.batch, self.count], i64)),
@@ -160,9 +191,7 @@ class ListMaker:
             Space(f"{name}_longest", GlobalType.of(tiles, i32)),
         ]
 
-    def build(
-        self, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
-    ) -> list[gpu.KernelOp]:
+    def build(self, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]) -> list[gpu.KernelOp]:
         """The kernels."""
         if self.way == "last":
             makes: list[Callable[[Making], None]] = [Making.last]
@@ -227,10 +256,13 @@ class Making:
         for axis in self.scatters.axes:
             axes[axis.label] = self.symbols.get(axis.label, AffineExpr.constant(0))
         along = COLUMN + self.symbols[self.maker.label]
-        axes[self.maker.label] = along
         block = Block(arg_types=[element_of(space)])
         point = Point(self.frame, block, {}, axes, 2, self.origin)
         emit = point.emit
+        if len(self.scatters.over) == 1:
+            axes[self.maker.label] = along
+        else:
+            axes |= self.maker.at(point, point.index(along))
         here = emit.compare("slt", point.index(along), self.size)
         row: SSAValue | None = None
         for one in self.lists.placed:
@@ -266,9 +298,7 @@ class Making:
 
         def then(point: Point, row: SSAValue, here: SSAValue) -> None:
             emit, places = point.emit, dict[str, SSAValue]()
-            rest = emit.value(
-                arith.SelectOp(here, row, integers.number(emit, 0, i64))
-            )
+            rest = emit.value(arith.SelectOp(here, row, integers.number(emit, 0, i64)))
             for number, one in reversed(list(enumerate(self.lists.placed))):
                 size = point.dim(one.axis.size, i64)
                 at = rest
@@ -344,13 +374,13 @@ class Making:
             while True:
                 # All of a part may be below: the last step has a place of its own.
                 step = max(half, 1)
-                probes = [inner.value(arith.AddiOp(b, o)) for b, o in zip(bases, below, strict=True)]
+                probes = [
+                    inner.value(arith.AddiOp(b, o)) for b, o in zip(bases, below, strict=True)
+                ]
                 if step > 1:
                     more = inner.index(step - 1)
                     probes = [inner.value(arith.AddiOp(p, more)) for p in probes]
-                found = [
-                    inner.value(LoadGlobalOp(keys, [*self.batch, p], i64)) for p in probes
-                ]
+                found = [inner.value(LoadGlobalOp(keys, [*self.batch, p], i64)) for p in probes]
                 for n, value in enumerate(found):
                     further = inner.value(arith.AddiOp(below[n], inner.index(step)))
                     lower = inner.compare("slt", value, key)
@@ -388,34 +418,33 @@ class Making:
         """Where the list of each row is, and how long the longest of each tile."""
         emit, maker = self.emit, self.maker
         listed, starts, ends, longest = (self.space(n) for n in (1, 2, 3, 4))
-        low, high = (self.fragment(maker.tiles, maker.rows, i32, LISTING) for _ in range(2))
+        shape = (maker.tiles, maker.rows) if maker.column is None else (maker.rows, maker.columns)
+        low, high, length = (self.fragment(*shape, i32, LISTING) for _ in range(3))
         for one in (low, high):
             emit.op(tile.FillOp(emit.int32(0), one))
-        count = len(self.at)
-        own = AffineMap(2, count, (ROW, COLUMN))
-        in_axis = self.symbols[maker.row.label] + ROW * maker.rows + COLUMN
-        most = emit.int32(1 << MOST_STEPS - 1)
+        own = AffineMap(2, len(self.at), (ROW, COLUMN))
+        most = emit.int32(MOST // 2)
 
         def step(outer: Emit, number: SSAValue) -> None:
             by = outer.value(arith.IndexCastOp(number, i32))
-            half = outer.value(
-                arith.IndexCastOp(outer.value(arith.ShRUIOp(most, by)), INDEX), "half"
-            )
-            outer.when(
-                outer.compare("sle", half, self.size), lambda inner: search(inner, half)
-            )
+            half = outer.value(arith.ShRUIOp(most, by))
+            half = outer.value(arith.IndexCastOp(half, INDEX), "half")
+            fits = outer.compare("sle", half, self.size)
+            outer.when(fits, lambda inner: search(inner, half))
 
         def search(outer: Emit, half: SSAValue) -> None:
             block = Block(arg_types=[i32, i32])
             inner = Emit()
-            row = self._number(inner, in_axis)
-            bits = integers.number(inner, PLACE_BITS, i64)
+            where = {label: self._index(inner, place) for label, place in self.places.items()}
+            batch = [where[axis.label] for axis in self.lists.batch]
+            row = self._number(inner, where)
             after = integers.binary(inner, "add", row, integers.number(inner, 1, i64), i64)
+            bits = integers.number(inner, PLACE_BITS, i64)
             keys = [inner.value(arith.ShLIOp(n, bits)) for n in (row, after)]
             below = [inner.value(arith.IndexCastOp(a, INDEX)) for a in block.args]
             further = [inner.value(arith.AddiOp(b, half)) for b in below]
             last = [inner.value(arith.SubiOp(f, inner.index(1))) for f in further]
-            found = [inner.value(LoadGlobalOp(listed, [*self.batch, p], i64)) for p in last]
+            found = [inner.value(LoadGlobalOp(listed, [*batch, p], i64)) for p in last]
             results: list[SSAValue] = []
             for n, value in enumerate(found):
                 there = inner.compare("sle", further[n], self.size)
@@ -425,34 +454,38 @@ class Making:
             block.add_ops([*inner.ops, tile.YieldOp(results)])
             self._map(outer, low, [high], [low, high], [own, own, own], block)
 
-        emit.loop(MOST_STEPS, step, hint="step")
-        length = self.fragment(maker.tiles, maker.rows, i32, LISTING)
+        emit.loop(MOST.bit_length() - 1, step, hint="step")
         block = Block(arg_types=[i32, i32])
         inner = Emit()
-        place = self._index(inner, in_axis)
-        there = inner.compare("slt", place, self.frame.size(maker.row.size))
+        there: SSAValue | None = None
+        for axis in (maker.row, maker.column):
+            if axis is not None:
+                place = self._index(inner, self.places[axis.label])
+                there = inner.both(there, inner.compare("slt", place, self.frame.size(axis.size)))
+        assert there is not None
         many = integers.binary(inner, "sub", block.args[1], block.args[0], i32)
         many = inner.value(arith.SelectOp(there, many, inner.int32(0)))
         block.add_ops([*inner.ops, tile.YieldOp([many, *block.args])])
-        where = [
-            in_axis if axis is maker.row else self.symbols[axis.label] for axis in maker.listed
-        ]
-        there_map = AffineMap(2, count, tuple(where))
-        self._map(
-            emit, low, [high], [length, starts, ends], [own, own, there_map, there_map], block
-        )
-        by = AffineMap(2, 0, (ROW,))
-        kind = length.type
-        assert isinstance(kind, FragmentType)
-        layout, _ = row_layout(maker.tiles, maker.rows, 1, 4, LISTING)
-        reduced = FragmentType.of([maker.tiles], i32, Spread.of(layout).image(by).layout())
-        each = emit.value(tile.FragmentOp(reduced), "longest")
-        emit.op(located(tile.ReduceOp("max", length, by, each), self.scatters.scatter))
+        each = AffineMap(2, len(self.at), tuple(self.places[a.label] for a in maker.listed))
+        self._map(emit, low, [high], [length, starts, ends], [own, own, each, each], block)
+        self._longest(length, longest)
+
+    def _longest(self, length: SSAValue, target: SSAValue) -> None:
+        """Leave how long the longest list of each tile is."""
+        emit, maker, kind = self.emit, self.maker, length.type
+        assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
+        first = ROW if maker.column is None else AffineExpr.constant(0)
+        by = AffineMap(2, 0, (first,))
+        layout = Spread.of(kind.layout).image(by).layout()
+        found = emit.value(tile.FragmentOp(FragmentType.of([maker.tiles], i32, layout)), "most")
+        emit.op(located(tile.ReduceOp("max", length, by, found), self.scatters.scatter))
         block = Block(arg_types=[i32])
         block.add_op(tile.YieldOp([block.args[0]]))
-        outer = [self.symbols[axis.label] for axis in maker.outer]
-        tiles = self.symbols[maker.row.label] // maker.rows + ROW
-        self._map(emit, each, [], [longest], [AffineMap(1, count, (*outer, tiles))], block)
+        where = [self.symbols[axis.label] for axis in maker.outer]
+        where.append(self.symbols[maker.row.label] // maker.rows + ROW)
+        if maker.column is not None:
+            where.append(self.symbols[maker.column.label] // maker.columns)
+        self._map(emit, found, [], [target], [AffineMap(1, len(self.at), tuple(where))], block)
 
     # Parts of these
 
@@ -477,18 +510,26 @@ class Making:
         dims = [emit.value(tile.TileIndexOp(i)) for i in range(2)]
         return emit.apply(place, dims, self.origin)
 
-    def _number(self, emit: Emit, row: AffineExpr) -> SSAValue:
-        """The number of a row among those of all placed axes, an i64."""
+    @property
+    def places(self) -> dict[str, AffineExpr]:
+        """Of a tile of lists, where each of their axes is."""
+        maker, found = self.maker, dict(self.symbols)
+        if maker.column is not None:
+            found[maker.row.label] += ROW
+            found[maker.column.label] += COLUMN
+        else:
+            found[maker.row.label] += ROW * maker.rows + COLUMN
+        return found
+
+    def _number(self, emit: Emit, where: Mapping[str, SSAValue]) -> SSAValue:
+        """The number of a place among those of all placed axes, an i64."""
         found: SSAValue | None = None
         for one in self.lists.placed:
-            mine = one.axis is self.maker.row or one.axis.label == self.maker.row.label
-            place = self._index(emit, row) if mine else self.at[one.axis.label]
-            at = integers.from_index(emit, place, i64)
+            at = integers.from_index(emit, where[one.axis.label], i64)
             if found is not None:
                 size = integers.from_index(emit, self.frame.size(one.axis.size), i64)
-                at = integers.binary(
-                    emit, "add", integers.binary(emit, "mul", found, size, i64), at, i64
-                )
+                before = integers.binary(emit, "mul", found, size, i64)
+                at = integers.binary(emit, "add", before, at, i64)
             found = at
         assert found is not None
         return found

@@ -78,7 +78,6 @@ def way_of(plan: ScheduleOp) -> str:
     return str(record_of(plan.algo_choice)["scatters"])
 
 
-
 @dataclass(frozen=True)
 class ScattersLowering(Walked):
     """A region that scatters."""
@@ -350,17 +349,15 @@ class ScatterBuilder(Builder):
         """The updates of each row of the tile, in their order; rows go side by side."""
         assert self.maker is not None
         emit, maker = self.emit, self.maker
-        (listed, starts, ends, longest), ((label, _),) = self.lists, self.scatters.over
-        at = dict(zip((axis.label for axis in self.scatters.outer), origin, strict=False))
-        row = self.scatters.row
-        assert row is not None
-        first = origin[[axis.label for axis in self.axes_at].index(row.label)]
+        listed, starts, ends, longest = self.lists
+        at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
         tiles = [at[axis.label] for axis in maker.outer]
-        number = emit.apply(AffineExpr.dimension(0) // maker.rows, [first])
-        most = emit.value(LoadGlobalOp(longest, [*tiles, number], i32))
+        for axis, wide in ((maker.row, maker.rows), (maker.column, maker.columns)):
+            if axis is not None:
+                tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [at[axis.label]]))
+        most = emit.value(LoadGlobalOp(longest, tiles, i32))
         most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
         where = [places[axis.label] for axis in maker.listed]
-        batch = [at[axis.label] for axis in maker.lists.batch]
 
         def one(inner: Emit, step: SSAValue) -> None:
             block = Block(arg_types=[without_sign(self.element)])
@@ -374,16 +371,19 @@ class ScatterBuilder(Builder):
             here = then.compare("slt", wanted, end)
             found = then.value(arith.SelectOp(here, wanted, then.int32(0)))
             found = then.value(arith.IndexCastOp(found, INDEX))
+            batch = [point.index(places[axis.label]) for axis in maker.lists.batch]
             key = then.value(LoadGlobalOp(listed, [*batch, found], i64), "key")
             place = then.value(arith.TruncIOp(key, i32))
-            axes[label] = point.place_at(then.value(arith.IndexCastOp(place, INDEX), label))
+            axes |= maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
             self.write_where(inner, point, held, here)
 
         whole = emit.apply(AffineExpr.dimension(0) // ON_THEIR_WAY * ON_THEIR_WAY, [most])
 
         def some(outer: Emit, base: SSAValue) -> None:
             def inside(inner: Emit, step: SSAValue) -> None:
-                number = inner.apply(AffineExpr.dimension(0) + AffineExpr.dimension(1), [base, step])
+                number = inner.apply(
+                    AffineExpr.dimension(0) + AffineExpr.dimension(1), [base, step]
+                )
                 one(inner, number)
 
             outer.loop(ON_THEIR_WAY, inside, unroll=True)
@@ -396,7 +396,7 @@ class ScatterBuilder(Builder):
     ) -> None:
         """The last update of each element, where there is one."""
         assert self.maker is not None
-        (last,), ((label, _),) = self.lists, self.scatters.over
+        (last,) = self.lists
         block = Block(arg_types=[without_sign(self.element)])
         block.args[0].name_hint = self.op.fn.data
         axes = dict(places)
@@ -406,7 +406,7 @@ class ScatterBuilder(Builder):
         here = then.compare("sgt", number, then.int32(0))
         before = integers.binary(then, "sub", number, then.int32(1), i32)
         place = then.value(arith.SelectOp(here, before, then.int32(0)))
-        axes[label] = point.place_at(then.value(arith.IndexCastOp(place, INDEX), label))
+        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
         self.write_where(self.emit, point, held, here)
 
     def write_where(self, emit: Emit, point: Point, held: SSAValue, here: SSAValue) -> None:

@@ -315,6 +315,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]) | operands[1]
             case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
                 found = INTEGER[type(op)](*operands)
+            case arith.DivUIOp() | arith.RemUIOp():
+                found = INTEGER[type(op)](*operands)
             case arith.MinSIOp() | arith.MaxSIOp():
                 found = (np.minimum if isinstance(op, arith.MinSIOp) else np.maximum)(*operands)
             case arith.CmpfOp():
@@ -363,7 +365,9 @@ def _written(cta: Cta, op: StoreGlobalOp | AtomicGlobalOp) -> None:
     """Elements at places that a map computes, one after another; none outside of the tensor."""
     tensor: Array = cta.values[op.tensor]
     holds = True if op.predicate is None else cta.values[op.predicate]
-    whole = [np.asarray(x) for x in (*(cta.values[i] for i in op.indices), holds, cta.values[op.value])]
+    whole = [
+        np.asarray(x) for x in (*(cta.values[i] for i in op.indices), holds, cta.values[op.value])
+    ]
     *places, here, value = np.broadcast_arrays(*whole)
     for place, size in zip(places, tensor.shape, strict=True):
         here = here & (place >= 0) & (place < size)

@@ -11,14 +11,14 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters.recognise import Scatters
-from polyc.families.scatters.schedules import MANY, SCATTERS, schedules
+from polyc.families.scatters.schedules import MANY, MOST, SCATTERS, SEVERAL, SOME, schedules
 from polyc.test.support.sketch import Size
 from polyc.test.unit.families.scatters.test_recognise import EACH, ROWS, TUPLES, region
 
 
-def rows(*shape: Size, count: Size = "N", element: Attribute = f32) -> Scatters:
+def rows(*shape: Size, count: Size = "N", element: Attribute = f32, fn: str = "add") -> Scatters:
     """A scatter of so many rows of a table."""
-    return region(ROWS, shape, (count,), (count, *shape[1:]), element=element)
+    return region(ROWS, shape, (count,), (count, *shape[1:]), element=element, fn=fn)
 
 
 def names(found: Scatters) -> list[str]:
@@ -31,22 +31,35 @@ def ways(found: Scatters) -> set[object]:
 
 def test_open_sizes_have_every_way_and_the_last_takes_all() -> None:
     plans = schedules(rows("V", "D"), "sm_90a")
-    assert [p.variant.data for p in plans] == ["pooled_vector", "vector", "pooled", "scalar"]
+    assert [p.variant.data for p in plans] == [
+        *("listed_vector", "pooled_vector", "vector"),
+        *("listed", "pooled", "scalar"),
+    ]
     asked = [[str(fact) for fact in p.when.data] for p in plans]
-    many = f"N >= {MANY}"
-    assert asked == [["D mod 4 == 0", many], ["D mod 4 == 0"], [many], []]
+    whole, many = "D mod 4 == 0", f"N >= {MANY}"
+    several = [f"N >= {SEVERAL}", f"V <= {MOST}", f"N <= {MOST}"]
+    assert asked == [[whole, *several], [whole, many], [whole], several, [many], []]
 
 
-def test_known_sizes_have_what_they_take() -> None:
-    assert names(rows("V", 64, count=MANY)) == ["pooled_vector"]
-    assert names(rows("V", 64, count=MANY - 1)) == ["vector"]
-    assert names(rows("V", 63, count=MANY)) == ["pooled"]
-    assert names(rows("V", 63, count=MANY - 1)) == ["scalar"]
-    assert names(rows("V", 64)) == ["pooled_vector", "vector"]
+def test_of_set_the_last_one_of_each_place_is_found_ahead() -> None:
+    plans = schedules(rows("V", 64, fn="set"), "sm_90a")
+    assert [p.variant.data for p in plans] == ["last_vector", "pooled_vector", "vector"]
+    assert str(plans[0].when.data[0]) == f"N >= {SOME}"
+
+
+def test_known_sizes_have_the_fastest_way() -> None:
+    assert names(rows(1 << 18, 128, count=1 << 16)) == ["listed_vector"]
+    assert names(rows(1 << 18, 129, count=1 << 16)) == ["listed"]
+    assert names(rows(1 << 18, 128, count=1 << 16, fn="set")) == ["last_vector"]
+    assert names(rows(4096, 1024, count=MANY)) == ["pooled_vector"]
+    assert names(rows(4096, 1023, count=MANY)) == ["pooled"]
+    assert names(rows(64, 64, count=3)) == ["vector"]
+    assert names(rows(64, 63, count=3)) == ["scalar"]
+    assert names(rows("V", 64)) == ["listed_vector", "pooled_vector", "vector"]
 
 
 def test_lines_have_no_vectors() -> None:
-    assert names(region(ROWS, ("V",), ("N",), ("N",))) == ["pooled", "scalar"]
+    assert names(region(ROWS, ("V",), ("N",), ("N",))) == ["listed", "pooled", "scalar"]
     assert names(region(EACH, ("A", "V"), ("A", "N"), ("A", "N"), 1)) == ["pooled", "scalar"]
 
 
