@@ -29,7 +29,7 @@ SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
 AHEAD: Mapping[str, Sequence[str]] = {
-    "listed": ("parts", "list", "starts"),
+    "listed": ("links", "order"),
     "last": ("places",),
 }
 """The kernels that run ahead of a scatter's own, by its way."""

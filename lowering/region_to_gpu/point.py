@@ -206,6 +206,8 @@ class Point:
         self._found: list[SSAValue] = []
         """The places that indices say, which stand for dimensions behind the tile's."""
         self._places: list[tuple[AffineExpr, ...]] = []
+        self.where: SSAValue | None = None
+        """Which elements at places that are data are read; None of all."""
 
     @property
     def input_maps(self) -> list[AffineMap]:
@@ -357,7 +359,8 @@ class Point:
         kind = without_sign(op.result.type.element_type)
         if self.is_data(place):
             at = [self.index(e) for e in place]
-            arg = self.emit.value(LoadGlobalOp(tensor, at, kind), op.tensor.name_hint)
+            asked = self.asked_where(tensor, at)
+            arg = self.emit.value(LoadGlobalOp(tensor, at, kind, asked), op.tensor.name_hint)
         else:
             arg = self.input(tensor, place)
             arg.name_hint = op.tensor.name_hint
@@ -378,6 +381,20 @@ class Point:
         """An index that the map computes, as what stands for it in places."""
         self._found.append(value)
         return AffineExpr.dimension(self.rank + len(self._found) - 1)
+
+    def asked_where(self, tensor: SSAValue, at: Sequence[SSAValue]) -> SSAValue | None:
+        """Whether an element at a place that is data is read: inside, of those that are wanted.
+
+        None where all are wanted, and ``gpu-legalize-access`` guards them.
+        """
+        found = self.where
+        if found is None:
+            return None
+        assert isinstance(tensor.type, GlobalType)
+        for index, size in zip(at, tensor.type.dims, strict=True):
+            inside = self.emit.compare("ult", index, self.frame.size(size))
+            found = self.emit.both(found, inside)
+        return found
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         """The kernel's argument that a read is from, and where in it the point reads."""

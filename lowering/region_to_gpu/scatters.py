@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -48,8 +48,10 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import PLACE_BITS, ListMaker
+from polyc.lowering.region_to_gpu.scatter_lists import GROUP, ListMaker
 from polyc.passes.support.gpu.free_layouts import row_layout
+from polyc.passes.support.gpu.spread import Spread
+from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
 
@@ -66,11 +68,11 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
-LEFT = {"listed": 4, "last": 1}
+LEFT = {"listed": 5, "last": 1}
 """Workspaces, the last ones, that the kernels ahead leave for a scatter's own."""
 
-ON_THEIR_WAY = 4
-"""Updates of a row that are on their way at once."""
+PLACE_BITS = 32
+"""Of a key, those that are the place of an update; a row of the tile is above."""
 
 
 def way_of(plan: ScheduleOp) -> str:
@@ -348,48 +350,24 @@ class ScatterBuilder(Builder):
     ) -> None:
         """The updates of each row of the tile, in their order; rows go side by side."""
         assert self.maker is not None
-        emit, maker = self.emit, self.maker
-        listed, starts, ends, longest = self.lists
+        emit, maker, longest = self.emit, self.maker, self.lists[-1]
         at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
         tiles = [at[axis.label] for axis in maker.outer]
-        for axis, wide in ((maker.row, maker.rows), (maker.column, maker.columns)):
-            if axis is not None:
-                tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [at[axis.label]]))
+        for axis, wide in maker.sides:
+            tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [at[axis.label]]))
         most = emit.value(LoadGlobalOp(longest, tiles, i32))
         most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
-        where = [places[axis.label] for axis in maker.listed]
+        walk = Walk(self, held, places, origin)
+        walk.begin(emit)
+        whole = emit.apply(AffineExpr.dimension(0) // GROUP * GROUP, [most])
 
-        def one(inner: Emit, step: SSAValue) -> None:
-            block = Block(arg_types=[without_sign(self.element)])
-            block.args[0].name_hint = self.op.fn.data
-            axes = dict(places)
-            point = Point(self.frame, block, {}, axes, 2, origin)
-            start, end = (point.input(space, where) for space in (starts, ends))
-            then = point.emit
-            by = then.value(arith.IndexCastOp(step, i32))
-            wanted = integers.binary(then, "add", start, by, i32)
-            here = then.compare("slt", wanted, end)
-            found = then.value(arith.SelectOp(here, wanted, then.int32(0)))
-            found = then.value(arith.IndexCastOp(found, INDEX))
-            batch = [point.index(places[axis.label]) for axis in maker.lists.batch]
-            key = then.value(LoadGlobalOp(listed, [*batch, found], i64), "key")
-            place = then.value(arith.TruncIOp(key, i32))
-            axes |= maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
-            self.write_where(inner, point, held, here)
+        def group(outer: Emit, _: SSAValue) -> None:
+            outer.loop(GROUP, walk.step, unroll=True)
+            walk.go_on(outer)
 
-        whole = emit.apply(AffineExpr.dimension(0) // ON_THEIR_WAY * ON_THEIR_WAY, [most])
-
-        def some(outer: Emit, base: SSAValue) -> None:
-            def inside(inner: Emit, step: SSAValue) -> None:
-                number = inner.apply(
-                    AffineExpr.dimension(0) + AffineExpr.dimension(1), [base, step]
-                )
-                one(inner, number)
-
-            outer.loop(ON_THEIR_WAY, inside, unroll=True)
-
-        emit.loop(whole, some, step=ON_THEIR_WAY, hint="base")
-        emit.loop(most, one, hint="step", start=whole)
+        emit.loop(whole, group, step=GROUP, hint="group")
+        rest = emit.value(arith.SubiOp(most, whole))
+        emit.loop(rest, walk.step, hint="step")
 
     def last(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
@@ -407,6 +385,7 @@ class ScatterBuilder(Builder):
         before = integers.binary(then, "sub", number, then.int32(1), i32)
         place = then.value(arith.SelectOp(here, before, then.int32(0)))
         axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
+        point.where = here
         self.write_where(self.emit, point, held, here)
 
     def write_where(self, emit: Emit, point: Point, held: SSAValue, here: SSAValue) -> None:
@@ -438,3 +417,89 @@ class ScatterBuilder(Builder):
             wanted.append(Wanted(value, output, at))
         known: dict[SSAValue, Held] = {self.op.result: Held(held, (ROW, COLUMN))}
         self.map(self.emit, held, places, origin, wanted, known)
+
+
+class Walk:
+    """Goes along the lists of all rows of a tile, or of all its elements, at once.
+
+    Two fragments hold the update that owns the group at hand of each list, and how many updates are
+    left from its first on.
+    """
+
+    def __init__(
+        self,
+        builder: ScatterBuilder,
+        held: SSAValue,
+        places: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+    ) -> None:
+        assert builder.maker is not None
+        self.builder, self.maker, self.held = builder, builder.maker, held
+        self.places, self.origin = places, origin
+        self.lengths, self.firsts, self.groups, self.following, _ = builder.lists
+        kind = held.type
+        assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
+        sizes, layout = list(kind.sizes), kind.layout
+        self.own: tuple[AffineExpr, ...] = (ROW, COLUMN)
+        if self.maker.column is None:
+            self.own, sizes = (ROW,), sizes[:1]
+            layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
+        self.kind = FragmentType.of(sizes, i32, layout)
+        emit = builder.emit
+        self.owner = emit.value(tile.FragmentOp(self.kind), "owner")
+        self.left = emit.value(tile.FragmentOp(self.kind), "left")
+
+    def point(self) -> Point:
+        """A point of the lists."""
+        block = Block(arg_types=[i32])
+        return Point(self.builder.frame, block, {}, self.places, len(self.own), self.origin)
+
+    def batch(self, point: Point) -> list[SSAValue]:
+        """The point of the batch that a list is of."""
+        return [point.index(self.places[axis.label]) for axis in self.maker.lists.batch]
+
+    def state(self, emit: Emit, point: Point, owner: SSAValue, left: SSAValue) -> None:
+        """The map that sets both fragments."""
+        point.block.add_ops([*point.emit.ops, tile.YieldOp([owner, left])])
+        own = point.map(self.own)
+        maps, targets = [*point.input_maps, own, own], [self.owner, self.left]
+        body = Region(point.block)
+        new = tile.MapOp(self.owner, point.origin, point.inputs, targets, maps, body)
+        emit.op(located(new, self.builder.op))
+
+    def begin(self, emit: Emit) -> None:
+        """The first group of each list."""
+        point = self.point()
+        where = [self.places[axis.label] for axis in self.maker.listed]
+        left = point.input(self.lengths, where)
+        then = point.emit
+        some = then.compare("sgt", left, then.int32(0))
+        at = [point.index(place) for place in where]
+        owner = then.value(LoadGlobalOp(self.firsts, at, i32, some))
+        self.state(emit, point, owner, left)
+
+    def go_on(self, emit: Emit) -> None:
+        """The group after the one at hand."""
+        point = self.point()
+        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
+        then, many = point.emit, point.emit.int32(GROUP)
+        more = then.compare("sgt", left, many)
+        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
+        coming = then.value(LoadGlobalOp(self.following, at, i32, more))
+        self.state(emit, point, coming, integers.binary(then, "sub", left, many, i32))
+
+    def step(self, emit: Emit, number: SSAValue) -> None:
+        """Combine an update of the group of each list, where it has so many."""
+        builder = self.builder
+        block = Block(arg_types=[without_sign(builder.element)])
+        block.args[0].name_hint = builder.op.fn.data
+        axes = dict(self.places)
+        point = Point(builder.frame, block, {}, axes, 2, self.origin)
+        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
+        then = point.emit
+        here = then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
+        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX)), number]
+        place = then.value(LoadGlobalOp(self.groups, at, i32, here), "place")
+        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
+        point.where = here
+        builder.write_where(emit, point, self.held, here)

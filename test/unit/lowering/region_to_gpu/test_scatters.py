@@ -80,12 +80,9 @@ def rows(
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few updates be listed, in parts of few, of which a thread looks at two at once."""
+    """Let few updates be listed, by small blocks."""
     monkeypatch.setattr(schedules, "SEVERAL", FEW)
-    monkeypatch.setattr(scatter_lists, "PART", SMALL)
-    monkeypatch.setattr(scatter_lists, "SORTING", 64)
-    monkeypatch.setattr(scatter_lists, "LISTING", 64)
-    monkeypatch.setattr(scatter_lists, "AT_ONCE", 2)
+    monkeypatch.setattr(scatter_lists, "THREADS", 64)
 
 
 SMALL = 64
