@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, expm1, log, log2, prod, sqrt
+from math import ceil, expm1, log, prod, sqrt
 
 from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, read_labels, size_in_bytes
@@ -23,23 +23,17 @@ TAKEN = 3.0
 MEETINGS = 8
 """Waits for memory that looking at so many and sorting what was found takes."""
 
-PART = 4096
-"""Updates whose keys a block sorts, where kernels ahead make lists of them."""
+TAKES = 1.5
+"""And that reading an update, and combining it before the next one, takes."""
 
-SORTS = 6.5e-6
-"""Seconds in which it does, most of which its threads wait for each other."""
-
-AT_ONCE = 8
-"""Parts in which a thread looks for its key at once."""
-
-STEP = 12.0
-"""Instructions of a step of a binary search."""
+CLEARS = 1.5e-6
+"""Seconds in which a workspace is cleared."""
 
 ATOMIC = 1.2e9
 """Updates a second of one element, where atomics meet."""
 
-GOING = 4
-"""Updates of a row that are on their way at once."""
+GROUP = 8
+"""Updates of a list that are on their way at once."""
 
 
 def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -> Work:
@@ -64,13 +58,14 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
         case "pooled":
             found = mean * rows
             work.operations = blocks * (count * LOOKED + found * joined)
-            work.steps = ceil(count / POOL) * MEETINGS + 1
+            work.steps = ceil(count / POOL) * MEETINGS + found * TAKES + 1
         case "listed":
             found = mean * rows
             # The longest list of a tile, where updates are spread evenly.
             longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
             work.operations = blocks * longest * joined
-            work.steps = 3 + 2 * longest / GOING
+            # Blocks whose lists are empty go on at once.
+            work.steps = 3 + 2 * ceil(longest / GROUP) * -expm1(-found)
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
         case "last":
@@ -105,23 +100,12 @@ def _batch(values: Values, scatter: ScatterOp) -> float:
 def _listing(
     values: Values, scatter: ScatterOp, count: float, places: float, device: Device
 ) -> float:
-    """Seconds of the kernels that make a list of updates for each place."""
-    sets = _batch(values, scatter)
-    parts = ceil(count / PART)
-    waves = ceil(parts * sets / device.multiprocessors)
-    sorting = waves * SORTS * max(0.2, log2(max(2.0, min(count, PART))) / log2(PART)) ** 2
-    probes = count * sets * ceil(parts / AT_ONCE) * AT_ONCE * (log2(PART) + 1)
-    merging = max(
-        probes * STEP / device.operations,
-        ceil(parts / AT_ONCE) * (log2(PART) + 1) * device.near,
-    )
-    steps = log2(max(2.0, count))
-    starting = max(
-        2 * sets * places * steps * STEP / device.operations,
-        steps * device.near,
-    )
-    moved = sets * (count * 8 * 4 + places * 8) / device.memory
-    return 3 * device.launch + sorting + merging + starting + moved
+    """Seconds of the kernels that make a list of updates for each place, and of clearing."""
+    sets, mean = _batch(values, scatter), count / places
+    # Most updates are in lists that are longer than the mean one.
+    walked = 4 * device.latency + (mean + 1) * device.near
+    moved = sets * (count * 48 + places * 20) / device.memory
+    return 2 * device.launch + 2 * CLEARS + walked + moved + mean / ATOMIC
 
 
 def _places(
@@ -130,5 +114,4 @@ def _places(
     """Seconds of the kernel that finds the last update of each place, and of clearing that."""
     sets = _batch(values, scatter)
     moved = sets * (count * 8 + places * 4) / device.memory
-    alike = count / max(1.0, places) / ATOMIC
-    return 2 * device.launch + 2 * device.latency + moved + alike
+    return device.launch + CLEARS + 2 * device.latency + moved + count / places / ATOMIC

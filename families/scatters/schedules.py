@@ -32,6 +32,9 @@ WIDE = 256
 OF_THREAD = 8
 """Elements of a tile that a thread has, at most."""
 
+AT_LEAST = 4
+"""And at least, where kernels ahead find updates."""
+
 HIGH = 16
 """Rows of a tile whose updates are pooled, at least."""
 
@@ -150,10 +153,10 @@ def list_tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
     """The same of one whose kernels ahead find the updates of each row."""
     if scatters.column is None:
         return THREADS, 1
-    elements = THREADS * vector
-    columns, known = min(elements, WIDE), scatters.column.size.constant()
+    elements = THREADS * max(vector, AT_LEAST)
+    columns, known = WIDE, scatters.column.size.constant()
     if known is not None:
-        columns = max(vector, min(elements, power_of_two(max(1, known))))
+        columns = max(vector, min(THREADS * vector, power_of_two(max(1, known))))
     rows = max(1, elements // columns)
     assert scatters.row is not None
     known = scatters.row.size.constant()
