@@ -372,7 +372,7 @@ def _repeated(cta: Cta, op: scf.ForOp) -> None:
     index, *carried = op.body.block.args
     *body, end = op.body.block.ops
     lower, upper, step = (as_array(cta.values[v]) for v in (op.lb, op.ub, op.step))
-    values = [cta.values[v] for v in op.iter_args]
+    values: list[Any] = [cta.values[v] for v in op.iter_args]
     for number in range(int(np.max(-((lower - upper) // step), initial=0))):
         at = lower + number * step
         cta.values[index] = at
@@ -381,7 +381,7 @@ def _repeated(cta: Cta, op: scf.ForOp) -> None:
             if isinstance(inner, StoreGlobalOp | AtomicGlobalOp | ExchangeGlobalOp):
                 raise PolycError("NotPlayed", f"a loop of a map's body has no {inner.name}", inner)
             _scalar(cta, inner)
-        new = [cta.values[v] for v in end.operands]
+        new: list[Any] = [cta.values[v] for v in end.operands]
         goes = at < upper
         values = [np.where(goes, *both) for both in zip(new, values, strict=True)]
     cta.values.update(zip(op.results, values, strict=True))

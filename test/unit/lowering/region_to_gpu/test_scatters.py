@@ -18,6 +18,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.schedules import MANY, POOLED
 from polyc.lowering.region_to_gpu import scatter_lists
+from polyc.lowering.region_to_gpu.scatter_lists import GROUP
 from polyc.lowering.region_to_gpu.scatters import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -174,21 +175,21 @@ def test_sizes_of_no_point_and_of_one(high: int, wide: int, count: int) -> None:
     through(rows("set", f32, high, wide, count=count), arrays, {})
 
 
+@pytest.mark.parametrize("way", ["listed_vector", "listed"])
 @pytest.mark.usefixtures("small")
-def test_parts_that_threads_look_at_in_turns_are_in_one_order() -> None:
-    """Lists go from part to part, of which the last is not whole and a thread looks at fewer."""
-    count = 4 * SMALL + 7
-    i = np.where(np.arange(count) % 5, np.arange(count) * 7 % 31, 4).astype(np.int64)
-    arrays = [numbers(f32, (31, 4)), i, numbers(f32, (count, 4))]
-    sizes = {"V": 31, "D": 4, "N": count}
-    through(rows("add", f32, "V", "D"), arrays, sizes, "listed_vector", "sm_80")
+def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
+    """None, less than a group, whole groups, and several and a part of one."""
+    lengths = [0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 0, 3 * GROUP + 2]
+    i = np.repeat(np.arange(len(lengths)), lengths).astype(np.int64)
+    i = i[np.random.default_rng(1).permutation(len(i))]
+    high, wide, count = len(lengths), 4 if way == "listed_vector" else 3, len(i)
+    arrays = [numbers(f32, (high, wide)), i, numbers(f32, (count, wide))]
+    through(rows("add", f32, "V", "D"), arrays, {"V": high, "D": wide, "N": count}, way, "sm_80")
 
 
-def test_a_part_is_sorted_whole() -> None:
-    """Of the size that they have: one and a bit."""
-    count = scatter_lists.PART + 10
-    i = several(9, count)
-    arrays = [numbers(f32, (9,)), i, numbers(f32, (count,))]
+def test_blocks_of_the_size_that_they_have_make_lists() -> None:
+    count = 2 * scatter_lists.THREADS + 600
+    arrays = [numbers(f32, (9,)), hostile(9, count), numbers(f32, (count,))]
     through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
 
@@ -224,11 +225,11 @@ def test_blocks_of_rows_at_a_place_of_two_axes(fn: str, way: str) -> None:
 def test_updates_that_are_along_two_axes(fn: str, way: str) -> None:
     """There are fewer columns of updates than of the table, and their places are indices too."""
     s = Sketch("f", f32)
-    x, i, u = s.input("x", "V", "D"), s.input("i", "N", 3, element=i64), s.input("u", "N", 3)
+    x, i, u = s.input("x", "V", 5), s.input("i", "N", 3, element=i64), s.input("u", "N", 3)
     module = s.done(y=s.add(frontend.ScatterElementsOp(fn, x, i, u, 0, from_end=True)))
     at = hostile(4, 60).reshape(20, 3)
     arrays = [numbers(f32, (4, 5)), at, numbers(f32, (20, 3))]
-    through(module, arrays, {"V": 4, "D": 5, "N": 20}, way)
+    through(module, arrays, {"V": 4, "N": 20}, way)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
