@@ -71,7 +71,7 @@ def test_the_variants_of_rows_are_those_of_the_rule() -> None:
 
 def test_scatters_find_their_updates_as_the_page_says() -> None:
     text = DOC[DOC.index("\n## Scatters") : DOC.index("\n## Scans")].replace("\n", " ")
-    assert MOST == 1 << 30 and "Lists are made of 2³⁰ updates" in text
+    assert MOST == 1 << 29 and "Lists are made of 2²⁹ updates" in text
     for said in (
         f"From {MANY} updates on",
         f"looks at {POOLED} indices at a time",
