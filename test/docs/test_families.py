@@ -22,7 +22,7 @@ from polyc.families.scatters.schedules import (
     SEVERAL,
     SOME,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import GROUP
+from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -78,7 +78,8 @@ def test_scatters_find_their_updates_as_the_page_says() -> None:
         f"{HIGH} rows high or more, up to {BROAD} columns wide",
         f"has {ELEMENTS} elements at most, or {ALONE} rows of one column",
         f"with a thread an update, from {SEVERAL} updates on",
-        f"{GROUP} updates beside each other, linked to the next {GROUP}",
+        f"the first {FIRST} of a list stand at its place",
+        f"a *group* of {GROUP} beside each other, linked to the next {GROUP}",
         f"as `listed`, from {SOME} updates on",
     ):
         assert " ".join(text.split()).count(said) == 1, said
