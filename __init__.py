@@ -146,6 +146,7 @@ if TYPE_CHECKING:
     from polyc.trace.windows import conv_transpose3d as conv_transpose3d
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
+    from polyc.trace.windows import max_pool_with_indices as max_pool_with_indices
     from polyc.trace.windows import resize as resize
     from polyc.trace.windows import sum_pool as sum_pool
 
@@ -276,6 +277,7 @@ _OFFERED = {
             "conv3d",
             "lp_pool",
             "max_pool",
+            "max_pool_with_indices",
             "resize",
             "sum_pool",
         ),

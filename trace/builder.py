@@ -378,6 +378,38 @@ class Builder:
             )
         )
 
+    def arg_pool(
+        self,
+        fn: str,
+        x: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        whole: bool = False,
+        element: Attribute = i64,
+    ) -> SSAValue:
+        """Where the largest or smallest element of each window is, as of ``pool``."""
+        if (fault := frontend.ArgPoolOp.fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.ArgPoolOp(
+                fn,
+                x,
+                [self.axis(x, axis) for axis in axes],
+                size,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                ceil_mode=ceil_mode,
+                whole=whole,
+                element=element,
+            )
+        )
+
     def arg_reduce(
         self,
         fn: str,

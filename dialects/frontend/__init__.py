@@ -61,7 +61,7 @@ from polyc.dialects.frontend.movements import (
     SliceOp,
 )
 from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
-from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
+from polyc.dialects.frontend.pooling import POOLINGS, ArgPoolOp, PoolOp
 from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.random import DISTRIBUTIONS, DropoutOp, RandomOp
 from polyc.dialects.frontend.reductions import (
@@ -100,6 +100,7 @@ __all__ = [
     "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
+    "ArgPoolOp",
     "ArgReduceOp",
     "AttentionOp",
     "CastOp",
@@ -198,6 +199,7 @@ Frontend = Dialect(
         ConvTranspose3dOp,
         AttentionOp,
         PoolOp,
+        ArgPoolOp,
         ResizeOp,
         GatherOp,
         GatherElementsOp,

@@ -46,7 +46,7 @@ from polyc.lowering.frontend_to_tiny.gathers import LowerGather
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
-from polyc.lowering.frontend_to_tiny.pooling import LowerPool
+from polyc.lowering.frontend_to_tiny.pooling import LowerArgPool, LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
@@ -67,6 +67,7 @@ __all__ = [
     "Builder",
     "DropUnusedConversion",
     "FrontendToTiny",
+    "LowerArgPool",
     "LowerArgReduce",
     "LowerAttention",
     "LowerCast",
@@ -211,6 +212,7 @@ def patterns() -> list[RewritePattern]:
         LowerConvTranspose(),
         LowerAttention(),
         LowerPool(),
+        LowerArgPool(),
         LowerReduce(),
         LowerArgReduce(),
         LowerSort(),

@@ -32,7 +32,7 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.gathers import gathered
-from polyc.playback.frontend.pooling import pool
+from polyc.playback.frontend.pooling import arg_pool, pool
 from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.scatters import scattered
@@ -190,6 +190,8 @@ class _Player:
                 return scattered(op, *args)
             case frontend.PoolOp():
                 return pool(op, args[0], self.symbols, self.exact)
+            case frontend.ArgPoolOp():
+                return arg_pool(op, args[0], self.symbols)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
                 return self._softmax(args[0], op.axes, isinstance(op, frontend.LogSoftmaxOp))
             case frontend.LayerNormOp() | frontend.RmsNormOp():

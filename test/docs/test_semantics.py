@@ -424,6 +424,26 @@ def pool(
     return cast(list[float], _alone(op, [array]).tolist())
 
 
+def window_places(
+    fn: str,
+    x: Sequence[Sequence[float]],
+    size: tuple[int, int],
+    *,
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    whole: bool = False,
+) -> list[list[int]]:
+    array = np.asarray(x, np.float32)[None]
+    op = frontend.ArgPoolOp(
+        fn,
+        frontend.ConstantOp(0, frontend.tensor(array.shape, f32)).result,
+        [1, 2],
+        size,
+        padding=padding,
+        whole=whole,
+    )
+    return cast(list[list[int]], _alone(op, [array])[0].tolist())
+
+
 def _attention(
     q: Matrix,
     k: Matrix,
@@ -658,6 +678,7 @@ NAMES: dict[str, Any] = {
     "pad": pad,
     "place": place,
     "pool": pool,
+    "window_places": window_places,
     "random_numbers": random_numbers,
     "ranged": ranged,
     "read_twice": read_twice,

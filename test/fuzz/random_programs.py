@@ -236,18 +236,18 @@ class Maker:
         for taps, spread in zip(size, apart, strict=True):
             low = self.dice.randint(0, taps * spread)
             room += [low, max((taps - 1) * spread - low, 0) + self.dice.randint(0, 1)]
-        name = self.dice.choice(frontend.POOLINGS)
-        op = frontend.PoolOp(
-            name,
-            x if name != "l2" else self.fn("tanh", x),
-            axes,
-            size,
-            stride=[self.dice.randint(1, 3) for _ in axes],
-            padding=room,
-            dilation=apart,
-            ceil_mode=self.dice.random() < 0.3,
-            count_include_pad=name == "mean" and self.dice.random() < 0.5,
-        )
+        name = self.dice.choice((*frontend.POOLINGS, "place"))
+        step, ceil = [self.dice.randint(1, 3) for _ in axes], self.dice.random() < 0.3
+        how: Any = {"stride": step, "padding": room, "dilation": apart, "ceil_mode": ceil}
+        if name == "place":
+            fn, whole = self.dice.choice(("max", "min")), self.dice.random() < 0.5
+            given = self.input(tensor_of(x).dims)
+            op = frontend.ArgPoolOp(fn, given, axes, size, whole=whole, element=i32, **how)
+            return self.f32(self.add(op))
+        counted = name == "mean" and self.dice.random() < 0.5
+        if name == "l2":
+            x = self.fn("tanh", x)
+        op = frontend.PoolOp(name, x, axes, size, count_include_pad=counted, **how)
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
 

@@ -58,6 +58,22 @@ def test_axes_follow_the_layout() -> None:
     assert "axes [2, 3, 4] size [1, 2, 2] stride [1, 2, 2]" in found and "ceil_mode" in found
 
 
+def test_maxima_and_their_places() -> None:
+    dims = X.shape
+    flat = X.reshape(*dims[:2], -1)
+    best = played(lambda x: polyc.max_pool_with_indices(x, 2)[0], X)
+    np.testing.assert_array_equal(best, windows(X, 2, 2).max((-2, -1)))
+    where = played(lambda x: polyc.max_pool_with_indices(x, 2)[1], X)
+    assert where.dtype == np.int64
+    taken = np.take_along_axis(flat, where.reshape(*dims[:2], -1), -1).reshape(where.shape)
+    np.testing.assert_array_equal(taken, best)
+    whole = played(lambda x: polyc.max_pool_with_indices(x, 2, whole=True, dtype="i32")[1], X)
+    assert whole.dtype == np.int32
+    np.testing.assert_array_equal(X.reshape(-1)[whole], best)
+    with pytest.raises(polyc.PolycError, match='places are "i64" or "i32"'):
+        text(lambda x: polyc.max_pool_with_indices(x, 2, dtype="f32")[1], Tensor["N", 4, 4, "f16"])
+
+
 def adapted(x: Any, counts: tuple[int, int], fn: Callable[[Any], Any]) -> Any:
     """PyTorch's windows: from ``floor(i * n / count)`` up to ``ceil((i + 1) * n / count)``."""
     found = np.zeros((*x.shape[:2], *counts), np.float32)

@@ -19,6 +19,7 @@ from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, Outp
 from polyc.lowering.frontend_to_tiny import (
     DropUnusedConversion,
     FrontendToTiny,
+    LowerArgPool,
     LowerArgReduce,
     LowerAttention,
     LowerCast,
@@ -232,6 +233,12 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
         LowerPool(),
         "%r = frontend.pool mean %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]"
         f" : {T} -> {T}",
+    ),
+    "frontend.arg_pool": (
+        LowerArgPool(),
+        f"""%i = frontend.arg_pool max %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]
+            whole : {T} -> {typed("M, M", "i64")}
+        %r = frontend.cast %i : {typed("M, M", "i64")} -> {T}""",
     ),
     "frontend.concat": (LowerConcat(), f"%r = frontend.concat %x axis 0 : {T}"),
     "frontend.reshape": (LowerMovement(), f"%r = frontend.reshape %x : {T} -> {T}"),
