@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from polyc.trace.windows import conv_transpose1d as conv_transpose1d
     from polyc.trace.windows import conv_transpose2d as conv_transpose2d
     from polyc.trace.windows import conv_transpose3d as conv_transpose3d
+    from polyc.trace.windows import grid_sample as grid_sample
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
     from polyc.trace.windows import max_pool_with_indices as max_pool_with_indices
@@ -275,6 +276,7 @@ _OFFERED = {
             "conv_transpose3d",
             "conv2d",
             "conv3d",
+            "grid_sample",
             "lp_pool",
             "max_pool",
             "max_pool_with_indices",

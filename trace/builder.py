@@ -454,6 +454,8 @@ class Builder:
         mode: str = "nearest",
         coordinates: str = "half_pixel",
         rounding: str | None = None,
+        coefficient: float | None = None,
+        exclude_outside: bool = False,
     ) -> SSAValue:
         """The elements of a grid of other sizes along axes, or what lies between them."""
         named = {"mode": mode, "coordinates": coordinates}
@@ -462,7 +464,33 @@ class Builder:
                 raise PolycError("BadArgument", fault, self.at())
         where = [self.axis(x, axis) for axis in axes]
         return self.add(
-            frontend.ResizeOp(x, where, size, mode=mode, coordinates=coordinates, rounding=rounding)
+            frontend.ResizeOp(
+                x,
+                where,
+                size,
+                mode=mode,
+                coordinates=coordinates,
+                rounding=rounding,
+                coefficient=coefficient,
+                exclude_outside=exclude_outside,
+            )
+        )
+
+    def grid_sample(
+        self,
+        x: SSAValue,
+        grid: SSAValue,
+        *,
+        mode: str = "linear",
+        padding: str = "zeros",
+        align_corners: bool = False,
+    ) -> SSAValue:
+        """What lies at the places that a grid has coordinates of."""
+        for what, name in (("mode", mode), ("padding", padding)):
+            if (fault := frontend.GridSampleOp.fault(what, name)) is not None:
+                raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.GridSampleOp(x, grid, mode=mode, padding=padding, align_corners=align_corners)
         )
 
     def gather(

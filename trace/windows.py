@@ -17,6 +17,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor_of
+from polyc.dialects.frontend.resizing import NO_ANTIALIAS
 from polyc.trace.builder import Builder
 from polyc.trace.elements import places_type
 from polyc.trace.sizes import SizeLike, dim_of
@@ -538,6 +539,9 @@ def resize(
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     rounding: str | None = None,
+    coefficient: float | None = None,
+    exclude_outside: bool = False,
+    antialias: bool = False,
     layout: str | None = None,
 ) -> Value:
     """The elements at the places of a grid of ``size``, or of ``scale`` times as many.
@@ -545,14 +549,50 @@ def resize(
     ``mode`` is ``nearest``, ``linear`` or ``cubic``.  ``coordinates`` and ``rounding``, which is of
     the nearest, are ONNX's; PyTorch's ``nearest`` is ``asymmetric`` and ``floor``, and its
     ``bilinear`` and ``bicubic`` are ``linear`` and ``cubic`` along two axes, ``half_pixel``.
+    ``coefficient``, -0.75 unless given, and ``exclude_outside`` are of the cubic weights; there is
+    no ``antialias``.
     """
     one = value_of(x)
+    if antialias:
+        refuse("UnsupportedProgram", f"resize {NO_ANTIALIAS}")
     if (size is None) == (scale is None):
         refuse("BadArgument", "resize takes a size or a scale, one of them")
     axes, wanted = _along("resize", one, size if size is not None else scale or 1, layout)
     if size is None:
         wanted = [one.kind.dims[axis] * by for axis, by in zip(axes, wanted, strict=True)]
     made = one.builder.resize(
-        one.ssa, axes, wanted, mode=mode, coordinates=coordinates, rounding=rounding
+        one.ssa,
+        axes,
+        wanted,
+        mode=mode,
+        coordinates=coordinates,
+        rounding=rounding,
+        coefficient=coefficient,
+        exclude_outside=exclude_outside,
+    )
+    return Value(one.builder, made)
+
+
+@public
+def grid_sample(
+    x: Value,
+    grid: Value,
+    *,
+    mode: str = "linear",
+    padding: str = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """What lies in ``x``, [N, C, H, W], at the coordinates of ``grid``, [N, P, Q, 2]: [N, C, P, Q].
+
+    Coordinates are from -1 to 1, that of W first; so along one axis or three too.  ``mode`` is
+    ``nearest``, ``linear`` or ``cubic``, ``padding`` is ``zeros``, ``border`` or ``reflection``, as
+    PyTorch and ONNX have them.
+    """
+    one, places = value_of(x), value_of(grid)
+    for value in (one, places):
+        if value.dtype not in ("f16", "bf16", "f32"):
+            refuse("TypeMismatch", f"grid_sample takes real numbers, not {value!r}; cast it")
+    made = one.builder.grid_sample(
+        one.ssa, places.ssa, mode=mode, padding=padding, align_corners=align_corners
     )
     return Value(one.builder, made)

@@ -74,6 +74,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.sampling import GridSampleOp
 from polyc.dialects.frontend.scans import ScanOp
 from polyc.dialects.frontend.scatters import (
     ScatterBase,
@@ -128,6 +129,7 @@ __all__ = [
     "GatherOp",
     "GemmOp",
     "GraphOp",
+    "GridSampleOp",
     "IotaOp",
     "LayerNormOp",
     "LogSoftmaxOp",
@@ -201,6 +203,7 @@ Frontend = Dialect(
         PoolOp,
         ArgPoolOp,
         ResizeOp,
+        GridSampleOp,
         GatherOp,
         GatherElementsOp,
         GatherNdOp,

@@ -51,6 +51,7 @@ from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
+from polyc.lowering.frontend_to_tiny.sampling import LowerGridSample
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
@@ -83,6 +84,7 @@ __all__ = [
     "LowerGather",
     "LowerGemm",
     "LowerGraph",
+    "LowerGridSample",
     "LowerIota",
     "LowerMovement",
     "LowerNorm",
@@ -218,6 +220,7 @@ def patterns() -> list[RewritePattern]:
         LowerSort(),
         LowerScan(),
         LowerResize(),
+        LowerGridSample(),
         LowerGather(),
         LowerScatter(),
         LowerSoftmax(),

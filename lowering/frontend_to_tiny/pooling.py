@@ -125,13 +125,6 @@ def _windows(op: WindowsOp, build: Builder, value: SSAValue, outside: Number) ->
     return build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
 
 
-def _number(build: Builder, size: Dim, shape: Shape, element: Attribute) -> SSAValue:
-    """A size everywhere in ``shape``."""
-    if (known := size.constant()) is not None:
-        return build.splat(known, shape, element)
-    return build.spread(build.add(tiny.DimOp(size, tiny.tensor((), element))), shape)
-
-
 def _places_in_plane(op: frontend.ArgPoolOp, build: Builder) -> SSAValue:
     """The place of each element of the operand in the plane of the axes, ui32."""
     shape = frontend.tensor_of(op.operand).dims
@@ -151,7 +144,7 @@ def _flat(
         behind = product(sizes[a] for a in axes if a > axis)
         shape = tiny.tensor_of(part).dims
         if behind.constant() != 1:
-            part = build.binary("mul", part, _number(build, behind, shape, element))
+            part = build.binary("mul", part, build.spread(build.size(behind, element), shape))
         found = part if found is None else build.binary("add", found, part)
     assert found is not None  # there are axes
     return found
@@ -172,9 +165,9 @@ def _in_operand(op: frontend.ArgPoolOp, build: Builder, found: SSAValue) -> SSAV
         part = found
         behind = product(sizes[a] for a in axes if a > axis)
         if behind.constant() != 1:
-            part = build.binary("div", part, _number(build, behind, shape, ui32))
+            part = build.binary("div", part, build.spread(build.size(behind, ui32), shape))
         if axis != axes[0]:
-            part = build.binary("mod", part, _number(build, sizes[axis], shape, ui32))
+            part = build.binary("mod", part, build.spread(build.size(sizes[axis], ui32), shape))
         parts.append((axis, build.cast(part, i64)))
     return _flat(build, parts, sizes, every, i64)
 

@@ -35,6 +35,7 @@ from polyc.playback.frontend.gathers import gathered
 from polyc.playback.frontend.pooling import arg_pool, pool
 from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
+from polyc.playback.frontend.sampling import grid_sample
 from polyc.playback.frontend.scatters import scattered
 from polyc.playback.frontend.selection import arg_reduce, sort
 from polyc.playback.frontend.transposed import transposed_convolution
@@ -184,6 +185,8 @@ class _Player:
                 )
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
+            case frontend.GridSampleOp():
+                return grid_sample(op, *args)
             case frontend.GatherBase():
                 return gathered(op, *args)
             case frontend.ScatterBase():

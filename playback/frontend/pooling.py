@@ -69,10 +69,10 @@ def arg_pool(op: frontend.ArgPoolOp, x: Array, symbols: Mapping[str, int]) -> Ar
     if plain.dtype.kind in "iu":
         outside = neutral(op.function, functions.element_of(plain.dtype))
     counted = op.axes if op.whole is None else range(plain.ndim)
-    where = np.zeros(plain.shape, np.int64)
+    where: Array = np.zeros(plain.shape, np.int64)
     for axis in counted:
         behind = int(np.prod([plain.shape[a] for a in counted if a > axis], dtype=np.int64))
-        own = np.arange(plain.shape[axis]) * behind
+        own: Array = np.arange(plain.shape[axis]) * behind
         where = where + own.reshape(-1, *[1] * (plain.ndim - axis - 1))
     places = _places(op, symbols)
     taps = [

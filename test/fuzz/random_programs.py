@@ -19,6 +19,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import ui8, ui64
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
+from polyc.dialects.frontend.sampling import PADDINGS
 
 TAME = (
     *("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh"),
@@ -128,7 +129,9 @@ class Maker:
             "dropout",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize", "gather", "scatter", "place", "ordered", "scan"] * (rank > 0)
+        kinds += ["pool", "resize", "sampled", "gather", "scatter", "place", "ordered", "scan"] * (
+            rank > 0
+        )
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -250,6 +253,28 @@ class Maker:
         op = frontend.PoolOp(name, x, axes, size, count_include_pad=counted, **how)
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
+
+    def sampled(self, x: SSAValue) -> SSAValue | None:
+        """What lies in a value at the coordinates of an input, of its axes behind the second."""
+        dims = list(tensor_of(x).dims)
+        while len(dims) < 3:
+            dims.insert(0, Dim.const(1))
+        if list(tensor_of(x).dims) != dims:
+            x = self.add(frontend.ReshapeOp(x, dims))
+        count = len(dims) - 2
+        if count > 3:
+            return None
+        out = [Dim.const(self.dice.randint(0, 3)) for _ in range(count)]
+        grid = self.input([dims[0], *out, Dim.const(count)])
+        if self.dice.random() < 0.5:
+            grid = self.fn("mul", grid, self.number(2.5))
+        # Four elements along three axes are more than an op takes.
+        mode = self.dice.choice(("nearest", "linear", "cubic") if count < 3 else ("linear",))
+        padding = self.dice.choice(PADDINGS)
+        corners = self.dice.random() < 0.5
+        return self.add(
+            frontend.GridSampleOp(x, grid, mode=mode, padding=padding, align_corners=corners)
+        )
 
     def dropout(self, x: SSAValue) -> SSAValue:
         """What is left of a value, by a seed and an offset that are numbers."""

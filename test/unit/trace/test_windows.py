@@ -133,6 +133,29 @@ def test_transposed_convolutions() -> None:
     assert "conv_transpose3d ndhwc" in text(whole, volume, weight)
 
 
+def test_grid_samples() -> None:
+    """The grid of the elements' own places gives the elements."""
+    rows, columns = (np.linspace(-1, 1, n, dtype=np.float32) for n in X.shape[2:])
+    own = np.stack(np.meshgrid(columns, rows), -1)
+    grid = np.broadcast_to(own, (X.shape[0], *own.shape)).copy()
+    for mode in ("nearest", "linear", "cubic"):
+        found = played(
+            lambda x, g, mode=mode: polyc.grid_sample(x, g, mode=mode, align_corners=True), X, grid
+        )
+        np.testing.assert_allclose(found, X, rtol=1e-4, atol=1e-4)
+    image, places = Tensor["N", 8, "H", "W", "f16"], Tensor["N", "P", "Q", 2, "f32"]
+    assert "grid_sample linear %a, %b zeros :" in text(polyc.grid_sample, image, places)
+    with pytest.raises(polyc.PolycError, match="mirror is no padding of"):
+        text(lambda x, g: polyc.grid_sample(x, g, padding="mirror"), image, places)
+    with pytest.raises(polyc.PolycError, match="grid_sample takes real numbers, not"):
+        text(polyc.grid_sample, image, Tensor["N", "P", "Q", 2, "i32"])
+
+
+def test_there_is_no_antialias() -> None:
+    with pytest.raises(polyc.PolycError, match="resize has no antialias: it takes the same few"):
+        text(lambda x: polyc.resize(x, scale=2, antialias=True), Tensor["N", 4, 4, "f16"])
+
+
 def test_resizes() -> None:
     np.testing.assert_array_equal(
         played(lambda x: polyc.resize(x, scale=2), X), X.repeat(2, 2).repeat(2, 3)

@@ -35,6 +35,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerGather,
     LowerGemm,
     LowerGraph,
+    LowerGridSample,
     LowerIota,
     LowerMovement,
     LowerNorm,
@@ -228,6 +229,16 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
     "frontend.resize": (
         LowerResize(),
         f"%r = frontend.resize nearest %x axes [0] asymmetric floor : {T} -> {T}",
+    ),
+    "frontend.grid_sample": (
+        LowerGridSample(),
+        f"""%i = frontend.reshape %x : {T} -> {typed("1, M, M")}
+        %g = frontend.reshape %x : {T} -> {typed("1, M * M, 1")}
+        %c = frontend.grid_sample linear %i, %g border
+            : ({typed("1, M, M")}, {typed("1, M * M, 1")}) -> {typed("1, M, M * M")}
+        %s = frontend.slice %c [0:1, 0:1, 0:M * M]
+            : {typed("1, M, M * M")} -> {typed("1, 1, M * M")}
+        %r = frontend.reshape %s : {typed("1, 1, M * M")} -> {T}""",
     ),
     "frontend.pool": (
         LowerPool(),
