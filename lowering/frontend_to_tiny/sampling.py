@@ -38,7 +38,8 @@ class LowerGridSample(RewritePattern):
         # Of all channels alike, and spread to them in the end.
         plane = (shape[0], *shape[2:])
         axes = [_Axis(build, op, values[1], plane, i) for i in range(len(op.sizes))]
-        fill = None if op.padding == "border" and op.mode == "cubic" else 0.0
+        # The padding brings all elements inside, but for the one behind the end of a linear place.
+        fill = 0.0 if op.padding == "zeros" or op.mode == "linear" else None
         source = as_stored(values[0], fill)
 
         def spread(value: SSAValue) -> SSAValue:
@@ -99,9 +100,7 @@ class _Axis:
         """``by * size + more``, f32; computed from the size, as it may be below 0."""
         if (known := self.size.constant()) is not None:
             return self._number(float(by * known + more))
-        found = self.build.spread(self.build.size(self.size), self.plane)
-        if by != 1:
-            found = self.build.binary("mul", found, self._number(float(by)))
+        found = self.build.spread(self.build.size(self.size * by), self.plane)
         return self.build.binary("add", found, self._number(float(more))) if more else found
 
     def _place(self, coordinate: SSAValue) -> SSAValue:
@@ -155,11 +154,10 @@ class _Axis:
         op, build = self.op, self.build
         if op.mode != "cubic" or op.padding != "reflection":
             return index
-        size = build.spread(build.size(self.size, i32), self.plane)
-        one = build.splat(1, self.plane, i32)
-        last = build.binary("sub", build.binary("add", size, size), one)
-        period = build.binary("add", last, one)
+        period = build.spread(build.size(self.size * 2, i32), self.plane)
         if op.aligned:
-            last = period = build.binary("sub", last, one)
+            last = period = build.binary("sub", period, build.splat(2, self.plane, i32))
+        else:
+            last = build.binary("sub", period, build.splat(1, self.plane, i32))
         index = build.binary("mod", index, period)
         return build.binary("min", index, build.binary("sub", last, index))

@@ -72,8 +72,8 @@ def arg_pool(op: frontend.ArgPoolOp, x: Array, symbols: Mapping[str, int]) -> Ar
     where: Array = np.zeros(plain.shape, np.int64)
     for axis in counted:
         behind = int(np.prod([plain.shape[a] for a in counted if a > axis], dtype=np.int64))
-        own: Array = np.arange(plain.shape[axis]) * behind
-        where = where + own.reshape(-1, *[1] * (plain.ndim - axis - 1))
+        own: Sequence[Array] = np.indices(plain.shape, sparse=True)
+        where = where + own[axis] * behind
     places = _places(op, symbols)
     taps = [
         [p[:, r] for p, r in zip(places, tap, strict=True)]

@@ -6,6 +6,8 @@ nothing known of what is taken there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import f32, i32
 
@@ -35,18 +37,15 @@ def grid_sample(op: frontend.GridSampleOp, x: Array, grid: Array) -> Array:
         first = round_to(before, i32)
         found = [first + np.int32(tap) if tap else first for tap in op.taps]
         indices.append([_element(op, index, size)[:, None] for index in found])
-    batch, channels = (
-        np.arange(n).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-        for axis, n in enumerate(x.shape[:2])
-    )
+    places: Sequence[Array] = np.indices(x.shape, sparse=True)
     axes = range(2, x.ndim)
-    fill = None if op.padding == "border" and op.mode == "cubic" else 0.0
+    fill = 0.0 if op.padding == "zeros" or op.mode == "linear" else None
 
     def summed(chosen: list[int]) -> Array:
         axis = len(chosen)
         if axis == len(sizes):
             at = [row[tap] for row, tap in zip(indices, chosen, strict=True)]
-            return gather(x, [batch, channels, *at], axes, fill, f32)
+            return gather(x, [*places[:2], *at], axes, fill, f32)
         terms = [summed([*chosen, tap]) for tap in range(len(indices[axis]))]
         if op.mode != "nearest":
             terms = [term * weight for term, weight in zip(terms, weights[axis], strict=True)]
