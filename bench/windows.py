@@ -32,6 +32,8 @@ OFF = 1e-3
 """The part of all elements that may be another one, on the border of two."""
 
 Dims = tuple[int, ...]
+Peer = Callable[[Any, list[Any]], Any]
+"""A function of PyTorch and its tensors."""
 
 
 def tensor(dims: Dims, kind: str) -> str:
@@ -49,7 +51,7 @@ class Case:
     inputs: tuple[Dims, ...]
     ops: tuple[str, ...]
     outputs: tuple[tuple[Dims, str], ...]
-    peer: Callable[..., Any]
+    peer: Peer
 
     def text(self, kind: str) -> str:
         """The graph of a type of elements."""
@@ -81,17 +83,17 @@ def _f(torch: Any) -> Any:
 def _resize(mode: str, text: str, theirs: str) -> Case:
     how = {} if theirs.startswith("nearest") else {"align_corners": False}
 
-    def peer(torch: Any, x: Any) -> Any:
-        return _f(torch).interpolate(x, size=LARGE[2:], mode=theirs, **how)
+    def peer(torch: Any, x: list[Any]) -> Any:
+        return _f(torch).interpolate(x[0], size=LARGE[2:], mode=theirs, **how)
 
     op = f"resize {mode} %x axes [2, 3] half_pixel{text}"
     return Case((SMALL,), (op,), ((LARGE, ""),), peer)
 
 
 def _grid(mode: str, theirs: str, padding: str = "zeros") -> Case:
-    def peer(torch: Any, x: Any, g: Any) -> Any:
+    def peer(torch: Any, x: list[Any]) -> Any:
         how = {"mode": theirs, "padding_mode": padding, "align_corners": False}
-        return _f(torch).grid_sample(x, g, **how)
+        return _f(torch).grid_sample(*x, **how)
 
     return Case((FIELD, PLACES), (f"grid_sample {mode} %x, %g {padding}",), ((FIELD, ""),), peer)
 
@@ -101,19 +103,19 @@ CASES = {
         (IMAGE,),
         (f"pool max %x {POOL}",),
         ((POOLED, ""),),
-        lambda torch, x: _f(torch).max_pool2d(x, 3, 2, 1),
+        lambda torch, x: _f(torch).max_pool2d(*x, 3, 2, 1),
     ),
     "places": Case(
         (IMAGE,),
         (f"pool max %x {POOL}", f"arg_pool max %x {POOL}"),
         ((POOLED, ""), (POOLED, "i64")),
-        lambda torch, x: _f(torch).max_pool2d(x, 3, 2, 1, return_indices=True),
+        lambda torch, x: _f(torch).max_pool2d(*x, 3, 2, 1, return_indices=True),
     ),
     "avg_pool": Case(
         (IMAGE,),
         (f"pool mean %x {POOL} count_include_pad",),
         ((POOLED, ""),),
-        lambda torch, x: _f(torch).avg_pool2d(x, 3, 2, 1),
+        lambda torch, x: _f(torch).avg_pool2d(*x, 3, 2, 1),
     ),
     "nearest": _resize("nearest", " round_prefer_ceil", "nearest-exact"),
     "linear": _resize("linear", "", "bilinear"),
@@ -156,12 +158,10 @@ def raced(torch: Any, op: str, kind: str, args: argparse.Namespace) -> list[Any]
     sets = [[made(i, dims) for i, dims in enumerate(case.inputs)] for _ in range(copies)]
 
     def peer(*arrays: Any) -> Any:
-        return case.peer(torch, *arrays)
+        return case.peer(torch, list(arrays))
 
-    def several(found: Any) -> list[Any]:
-        return list(found) if isinstance(found, tuple) else [found]
-
-    wanted = several(peer(*(x.float() for x in sets[0])))
+    found: Any = peer(*(x.float() for x in sets[0]))
+    wanted: list[Any] = [*found] if len(case.outputs) > 1 else [found]
     spare = torch.empty_like(sets[0][0])
     program: Program = load(case.text(kind), ARCH)
     kinds = {"": dtype, "i64": torch.int64}
