@@ -312,12 +312,13 @@ def load(
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
     params: Any = None,
+    debug: bool = False,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name, kernels, sizes, records, params)
+    return loaded(source, arch, name, kernels, sizes, records, params, debug)
 
 
 def __getattr__(name: str) -> object:

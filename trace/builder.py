@@ -502,21 +502,28 @@ class Builder:
         fill: Number | None = None,
         *,
         from_end: bool = True,
+        trap: bool = False,
     ) -> SSAValue:
         """Elements at indices along an axis; outside of it ``fill``, or the nearest one."""
         at = self.axis(x, axis)
         if (fault := kind.fault(tensor_of(x).dims, tensor_of(indices).dims, at)) is not None:
             raise PolycError("RankMismatch", fault, self.at())
-        return self.add(kind(x, indices, at, fill, from_end=from_end))
+        return self.add(kind(x, indices, at, fill, from_end=from_end, trap=trap))
 
     def gather_nd(
-        self, x: SSAValue, indices: SSAValue, batch: int, fill: Number | None = None
+        self,
+        x: SSAValue,
+        indices: SSAValue,
+        batch: int,
+        fill: Number | None = None,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Elements or blocks at tuples of indices, behind ``batch`` axes that both have."""
         kind, dims = frontend.GatherNdOp, tensor_of(x).dims
         if (fault := kind.fault(dims, tensor_of(indices).dims, batch)) is not None:
             raise PolycError("RankMismatch", fault, self.at())
-        return self.add(kind(x, indices, batch, fill, from_end=True))
+        return self.add(kind(x, indices, batch, fill, from_end=True, trap=trap))
 
     def scatter(
         self,
@@ -526,18 +533,29 @@ class Builder:
         indices: SSAValue,
         updates: SSAValue,
         axis: int,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Updates combined into elements at indices along an axis."""
         at = self.axis(x, axis)
         self._check_scatter(kind, fn, x, indices, at)
-        return self.add(kind(fn, x, indices, updates, at, from_end=True))
+        return self.add(kind(fn, x, indices, updates, at, from_end=True, trap=trap))
 
     def scatter_nd(
-        self, fn: str, x: SSAValue, indices: SSAValue, updates: SSAValue, batch: int
+        self,
+        fn: str,
+        x: SSAValue,
+        indices: SSAValue,
+        updates: SSAValue,
+        batch: int,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Updates combined into elements at tuples of indices, behind ``batch`` axes."""
         self._check_scatter(frontend.ScatterNdOp, fn, x, indices, batch)
-        return self.add(frontend.ScatterNdOp(fn, x, indices, updates, batch, from_end=True))
+        return self.add(
+            frontend.ScatterNdOp(fn, x, indices, updates, batch, from_end=True, trap=trap)
+        )
 
     def _check_scatter(
         self,
