@@ -4,7 +4,9 @@
             fast where the other axes give enough threads
 ``rows``    a scan along the innermost axis: threads share a line, tile by tile, and a tile goes on
             with what the one before it ended with
-``teams``   of long lines and few, blocks that run at once share each, a tile a block
+``chains``  of long lines and few, blocks that run at once take the tiles of all in turn, and each
+            looks back at what those before it come to
+``teams``   the same, a team of blocks a line: all of it wait for each other
 """
 
 from __future__ import annotations
@@ -56,6 +58,9 @@ LEAST_PARTS = 8
 
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
+
+MEETING = ("chains", "teams")
+"""Ways in which blocks wait for others."""
 
 ROOM = 4
 """Blocks of teams that a multiprocessor has room for, with 64 registers a thread; half as many
@@ -182,11 +187,20 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
+            if not short:
+                wide = ROW_THREADS * vector * STEPS
+                few = [*facts, *_few(scans, arch, wide)[:2]]
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few)
             if not short and vector > 1:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
                 yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
+
+
+def group_of(plan: ScheduleOp) -> int:
+    """Tiles of a chain whose posts a block takes one by one."""
+    return plan.threads()
 
 
 def room_of(scans: Scans) -> int:
@@ -218,7 +232,7 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "stages": 1,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
         "vectorize": way.vector,
-        "persistent": way.algorithm == "teams",
+        "persistent": way.algorithm in MEETING,
         "algo_choice": {"scans": way.algorithm},
     }
     name = scans.kernel.sym_name.data
@@ -284,9 +298,9 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "a scan does not have", "[1, 1]")
     way = str(record_of(plan.algo_choice)["scans"])
-    if plan.flag("persistent") != (way == "teams"):
-        why = "a scan by teams has, and no other"
-        refuse_choice(plan, "persistent", why, str(way == "teams").lower())
+    if plan.flag("persistent") != (way in MEETING):
+        why = f"a scan by {' or '.join(MEETING)} has, and no other"
+        refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
     if plan.cached:
         refuse_choice(plan, "cache", "a scan does not have", "[]")
     check_raster(plan)
@@ -299,8 +313,8 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
         )
     if way != "serial":
         _check_rows(scans, plan)
-    if way == "teams" and rows > 1:
-        raise bad_plan(plan, f"has tiles of {rows} lines, and a team has one at a time; make it 1")
+    if way in MEETING and rows > 1:
+        raise bad_plan(plan, f"has tiles of {rows} lines, and blocks that meet have one; make it 1")
 
 
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i32, i64
 
 from polyc.dialects.common.dim import Dim, ShapeAttr
 from polyc.dialects.common.elements import accumulation
@@ -17,11 +17,12 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.scans.recognise import Scans
-from polyc.families.scans.schedules import axes_of
+from polyc.families.scans.schedules import MEETING, axes_of, group_of
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.scan_builders import RowsBuilder, ScanBuilder
+from polyc.lowering.region_to_gpu.scan_chains import ChainBuilder
 from polyc.lowering.region_to_gpu.scan_teams import TeamBuilder
 
 
@@ -50,7 +51,12 @@ class ScansLowering(Walked):
         ]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Builder:
-        ways = {"serial": ScanBuilder, "rows": RowsBuilder, "teams": TeamBuilder}
+        ways = {
+            "serial": ScanBuilder,
+            "rows": RowsBuilder,
+            "chains": ChainBuilder,
+            "teams": TeamBuilder,
+        }
         return ways[way_of(plan)](self.scans, plan, grids)
 
     def parts(self, plan: ScheduleOp) -> Dim:
@@ -64,19 +70,27 @@ class ScansLowering(Walked):
         return prod(sizes, start=Dim.const(1))
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
-        """The kernel; teams run at once, as many whole ones as find room."""
-        if way_of(plan) != "teams":
+        """The kernel; blocks that wait for others run at once, teams as many as find room whole."""
+        if way_of(plan) not in MEETING:
             return super().launches(plan)
         parts = self.parts(plan)
         own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), [self.lines, parts], True)
-        own.cooperative = ShapeAttr.of([parts])
+        own.cooperative = ShapeAttr.of([parts if way_of(plan) == "teams" else 1])
         return [own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        """What each block of a team has of a line, and how many have told it."""
-        if way_of(plan) != "teams":
+        """What each block has of a line, and how many have told it or what groups come to."""
+        if way_of(plan) not in MEETING:
             return []
         scan, name = self.scans.scan, plan.kernel_name
+        if way_of(plan) == "chains":
+            groups = self.parts(plan).ceildiv(group_of(plan))
+            told = GlobalType.of([self.lines, self.parts(plan)], i64)
+            ends = GlobalType.of([self.lines, groups], i64)
+            return [
+                Space(f"{name}_told", told, zeroed=True),
+                Space(f"{name}_ends", ends, zeroed=True),
+            ]
         kind = accumulation(scan.fn.data, scan.accumulator)
         told = GlobalType.of([self.lines, self.parts(plan)], kind)
         arrived = GlobalType.of([self.lines], i32)
@@ -86,7 +100,7 @@ class ScansLowering(Walked):
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
         builder = self.builder(plan, self.grids(plan))
-        if isinstance(builder, TeamBuilder):
+        if isinstance(builder, TeamBuilder | ChainBuilder):
             kinds = [space.kind for space in self.spaces(plan)]
             builder.taking(kinds, spaces)
         return [builder.build(bindings)]
