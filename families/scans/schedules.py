@@ -39,6 +39,9 @@ VECTOR = 8
 
 WARP = 32
 
+SIDE_BY_SIDE = 1024
+"""Lines a multiprocessor that lie side by side, from which on a thread each is enough."""
+
 ROW_THREADS = 256
 """Of a block whose threads share lines."""
 
@@ -61,6 +64,12 @@ ELEMENTS = 16
 
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
+
+WORDS = 2048
+"""Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
+
+RUN = 32
+"""Elements of a thread of a chain of such lines."""
 
 ROOM = 4
 """Blocks of teams that a multiprocessor has room for, with 64 registers a thread; half as many
@@ -101,6 +110,7 @@ class Way:
 
 def _alone(scans: Scans, arch: str) -> Iterator[Way]:
     """A thread has elements, or a vector of them, and walks the axis for each."""
+    yield from _stacked(scans, arch)
     vector = vector_of(scans)
     while vector > 1:
         lines = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
@@ -114,6 +124,31 @@ def _alone(scans: Scans, arch: str) -> Iterator[Way]:
         vector //= 2
     tile = tile_of(scans, 1)
     yield Way("scalar", "serial", tile, 1, prod(tile))
+
+
+def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
+    """A chain of tiles of lines that lie side by side, where these are too few for a thread each."""
+    column = scans.column
+    kinds = [cast("ValType", value.type) for value in scans.values]
+    if column is None or any(kind.labels[-1] != column for kind in kinds) or not in_32(scans):
+        return
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    length = scans.size(scans.along)
+    most = ARCHS[arch].multiprocessors * SIDE_BY_SIDE
+    for vector in dict.fromkeys((vector_of(scans), 1)):
+        facts = [Assumption(Dim.const(most) - lines, ">=")]
+        if vector > 1:
+            sizes = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
+            facts += [Assumption(size.mod(vector), "==") for size in sizes]
+        head = "" if vector == 1 else f"vector{vector}_"
+        for across in (WARP // 4, WARP):
+            columns = across * vector
+            rows = ROW_THREADS // across * (RUN // vector)
+            own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
+            if across < WARP:
+                own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
+            name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own)
 
 
 def vector_of(scans: Scans) -> int:
@@ -160,8 +195,12 @@ def tile_of(scans: Scans, vector: int) -> tuple[int, int]:
 
 def is_shared(scans: Scans) -> bool:
     """Whether threads may share a line: lines lie in memory, and are scanned in f32 or i32."""
-    kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
-    return scans.is_of_rows and kind in (f32, i32)
+    return scans.is_of_rows and in_32(scans)
+
+
+def in_32(scans: Scans) -> bool:
+    """Whether a scan accumulates in 32 bits."""
+    return accumulation(scans.scan.fn.data, scans.scan.accumulator) in (f32, i32)
 
 
 def _rows(scans: Scans, arch: str) -> Iterator[Way]:
@@ -198,9 +237,17 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
-def group_of(plan: ScheduleOp) -> int:
-    """Tiles of a chain whose posts a block takes one by one."""
-    return plan.threads()
+def axis_of(scans: Scans) -> int:
+    """The axis of a tile along which blocks that meet scan it: 1 where lines lie in memory."""
+    return int(scans.is_of_rows)
+
+
+def group_of(plan: ScheduleOp, axis: int) -> int:
+    """Posts of a chain that a block takes one by one, for each line of its tile."""
+    if axis == 1:
+        return plan.threads()
+    columns, vector = plan.tile_sizes[1], plan.integer("vectorize")
+    return max(WORDS // columns, plan.threads() * vector // columns)
 
 
 def room_of(scans: Scans) -> int:
@@ -257,6 +304,8 @@ def axes_of(scans: Scans, algorithm: str, tile: tuple[int, int]) -> list[tuple[s
     rows, columns = tile
     if algorithm == "serial":
         return [(a, 1) for a in scans.outer] + [(scans.row, rows), (scans.column, columns)]
+    if not scans.is_of_rows:
+        return [(a, 1) for a in (*scans.outer, scans.row)] + [(scans.column, columns)]
     return [(a, 1) for a in (*scans.outer, scans.row)] + [(scans.column, rows)]
 
 
@@ -272,12 +321,12 @@ def restated(scans: Scans, fields: Mapping[str, Value]) -> Fields:
     for label, step in axes:
         if label is not None:
             bind[f"{label}.o" if (label, step) in ends else label] = "block.x"
-    walked = [] if algorithm == "serial" else [(scans.along, columns)]
+    walked = [] if algorithm == "serial" else [(scans.along, (rows, columns)[axis_of(scans)])]
     for label, step in (*axes, *walked):
         whole = None if label is None else Assumption(scans.size(label).mod(step), "==")
         if whole and not holds_always(whole, kernel.assumptions, kernel.symbol_names):
             tails[str(label)] = None
-    column = scans.column if algorithm == "serial" else scans.along
+    column = scans.along if algorithm != "serial" and scans.is_of_rows else scans.column
     return {
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
@@ -311,10 +360,32 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
             f"gives each of {warps} warps {shape_text(plan.warp_tile_sizes)} elements of a tile of "
             f"{rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
         )
-    if way != "serial":
+    if way == "chains" and not scans.is_of_rows:
+        _check_stacked(scans, plan)
+    elif way != "serial":
         _check_rows(scans, plan)
-    if way in MEETING and rows > 1:
+    if way in MEETING and scans.is_of_rows and rows > 1:
         raise bad_plan(plan, f"has tiles of {rows} lines, and blocks that meet have one; make it 1")
+
+
+def _check_stacked(scans: Scans, plan: ScheduleOp) -> None:
+    """Refuse lines that cannot lie side by side in threads, or a tile that threads do not part."""
+    kinds = [cast("ValType", value.type) for value in scans.values]
+    inner = all(kind.labels[-1] == scans.column for kind in kinds)
+    if scans.column is None or not inner or not in_32(scans):
+        why = "chains lines side by side, which lie along the innermost axis, in f32 or 32 bits"
+        refuse_choice(plan, "algo_choice", why, '{"scans": "serial"}')
+    rows, columns, _ = plan.tile_sizes
+    vector, threads = plan.integer("vectorize"), plan.threads()
+    across = columns // vector
+    deep, left = divmod(threads, across)
+    whole = across & (across - 1) == 0 and not left and rows % max(1, deep) == 0
+    if not whole or across > threads or group_of(plan, 0) % deep or deep > PARTS:
+        raise bad_plan(
+            plan,
+            f"has {threads} threads for a tile of {rows}x{columns} in vectors of {vector}: a power "
+            f"of two of them is side by side, and {PARTS} at most have as many rows each",
+        )
 
 
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:

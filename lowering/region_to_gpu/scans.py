@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i32
 
 from polyc.dialects.common.dim import Dim, ShapeAttr
 from polyc.dialects.common.elements import accumulation
@@ -17,12 +17,16 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.scans.recognise import Scans
-from polyc.families.scans.schedules import MEETING, axes_of, group_of
+from polyc.families.scans.schedules import MEETING, axes_of, axis_of
 from polyc.lowering.region_to_gpu.frame import Space
-from polyc.lowering.region_to_gpu.grid import Axis, Grid
+from polyc.lowering.region_to_gpu.grid import Axis, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.scan_builders import RowsBuilder, ScanBuilder
-from polyc.lowering.region_to_gpu.scan_chains import ChainBuilder
+from polyc.lowering.region_to_gpu.scan_chains import (
+    ChainBuilder,
+    ColumnChainBuilder,
+    chain_words,
+)
 from polyc.lowering.region_to_gpu.scan_teams import TeamBuilder
 
 
@@ -54,14 +58,15 @@ class ScansLowering(Walked):
         ways = {
             "serial": ScanBuilder,
             "rows": RowsBuilder,
-            "chains": ChainBuilder,
+            "chains": ChainBuilder if axis_of(self.scans) else ColumnChainBuilder,
             "teams": TeamBuilder,
         }
         return ways[way_of(plan)](self.scans, plan, grids)
 
     def parts(self, plan: ScheduleOp) -> Dim:
-        """The blocks of a team: one a tile of a line."""
-        return self.scans.size(self.scans.along).ceildiv(plan.tile_sizes[1])
+        """The tiles of a line; a team has a block for each."""
+        axis = axis_of(self.scans)
+        return self.scans.size(self.scans.along).ceildiv(plan.tile_sizes[axis])
 
     @property
     def lines(self) -> Dim:
@@ -74,8 +79,11 @@ class ScansLowering(Walked):
         if way_of(plan) not in MEETING:
             return super().launches(plan)
         parts = self.parts(plan)
-        own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), [self.lines, parts], True)
-        own.cooperative = ShapeAttr.of([parts if way_of(plan) == "teams" else 1])
+        grid, together = [self.lines, parts], parts
+        if way_of(plan) == "chains":
+            grid, together = [*blocks_of(self.grids(plan)), parts], Dim.const(1)
+        own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), grid, True)
+        own.cooperative = ShapeAttr.of([together])
         return [own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
@@ -84,13 +92,8 @@ class ScansLowering(Walked):
             return []
         scan, name = self.scans.scan, plan.kernel_name
         if way_of(plan) == "chains":
-            groups = self.parts(plan).ceildiv(group_of(plan))
-            told = GlobalType.of([self.lines, self.parts(plan)], i64)
-            ends = GlobalType.of([self.lines, groups], i64)
-            return [
-                Space(f"{name}_told", told, zeroed=True),
-                Space(f"{name}_ends", ends, zeroed=True),
-            ]
+            words = zip(("told", "groups", "ends"), chain_words(self.scans, plan), strict=True)
+            return [Space(f"{name}_{what}", kind, zeroed=True) for what, kind in words]
         kind = accumulation(scan.fn.data, scan.accumulator)
         told = GlobalType.of([self.lines, self.parts(plan)], kind)
         arrived = GlobalType.of([self.lines], i32)

@@ -365,8 +365,8 @@ class Order(ABC):
         return met(state, who_meets(op)) if self.made.crosses_warps(op) else state
 
     def scanned(self, op: tile.ScanOp, state: State) -> State:
-        """A scan's threads meet where lines lie in several warps."""
-        return met(state, who_meets(op)) if line_of(op).warps > 1 else state
+        """A scan's threads meet where lines lie in several warps, or parts of them in several threads."""
+        return met(state, who_meets(op)) if line_of(op).meets else state
 
     # Control
 

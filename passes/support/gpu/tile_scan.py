@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -25,7 +26,7 @@ from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thr
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
-from polyc.passes.support.gpu.tile_fragments import spread_of
+from polyc.passes.support.gpu.tile_fragments import spread_of, wide
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
 
@@ -53,6 +54,11 @@ class Line:
     def parts(self) -> int:
         """What warps leave in shared memory of a line."""
         return self.warps * len(self.steps)
+
+    @property
+    def meets(self) -> bool:
+        """Whether warps have a line together."""
+        return self.warps > 1
 
     @staticmethod
     def of(source: Spread, axis: int) -> Line:
@@ -98,44 +104,120 @@ def _run(source: Spread, axis: int, vector: int) -> int:
     return count
 
 
-def line_of(op: tile.ScanOp) -> Line:
+@dataclass(frozen=True)
+class Stack:
+    """How the elements of lines lie that a thread has several of, side by side.
+
+    Each of ``deep`` threads has as many neighbouring elements of a line: ``runs`` are their
+    registers, those of a line together.  ``width`` threads are side by side, with other lines.
+    """
+
+    deep: int
+    width: int
+    runs: tuple[tuple[int, ...], ...]
+
+    @property
+    def parts(self) -> int:
+        """What threads leave in shared memory of a line."""
+        return self.deep
+
+    @property
+    def meets(self) -> bool:
+        """Whether threads have a line together."""
+        return self.deep > 1
+
+    @staticmethod
+    def of(source: Spread, axis: int) -> Stack:
+        """Raises ValueError where a layout is none of these."""
+        lines: dict[tuple[int, ...], dict[int, int]] = {}
+        for register, place in enumerate(source.registers):
+            other = (*place[:axis], *place[axis + 1 :])
+            lines.setdefault(other, {})[place[axis]] = register
+        runs = tuple(tuple(line[at] for at in sorted(line)) for line in lines.values())
+        size = len(runs[0])
+        if any(sorted(line) != list(range(size)) for line in lines.values()):
+            raise ValueError("a thread's elements of a line are not neighbours")
+        threads = source.threads
+        width = next((n for n, at in enumerate(threads) if at[axis]), len(threads))
+        if len(threads) % width or width & (width - 1):
+            raise ValueError(f"{width} threads that are side by side are no power of two")
+        for number, place in enumerate(threads):
+            first = threads[number % width]
+            there = tuple(0 if i == axis else at for i, at in enumerate(place))
+            if place[axis] != number // width * size or there != first:
+                raise ValueError("threads with parts of a line do not follow each other")
+        return Stack(len(threads) // width, width, runs)
+
+
+def line_of(op: tile.ScanOp) -> Line | Stack:
     """How an op's lines lie.  Raises PolycError ``LayoutConflict`` where none lowers them."""
     layout, source = spread_of(op.fragment, op)
     try:
-        return Line.of(source, op.axis)
+        return Stack.of(source, op.axis)
     except ValueError as error:
-        raise PolycError(
-            "LayoutConflict", f"gpu.scan along axis {op.axis} of {layout}: {error}", op
-        ) from None
+        several = any(at for p in source.registers for i, at in enumerate(p) if i != op.axis)
+        why = error
+    try:
+        if not several:
+            return Line.of(source, op.axis)
+    except ValueError as error:
+        why = error
+    raise PolycError("LayoutConflict", f"gpu.scan along axis {op.axis} of {layout}: {why}", op)
 
 
 class LowerScan(RewritePattern):
-    """Scan a thread's vectors, the lanes of a warp and the warps of a line.
+    """Scan a thread's vectors, the lanes of a warp and the warps of a line; or a thread's run of
+    each of its lines, and the threads that have runs of one.
 
     Legality: neighbouring threads have neighbouring vectors of one line, and each thread elements
-    of one (``LayoutConflict``).  The threads of the op's scope meet where a line lies in several
+    of one; or runs of several, where threads that are side by side have others
+    (``LayoutConflict``).  The threads of the op's scope meet where a line lies in several
     warps; a scratch area that a loop uses again is guarded by a barrier.  Exact for max, min and
     integers; a sum or product has the layout's order.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ScanOp, rewriter: PatternRewriter) -> None:
-        emit = Emit()
-        _Lowering(emit, op, line_of(op)).run()
+        emit, line = Emit(), line_of(op)
+        lowering = _Lowering(emit, op, line) if isinstance(line, Line) else _Stacked(emit, op, line)
+        lowering.run()
         for new in emit.ops:
             located(new, op)
         rewriter.replace(op, emit.ops, [])
 
 
-class _Lowering:
+class _Scanning:
     """One op on its way; values are in the order in which the scan goes, also of a reverse one."""
 
-    def __init__(self, emit: Emit, op: tile.ScanOp, line: Line) -> None:
-        self.emit, self.op, self.line = emit, op, line
+    def __init__(self, emit: Emit, op: tile.ScanOp) -> None:
+        self.emit, self.op = emit, op
         self.kind, self.element = op.kind.data, element_of(op)
         self.registers = registers_of(emit, op.fragment)
         self.nothing = neutral(emit, self.kind, self.element)
         self.thread = thread_in_scope(emit, op)
+
+    def load(self, register: int) -> SSAValue:
+        return self.emit.value(memref.LoadOp.get(self.registers, [self.emit.index(register)]))
+
+    def store(self, register: int, value: SSAValue) -> None:
+        self.emit.op(memref.StoreOp.get(value, self.registers, [self.emit.index(register)]))
+
+    def through(
+        self, registers: Sequence[int], values: Sequence[SSAValue], start: SSAValue
+    ) -> None:
+        """Let each of a thread's neighbours be what it is with all before it."""
+        for register, value in zip(registers, values, strict=True):
+            after = combine(self.emit, self.kind, start, value)
+            self.store(register, start if self.op.is_exclusive else after)
+            start = after
+
+
+class _Lowering(_Scanning):
+    """One whose threads have elements of one line."""
+
+    def __init__(self, emit: Emit, op: tile.ScanOp, line: Line) -> None:
+        super().__init__(emit, op)
+        self.line = line
         self.lane = emit.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
         steps = [tuple(reversed(step)) if op.is_reverse else step for step in line.steps]
         self.steps = steps[::-1] if op.is_reverse else steps
@@ -171,21 +253,10 @@ class _Lowering:
                 total = end if width == 1 else emit.value(hw.ShuffleOp("index", end, last))
                 so_far = total if so_far is None else combine(emit, kind, so_far, total)
         for step, found, start in zip(self.steps, values, starts, strict=True):
-            for register, value in zip(step, found, strict=True):
-                after = combine(emit, kind, start, value)
-                self.store(register, start if self.op.is_exclusive else after)
-                start = after
+            self.through(step, found, start)
         if self.op.carry is not None and so_far is not None:
             where = registers_of(emit, self.op.carry)
             emit.op(memref.StoreOp.get(so_far, where, [emit.index(0)]))
-
-    # Registers
-
-    def load(self, register: int) -> SSAValue:
-        return self.emit.value(memref.LoadOp.get(self.registers, [self.emit.index(register)]))
-
-    def store(self, register: int, value: SSAValue) -> None:
-        self.emit.op(memref.StoreOp.get(value, self.registers, [self.emit.index(register)]))
 
     def carry(self) -> SSAValue | None:
         """What the thread's line begins with; None for nothing."""
@@ -272,3 +343,106 @@ class _Lowering:
             firsts.append(emit.value(hw.ShuffleOp("index", before, there)))
         total = emit.value(hw.ShuffleOp("index", value, emit.index(line.parts - 1)))
         return firsts, total
+
+
+class _Stacked(_Scanning):
+    """One whose threads have runs of several lines."""
+
+    def __init__(self, emit: Emit, op: tile.ScanOp, stack: Stack) -> None:
+        super().__init__(emit, op)
+        self.stack = stack
+        self.runs = [run[::-1] if op.is_reverse else run for run in stack.runs]
+
+    def run(self) -> None:
+        emit, kind, op = self.emit, self.kind, self.op
+        values = [[self.load(r) for r in run] for run in self.runs]
+        totals: list[SSAValue] = []
+        for run in values:
+            total = run[0]
+            for value in run[1:]:
+                total = combine(emit, kind, total, value)
+            totals.append(total)
+        before = [self.nothing] * len(totals)
+        if self.stack.meets:
+            before, totals = self.threads(totals)
+        places = self.carried()
+        if places is not None:
+            assert op.carry is not None
+            where = registers_of(emit, op.carry)
+            at = [emit.index(place) for place in places]
+            so_far = [emit.value(memref.LoadOp.get(where, [one])) for one in at]
+            both = zip(so_far, before, totals, at, strict=True)
+            before = []
+            for carry, own, total, one in both:
+                before.append(combine(emit, kind, carry, own))
+                whole = combine(emit, kind, carry, total)
+                emit.op(memref.StoreOp.get(whole, where, [one]))
+        for run, found, start in zip(self.runs, values, before, strict=True):
+            self.through(run, found, start)
+
+    def carried(self) -> tuple[int, ...] | None:
+        """The register of the carry that has what each of the thread's lines begins with."""
+        op = self.op
+        if op.carry is None:
+            return None
+        _, source = spread_of(op.fragment, op)
+        _, held = spread_of(op.carry, op)
+        rank = source.rank
+        by = tuple(affine_dim(i) if i != op.axis else affine_dim(i) * 0 for i in range(rank))
+        try:
+            found = source.held(AffineMap(rank, 0, by), held)
+        except ValueError as error:
+            raise PolycError(
+                "LayoutConflict",
+                f"the carry of this scan lies in {op.carry.type}: {error}; leave its layout open",
+                op,
+            ) from None
+        return tuple(found[run[0]] for run in self.stack.runs)
+
+    def threads(self, totals: Sequence[SSAValue]) -> tuple[list[SSAValue], list[SSAValue]]:
+        """What each line has before the thread, and in all: by way of shared memory."""
+        emit, stack, op = self.emit, self.stack, self.op
+        scope, count = scope_of(op), len(totals)
+        instances = 1
+        if scope.number is not None:
+            instances = enclosing_kernel(op).threads.value.data // scope.threads
+        lines = stack.width * count
+        area = SharedType.of([stack.deep * instances, lines], self.element, 0)
+        scratch = emit.value(hw.SharedTileOp(area), "parts")
+        zero = emit.index(0)
+        own = emit.apply(affine_dim(0) // stack.width, [self.thread], hint="part")
+        column = emit.apply(affine_dim(0) % stack.width * count, [self.thread], hint="lines")
+        base = zero
+        if scope.number is not None:
+            base = emit.apply(affine_dim(0) * stack.deep, [scope.number])
+        if in_loop(op):
+            scope_barrier(emit, op)
+        step = max(n for n in (1, 2, 4) if count % n == 0)
+
+        def address(part: SSAValue, first: int) -> SSAValue:
+            row = emit.value(arith.AddiOp(base, part))
+            at = emit.apply(affine_dim(0) + first, [column])
+            return emit.value(tile.ElementAddressOp(scratch, zero, row, at))
+
+        for first in range(0, count, step):
+            some = totals[first : first + step]
+            value = some[0] if step == 1 else emit.value(hw.PackOp(some))
+            emit.op(hw.StoreSharedOp(value, address(own, first)))
+        scope_barrier(emit, op)
+        before = [self.nothing] * count
+        whole = list[SSAValue | None]([None] * count)
+        order = range(stack.deep)
+        for number in reversed(order) if op.is_reverse else order:
+            part = emit.index(number)
+            earlier = emit.compare("sgt" if op.is_reverse else "slt", part, own)
+            for first in range(0, count, step):
+                kind = wide(self.element, step)
+                value = emit.value(hw.LoadSharedOp(address(part, first), kind))
+                for lane in range(step):
+                    one = value if step == 1 else emit.value(hw.UnpackOp(value, lane))
+                    line = first + lane
+                    all_of = whole[line]
+                    joined = one if all_of is None else combine(emit, self.kind, all_of, one)
+                    whole[line] = joined
+                    before[line] = emit.value(arith.SelectOp(earlier, joined, before[line]))
+        return before, [one for one in whole if one is not None]
