@@ -143,7 +143,9 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
         head = "" if vector == 1 else f"vector{vector}_"
         for across in (WARP // 4, WARP):
             columns = across * vector
-            rows = ROW_THREADS // across * (RUN // vector)
+            # Alone, or where many have a line together, a thread has registers for half as many.
+            run = RUN if vector > 1 and across == WARP else RUN // 2
+            rows = ROW_THREADS // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
@@ -252,7 +254,8 @@ def group_of(plan: ScheduleOp, axis: int) -> int:
 
 def room_of(scans: Scans) -> int:
     """Blocks of teams that a multiprocessor is to have room for."""
-    return ROOM if len(scans.kernel.body.block.ops) <= FEW_OPS else ROOM // 2
+    room = ROOM if scans.is_of_rows else ROOM - 1
+    return room if len(scans.kernel.body.block.ops) <= FEW_OPS else room // 2
 
 
 def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:

@@ -23,7 +23,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp
+from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
@@ -125,12 +125,15 @@ class ChainBuilder(RowsBuilder):
             back = (affine_dim(1) - affine_dim(0) - 1) * step
             start = inner.apply(back, [rank, counts[0]])
         places[scans.along] = AxisPlace(self.axis, start)
-        at, link = Walk(places), Link(line, rank, column)
+        at, link = Walk(dict(places)), Link(line, rank, column)
         held = self.fragment(inner, (True, True), "held")
         self.load(inner, held, at, size)
         before = self.before(inner, link, self.tell(inner, held, link, counts), counts)
         self.combine(inner, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
-        self.store(inner, held, at)
+        # Where it is stored is computed anew: addresses would take the registers of what is held.
+        again = inner.value(OpaqueOp(start), "again")
+        places[scans.along] = AxisPlace(self.axis, again)
+        self.store(inner, held, Walk(places))
         body.add_ops([*inner.ops, scf.YieldOp()])
         emit.op(scf.ForOp(block, tiles, blocks, [], body))
         return self.finish(bindings)

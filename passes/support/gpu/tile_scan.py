@@ -33,6 +33,9 @@ from polyc.rewriting.emit import Emit, affine_dim
 LANES = 32
 """Threads of a warp."""
 
+UNROLLED = 8
+"""Parts of lines that a thread takes one after another without a loop."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -419,30 +422,43 @@ class _Stacked(_Scanning):
             scope_barrier(emit, op)
         step = max(n for n in (1, 2, 4) if count % n == 0)
 
-        def address(part: SSAValue, first: int) -> SSAValue:
-            row = emit.value(arith.AddiOp(base, part))
-            at = emit.apply(affine_dim(0) + first, [column])
-            return emit.value(tile.ElementAddressOp(scratch, zero, row, at))
+        def address(inner: Emit, part: SSAValue, first: int) -> SSAValue:
+            row = inner.value(arith.AddiOp(base, part))
+            at = inner.apply(affine_dim(0) + first, [column])
+            return inner.value(tile.ElementAddressOp(scratch, zero, row, at))
 
         for first in range(0, count, step):
             some = totals[first : first + step]
             value = some[0] if step == 1 else emit.value(hw.PackOp(some))
-            emit.op(hw.StoreSharedOp(value, address(own, first)))
+            emit.op(hw.StoreSharedOp(value, address(emit, own, first)))
         scope_barrier(emit, op)
-        before = [self.nothing] * count
-        whole = list[SSAValue | None]([None] * count)
-        order = range(stack.deep)
-        for number in reversed(order) if op.is_reverse else order:
-            part = emit.index(number)
-            earlier = emit.compare("sgt" if op.is_reverse else "slt", part, own)
+        whole = emit.registers(count, self.element, "whole")
+        before = emit.registers(count, self.element, "before")
+        for line in range(count):
+            for one in (whole, before):
+                emit.op(memref.StoreOp.get(self.nothing, one, [emit.index(line)]))
+
+        def take(inner: Emit, number: SSAValue) -> None:
+            part = number
+            if op.is_reverse:
+                part = inner.apply(affine_dim(0) * -1 + (stack.deep - 1), [number])
+            earlier = inner.compare("sgt" if op.is_reverse else "slt", part, own)
             for first in range(0, count, step):
                 kind = wide(self.element, step)
-                value = emit.value(hw.LoadSharedOp(address(part, first), kind))
+                value = inner.value(hw.LoadSharedOp(address(inner, part, first), kind))
                 for lane in range(step):
-                    one = value if step == 1 else emit.value(hw.UnpackOp(value, lane))
-                    line = first + lane
-                    all_of = whole[line]
-                    joined = one if all_of is None else combine(emit, self.kind, all_of, one)
-                    whole[line] = joined
-                    before[line] = emit.value(arith.SelectOp(earlier, joined, before[line]))
-        return before, [one for one in whole if one is not None]
+                    one = value if step == 1 else inner.value(hw.UnpackOp(value, lane))
+                    at = [inner.index(first + lane)]
+                    so_far = inner.value(memref.LoadOp.get(whole, at))
+                    joined = combine(inner, self.kind, so_far, one)
+                    inner.op(memref.StoreOp.get(joined, whole, at))
+                    old = inner.value(memref.LoadOp.get(before, at))
+                    chosen = inner.value(arith.SelectOp(earlier, joined, old))
+                    inner.op(memref.StoreOp.get(chosen, before, at))
+
+        emit.loop(stack.deep, take, unroll=stack.deep <= UNROLLED, hint="part")
+        at = [[emit.index(line)] for line in range(count)]
+        return (
+            [emit.value(memref.LoadOp.get(before, one)) for one in at],
+            [emit.value(memref.LoadOp.get(whole, one)) for one in at],
+        )
