@@ -19,9 +19,12 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.dim import parse_constant
 from polyc.dialects.gpu.hardware.checks import verify_indices, verify_posted, verify_posts
 from polyc.dialects.gpu.tile.compute import REDUCTIONS
 from polyc.dialects.gpu.types import FragmentType, GlobalType
@@ -84,10 +87,6 @@ class AwaitPostsOp(IRDLOperation):
     count = operand_def(IndexType)
     fragment = operand_def(base(FragmentType))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = (
-        "$kind $words `[` $indices `]` `axis` $axis `until` $count `to` $fragment attr-dict `:` "
-        "type($words) `,` type($fragment)"
-    )
 
     def __init__(
         self,
@@ -107,6 +106,42 @@ class AwaitPostsOp(IRDLOperation):
     def axis(self) -> int:
         """The axis of the fragment along which words are counted."""
         return self.axis_attr.value.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AwaitPostsOp:
+        kind = parser.parse_identifier()
+        words = parser.parse_unresolved_operand()
+        square = parser.Delimiter.SQUARE
+        places = parser.parse_comma_separated_list(square, parser.parse_unresolved_operand)
+        indices = [parser.resolve_operand(place, IndexType()) for place in places]
+        parser.parse_keyword("axis")
+        axis = parse_constant(parser, "the axis of posts")
+        parser.parse_keyword("until")
+        count = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
+        parser.parse_keyword("to")
+        fragment = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        kinds = [parser.parse_type()]
+        parser.parse_punctuation(",")
+        kinds.append(parser.parse_type())
+        ends = parser.resolve_operands([words, fragment], kinds, parser.pos)
+        op = cls(kind, ends[0], indices, axis, count, ends[1])
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.kind.data} ")
+        printer.print_ssa_value(self.words)
+        printer.print_string("[")
+        printer.print_list(self.indices, printer.print_ssa_value)
+        printer.print_string(f"] axis {self.axis} until ")
+        printer.print_ssa_value(self.count)
+        printer.print_string(" to ")
+        printer.print_ssa_value(self.fragment)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list((self.words.type, self.fragment.type), printer.print_attribute)
 
     def verify_(self) -> None:
         kind = _verify(self.fragment, self.words, self.indices)
