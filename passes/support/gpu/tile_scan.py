@@ -68,8 +68,6 @@ class Line:
         """Raises ValueError where a layout is none of these."""
         offsets: dict[int, int] = {}
         for register, place in enumerate(source.registers):
-            if any(at for i, at in enumerate(place) if i != axis):
-                raise ValueError("a thread has elements of several lines")
             offsets.setdefault(place[axis], register)
         order = sorted(offsets)
         vector = next((n for n, at in enumerate(order) if at != n), len(order))
@@ -142,12 +140,12 @@ class Stack:
             raise ValueError("a thread's elements of a line are not neighbours")
         threads = source.threads
         width = next((n for n, at in enumerate(threads) if at[axis]), len(threads))
-        if len(threads) % width or width & (width - 1):
+        if width and (len(threads) % width or width & (width - 1)):
             raise ValueError(f"{width} threads that are side by side are no power of two")
         for number, place in enumerate(threads):
-            first = threads[number % width]
+            first = threads[number % max(1, width)]
             there = tuple(0 if i == axis else at for i, at in enumerate(place))
-            if place[axis] != number // width * size or there != first:
+            if not width or place[axis] != number // width * size or there != first:
                 raise ValueError("threads with parts of a line do not follow each other")
         return Stack(len(threads) // width, width, runs)
 
@@ -155,17 +153,14 @@ class Stack:
 def line_of(op: tile.ScanOp) -> Line | Stack:
     """How an op's lines lie.  Raises PolycError ``LayoutConflict`` where none lowers them."""
     layout, source = spread_of(op.fragment, op)
-    try:
-        return Stack.of(source, op.axis)
-    except ValueError as error:
-        several = any(at for p in source.registers for i, at in enumerate(p) if i != op.axis)
-        why = error
-    try:
-        if not several:
-            return Line.of(source, op.axis)
-    except ValueError as error:
-        why = error
-    raise PolycError("LayoutConflict", f"gpu.scan along axis {op.axis} of {layout}: {why}", op)
+    several = any(at for p in source.registers for i, at in enumerate(p) if i != op.axis)
+    why: list[str] = []
+    for kind in (Stack,) if several else (Line, Stack):
+        try:
+            return kind.of(source, op.axis)
+        except ValueError as error:
+            why.append(str(error))
+    raise PolycError("LayoutConflict", f"gpu.scan along axis {op.axis} of {layout}: {why[0]}", op)
 
 
 class LowerScan(RewritePattern):
