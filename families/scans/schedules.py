@@ -62,6 +62,9 @@ LEAST_PARTS = 8
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
 
+STAGES = 1
+"""Tiles of a block of a chain that are on their way at once."""
+
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
 
@@ -103,6 +106,7 @@ class Way:
     vector: int
     threads: int
     facts: Sequence[Assumption] = ()
+    stages: int = 1
 
 
 # Threads alone ------------------------------------------------------------------------------
@@ -150,7 +154,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own)
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES)
 
 
 def vector_of(scans: Scans) -> int:
@@ -228,14 +232,14 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
-            if not short:
-                wide = ROW_THREADS * vector * STEPS
-                few = [*facts, *_few(scans, arch, wide)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few)
             if not short and vector > 1:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
                 yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
+            if not short:
+                wide = ROW_THREADS * vector * STEPS
+                few = [*facts, *_few(scans, arch, wide)[:2]]
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -279,7 +283,7 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "mma": "none",
         "loader": "register",
         "tile": [*way.tile, 1],
-        "stages": 1,
+        "stages": way.stages,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
         "vectorize": way.vector,
         "persistent": way.algorithm in MEETING,
@@ -353,6 +357,9 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
+    stages, most = plan.integer("stages"), 3 if way == "chains" else 1
+    if not 1 <= stages <= most:
+        refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
     if plan.cached:
         refuse_choice(plan, "cache", "a scan does not have", "[]")
     check_raster(plan)

@@ -16,7 +16,7 @@ from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import f32, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -32,11 +32,19 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp
 from polyc.families.scans.recognise import Scans
 from polyc.families.scans.schedules import axis_of, group_of, room_of
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW
+from polyc.lowering.region_to_gpu.point import (
+    BINARY,
+    COLUMN,
+    ROW,
+    Point,
+    Wanted,
+    element_of,
+)
 from polyc.lowering.region_to_gpu.scan_builders import COMBINE, RowsBuilder, start_of
 from polyc.lowering.region_to_gpu.scan_teams import ONE, OWN, ZERO
 from polyc.rewriting.driver import located
@@ -50,6 +58,24 @@ class Link:
     line: SSAValue
     rank: SSAValue
     column: SSAValue | None = None
+
+
+@dataclass
+class Chain:
+    """What the tiles of a kernel have in common.
+
+    ``size`` of the scanned axis, ``counts`` of words of a line by level, ``labels`` of the other
+    axes with their ``sizes``, ``strips`` of tiles that are side by side, and all tiles.
+    """
+
+    size: SSAValue
+    counts: Sequence[SSAValue]
+    labels: Sequence[str]
+    sizes: Sequence[SSAValue]
+    strips: SSAValue | None = None
+
+    def __post_init__(self) -> None:
+        self.total = self.counts[0]
 
 
 @dataclass(frozen=True)
@@ -70,6 +96,8 @@ class ChainBuilder(RowsBuilder):
     """What each tile comes to, each group of them, and each line until the end of a group of
     groups."""
 
+    chain: Chain
+
     axis = 1
     """The axis of a tile that is scanned."""
 
@@ -86,65 +114,155 @@ class ChainBuilder(RowsBuilder):
     # The walk
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        """The kernel: a loop over the block's tiles."""
-        scans, emit = self.scans, self.emit
-        step, length = self.plan.tile_sizes[self.axis], scans.size(scans.along)
-        size = self.frame.size(length)
-        counts = [self.frame.size(n) for n in levels_of(length.ceildiv(step), self.group)]
-        others = [label for label in scans.labels if label is not None]
-        parted = others[len(others) - self.axis_count :]
-        sizes = [self.frame.size(scans.size(label)) for label in others]
-        tiles, strips = counts[0], None
-        for label, one in zip(others, sizes, strict=True):
-            if label in parted:
+        """The kernel: a loop over the block's tiles.
+
+        With two stages what a tile comes to is posted before the block waits for those before the
+        tile ahead of it, so that posts are there as a rule when they are asked for.  With three the
+        elements of one more are on their way.
+        """
+        scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
+        length = scans.size(scans.along)
+        tiles = length.ceildiv(self.plan.tile_sizes[self.axis])
+        counts = [self.frame.size(n) for n in levels_of(tiles, self.group)]
+        self.chain = Chain(
+            self.frame.size(length),
+            counts,
+            [label for label in scans.labels if label is not None],
+            [self.frame.size(scans.size(label)) for label in scans.labels if label is not None],
+        )
+        total = counts[0]
+        for label, size in zip(self.chain.labels, self.chain.sizes, strict=True):
+            if label == self.beside:
                 columns = self.plan.tile_sizes[1]
-                one = strips = self.frame.size(scans.size(label).ceildiv(columns))
-            tiles = emit.value(arith.MuliOp(tiles, one))
+                size = self.chain.strips = self.frame.size(scans.size(label).ceildiv(columns))
+            total = emit.value(arith.MuliOp(total, size), "tiles")
+        self.chain.total = total
         block, blocks = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
         body = Block(arg_types=[INDEX])
         (number,) = body.args
         number.name_hint = "tile"
         inner = Emit(emit)
+        raw = self.raw(emit) if stages > 2 else {}
+        if raw:
+            self.fetch(emit, raw, block)
+        held, whole = self.fragment(emit, (True, True), "held"), self.row(emit, "whole")
+        if stages > 1:
+            self.begin(emit, block, held, whole, raw)
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            if raw:
+                self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
+            coming = self.fragment(inner, (True, True), "coming")
+            then = self.row(inner, "then")
+            self.begin(inner, after, coming, then, raw)
+            if raw:
+                self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
+            self.end(inner, number, held, whole)
+            self.combine(inner, held, coming, OWN, taken=True)
+            self.combine(inner, whole, then, OWN, taken=True)
+        else:
+            self.begin(inner, number, held, whole, {}, inside=True)
+            self.end(inner, number, held, whole)
+        body.add_ops([*inner.ops, scf.YieldOp()])
+        emit.op(scf.ForOp(block, total, blocks, [], body))
+        return self.finish(bindings)
+
+    def begin(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        held: SSAValue,
+        whole: SSAValue,
+        raw: Mapping[SSAValue, SSAValue],
+        inside: bool = False,
+    ) -> None:
+        """Scan a tile, where there is one, and post what it comes to."""
+        link, at, there = self.place(emit, number, inside)
+        self.load(emit, held, at, self.chain.size, raw)
+        self.tell(emit, held, whole, link, there)
+
+    def end(self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue) -> None:
+        """Let a tile go on from what is before it."""
+        # Where it is stored is computed anew: addresses would take the registers of what is held.
+        link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
+        before = self.before(emit, link, whole)
+        self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
+        self.store(emit, held, at)
+
+    def place(
+        self, emit: Emit, number: SSAValue, inside: bool
+    ) -> tuple[Link, Walk, SSAValue | None]:
+        """Where a tile is, and whether it is one, unless it is known to be ``inside``."""
+        chain, step = self.chain, self.plan.tile_sizes[self.axis]
         places: dict[str, AxisPlace] = {}
         rest: SSAValue = number
         column: SSAValue | None = None
-        if strips is not None:
-            strip = inner.value(arith.RemUIOp(rest, strips))
-            rest = inner.value(arith.DivUIOp(rest, strips))
-            column = inner.apply(affine_dim(0) * self.plan.tile_sizes[1], [strip], hint="column")
-            places[parted[0]] = AxisPlace(1, column)
-        rank = inner.value(arith.RemUIOp(rest, counts[0]), "rank")
-        rest = line = inner.value(arith.DivUIOp(rest, counts[0]), "line")
-        lone = [pair for pair in zip(others, sizes, strict=True) if pair[0] not in parted]
+        if self.beside is not None:
+            assert chain.strips is not None
+            strip = emit.value(arith.RemUIOp(rest, chain.strips))
+            rest = emit.value(arith.DivUIOp(rest, chain.strips))
+            column = emit.apply(affine_dim(0) * self.plan.tile_sizes[1], [strip], hint="column")
+            places[self.beside] = AxisPlace(1, column)
+        parts = chain.counts[0]
+        rank = emit.value(arith.RemUIOp(rest, parts), "rank")
+        rest = line = emit.value(arith.DivUIOp(rest, parts), "line")
+        pairs = zip(chain.labels, chain.sizes, strict=True)
+        lone = [pair for pair in pairs if pair[0] != self.beside]
         for label, extent in reversed(lone[1:]):
-            places[label] = AxisPlace(None, inner.value(arith.RemUIOp(rest, extent)))
-            rest = inner.value(arith.DivUIOp(rest, extent))
+            places[label] = AxisPlace(None, emit.value(arith.RemUIOp(rest, extent)))
+            rest = emit.value(arith.DivUIOp(rest, extent))
         places.update({label: AxisPlace(None, rest) for label, _ in lone[:1]})
-        start = inner.apply(affine_dim(0) * step, [rank])
-        if scans.scan.is_reverse:
+        start = emit.apply(affine_dim(0) * step, [rank])
+        if self.scans.scan.is_reverse:
             back = (affine_dim(1) - affine_dim(0) - 1) * step
-            start = inner.apply(back, [rank, counts[0]])
-        places[scans.along] = AxisPlace(self.axis, start)
-        at, link = Walk(dict(places)), Link(line, rank, column)
-        held = self.fragment(inner, (True, True), "held")
-        self.load(inner, held, at, size)
-        before = self.before(inner, link, self.tell(inner, held, link, counts), counts)
-        self.combine(inner, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
-        # Where it is stored is computed anew: addresses would take the registers of what is held.
-        again = inner.value(OpaqueOp(start), "again")
-        places[scans.along] = AxisPlace(self.axis, again)
-        self.store(inner, held, Walk(places))
-        body.add_ops([*inner.ops, scf.YieldOp()])
-        emit.op(scf.ForOp(block, tiles, blocks, [], body))
-        return self.finish(bindings)
+            start = emit.apply(back, [rank, parts])
+        there: SSAValue | None = None
+        if not inside:
+            there = emit.compare("slt", number, chain.total)
+            start = emit.value(arith.SelectOp(there, start, chain.size))
+        places[self.scans.along] = AxisPlace(self.axis, start)
+        return Link(line, rank, column), Walk(places), there
+
+    # What is read ahead
+
+    def raw(self, emit: Emit) -> dict[SSAValue, SSAValue]:
+        """A fragment for each tensor that is scanned as it is read, in its own type."""
+        found: dict[SSAValue, SSAValue] = {}
+        work: list[SSAValue] = [self.scans.scan.operand]
+        layout = self.spread.layout()
+        rows, columns, _ = self.plan.tile_sizes
+        walked = {self.scans.along, self.beside} - {None}
+        while work:
+            owner = work.pop().owner
+            if not isinstance(owner, Operation):
+                continue
+            if isinstance(owner, ReadOp):
+                kind = owner.result.type
+                if walked <= set(kind.labels) and owner.result not in found:
+                    element = without_sign(kind.element_type)
+                    made = FragmentType.of([rows, columns], element, layout)
+                    found[owner.result] = emit.value(tile.FragmentOp(made), "raw")
+            else:
+                work.extend(owner.operands)
+        return found
+
+    def fetch(self, emit: Emit, raw: Mapping[SSAValue, SSAValue], number: SSAValue) -> None:
+        """Let a tile's elements be on their way."""
+        _, at, _ = self.place(emit, number, False)
+        for value, fragment in raw.items():
+            origin = list[SSAValue]()
+            axes = at.axes(origin)
+            point = Point(self.frame, Block(arg_types=[element_of(fragment)]), {}, axes, 2, origin)
+            emit.op(point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan))
 
     @property
     def group(self) -> int:
         """Posts of a level that a block takes one by one."""
         return group_of(self.plan, self.axis)
 
-    axis_count = 0
-    """Axes besides the scanned one that a tile runs along."""
+    @property
+    def beside(self) -> str | None:
+        """The axis besides the scanned one that a tile runs along."""
+        return None
 
     # Words
 
@@ -181,62 +299,69 @@ class ChainBuilder(RowsBuilder):
         return link.line, number
 
     def tell(
-        self, emit: Emit, held: SSAValue, link: Link, counts: Sequence[SSAValue]
-    ) -> SSAValue:
+        self, emit: Emit, held: SSAValue, whole: SSAValue, link: Link, there: SSAValue | None
+    ) -> None:
         """Scan the block's tile, and post what it comes to."""
         scan = self.scans.scan
-        whole = self.fragment(emit, self.along, "whole")
-        emit.op(tile.FillOp(start_of(emit, scan, self.kind), whole))
+        carry = self.fragment(emit, self.along, "carry")
+        emit.op(tile.FillOp(start_of(emit, scan, self.kind), carry))
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
-        emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, whole, **how), scan))
-        found = self.worded(emit, whole)
-        at = self.where(emit, link, link.rank, counts[0])
-        emit.op(located(tile.PostOp(found, self.words[0], at), scan))
-        return found
+        emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
+        self.combine(emit, whole, carry, self.worded(), taken=True)
 
-    def worded(self, emit: Emit, whole: SSAValue) -> SSAValue:
-        """What a tile comes to, in the order of words."""
-        return whole
+        def post(then: Emit) -> None:
+            at = self.where(then, link, link.rank, self.chain.counts[0])
+            then.op(located(tile.PostOp(whole, self.words[0], at), scan))
 
-    def before(
-        self, emit: Emit, link: Link, whole: SSAValue, counts: Sequence[SSAValue]
-    ) -> SSAValue:
+        if there is None:
+            post(emit)
+        else:
+            emit.when(there, post)
+
+    def worded(self) -> AffineMap:
+        """Where what a word says is in what a tile comes to."""
+        return OWN
+
+    def before(self, emit: Emit, link: Link, whole: SSAValue) -> SSAValue:
         """What the tiles before the block's own come to; the last of a group posts that with it."""
-        scan, group = self.scans.scan, self.group
-        found: SSAValue | None = None
-        number, last = link.rank, list[SSAValue]()
-        for level, (words, count) in enumerate(zip(self.words, counts, strict=True)):
-            if level == 2:
-                here = self.row(emit, "first")
-                first = emit.apply(affine_dim(0) - 1, [number])
-                until = emit.value(arith.MinSIOp(number, emit.index(1)))
-            else:
-                others = self.row(emit, "others", group)
-                here = self.row(emit, "before")
-                own = emit.apply(affine_dim(0) % group, [number], hint="own")
-                first, until = emit.apply(affine_dim(0) - affine_dim(1), [number, own]), own
-            at = self.where(emit, link, first, count)
-            target = here if level == 2 else others
-            wait = tile.AwaitPostsOp(scan.fn.data, words, at, self.axis, until, target)
-            emit.op(located(wait, scan))
-            if level < 2:
-                emit.op(located(tile.ReduceOp(scan.fn.data, others, self.by, here), scan))
-            if found is not None:
+        fn, group, counts = self.scans.scan.fn.data, self.group, self.chain.counts
+        found, last = self.row(emit, "before"), list[SSAValue]()
+        number = link.rank
+        for level in (0, 1):
+            own = emit.apply(affine_dim(0) % group, [number], hint="own")
+            first = emit.apply(affine_dim(0) - affine_dim(1), [number, own])
+            others = self.row(emit, "others", group)
+            self.wait(emit, level, link, first, own, others)
+            here = found if level == 0 else self.row(emit, "earlier")
+            emit.op(located(tile.ReduceOp(fn, others, self.by, here), self.scans.scan))
+            if level == 1:
                 self.combine(emit, found, here, OWN)
-            else:
-                found = here
-            if level == 2:
-                break
             last.append(emit.compare("eq", own, emit.index(group - 1)))
             number = emit.apply(affine_dim(0) // group, [number], hint="group")
             if level == 0:
-                emit.when(last[0], self.posting(found, whole, link, number, counts, 1))
-            else:
-                over = emit.both(*last)
-                ends = number
-        assert found is not None
-        emit.when(over, self.posting(found, whole, link, ends, counts, 2))
+                emit.when(last[0], self.posting(found, whole, link, number, 1))
+        begun = self.row(emit, "begun")
+        one = emit.value(arith.MinSIOp(number, emit.index(1)))
+        earlier = emit.apply(affine_dim(0) - 1, [number])
+        self.wait(emit, 2, link, earlier, one, begun)
+        self.combine(emit, found, begun, OWN)
+        emit.when(emit.both(*last), self.posting(found, whole, link, number, 2))
         return found
+
+    def wait(
+        self,
+        emit: Emit,
+        level: int,
+        link: Link,
+        first: SSAValue,
+        until: SSAValue,
+        target: SSAValue,
+    ) -> None:
+        """Take so many words of a level, from the ``first`` of a line on."""
+        scan = self.scans.scan
+        at = self.where(emit, link, first, self.chain.counts[level])
+        wait = tile.AwaitPostsOp(scan.fn.data, self.words[level], at, self.axis, until, target)
+        emit.op(located(wait, scan))
 
     def posting(
         self,
@@ -244,7 +369,6 @@ class ChainBuilder(RowsBuilder):
         whole: SSAValue,
         link: Link,
         number: SSAValue,
-        counts: Sequence[SSAValue],
         level: int,
     ) -> Callable[[Emit], None]:
         """Post what there is before a tile, with that: its group, or its line until there."""
@@ -253,7 +377,7 @@ class ChainBuilder(RowsBuilder):
             end = self.row(then, "end")
             self.combine(then, end, whole, OWN, taken=True)
             self.combine(then, end, before, OWN)
-            at = self.where(then, link, number, counts[level])
+            at = self.where(then, link, number, self.chain.counts[level])
             then.op(located(tile.PostOp(end, self.words[level], at), self.scans.scan))
 
         return post
@@ -283,8 +407,11 @@ class ColumnChainBuilder(ChainBuilder):
     """
 
     axis = 0
-    axis_count = 1
     by = AffineMap(2, 0, (ZERO, COLUMN))
+
+    @property
+    def beside(self) -> str | None:
+        return self.scans.column
 
     @property
     def along(self) -> tuple[bool, bool]:
@@ -331,11 +458,9 @@ class ColumnChainBuilder(ChainBuilder):
         first = emit.value(arith.MuliOp(link.line, count))
         return emit.value(arith.AddiOp(first, number)), link.column
 
-    def worded(self, emit: Emit, whole: SSAValue) -> SSAValue:
-        found, vector = self.row(emit, "words"), self.plan.integer("vectorize")
-        place = ZERO, COLUMN % self.across * vector + COLUMN // self.across
-        self.combine(emit, found, whole, AffineMap(2, 0, place), taken=True)
-        return found
+    def worded(self) -> AffineMap:
+        vector = self.plan.integer("vectorize")
+        return AffineMap(2, 0, (ZERO, COLUMN % self.across * vector + COLUMN // self.across))
 
 
 def levels_of(tiles: Dim, group: int) -> tuple[Dim, Dim, Dim]:
