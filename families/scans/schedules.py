@@ -131,7 +131,7 @@ def _alone(scans: Scans, arch: str) -> Iterator[Way]:
 
 
 def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
-    """A chain of tiles of lines that lie side by side, where these are too few for a thread each."""
+    """A chain of tiles of lines that lie side by side, where they are too few for a thread each."""
     column = scans.column
     kinds = [cast("ValType", value.type) for value in scans.values]
     if column is None or any(kind.labels[-1] != column for kind in kinds) or not in_32(scans):
@@ -256,9 +256,9 @@ def group_of(plan: ScheduleOp, axis: int) -> int:
     return max(WORDS // columns, plan.threads() * vector // columns)
 
 
-def room_of(scans: Scans) -> int:
-    """Blocks of teams that a multiprocessor is to have room for."""
-    room = ROOM if scans.is_of_rows else ROOM - 1
+def room_of(scans: Scans, vector: int) -> int:
+    """Blocks that meet that a multiprocessor is to have room for."""
+    room = ROOM if scans.is_of_rows else ROOM - 1 if vector < VECTOR else ROOM - 2
     return room if len(scans.kernel.body.block.ops) <= FEW_OPS else room // 2
 
 

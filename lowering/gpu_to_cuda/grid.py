@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import cast
 
 from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.lowering.gpu_to_cuda.accesses import pointer_to
@@ -83,8 +85,7 @@ def _post_global(w: KernelWriter, op: hw.PostGlobalOp) -> None:
 
 @prints(hw.AwaitPostsGlobalOp)
 def _await_posts_global(w: KernelWriter, op: hw.AwaitPostsGlobalOp) -> None:
-    kind = op.registers.type
-    assert isinstance(kind, MemRefType)
+    kind = cast("MemRefType[Attribute]", op.registers.type)
     start, words = w.text(op.offset), list[str]()
     for place, predicate in zip(op.places, op.predicates, strict=True):
         words += [pointer_to(w, op, op.words, place), w.text(predicate)]

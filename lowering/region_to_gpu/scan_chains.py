@@ -1,11 +1,11 @@
 """``region-to-gpu``: scans of long lines, a tile a block, each of which looks back (S8, S9).
 
-The tiles of all lines are in an order, and blocks that run at once take them in turn.  A block scans
-its tile, posts what it comes to, and takes posts of the tiles before its own: of those of its group
-one by one, of the groups before in the group's own group what each comes to, and one for all that
-is before these.  Which posts it takes, and how it combines them, is fixed, so that runs repeat to the
-bit whoever is first; and it waits for tiles before its own alone, which are on their way.  All goes
-through memory once.
+The tiles of all lines are in an order, and blocks that run at once take them in turn.  A block
+scans its tile, posts what it comes to, and takes posts of the tiles before its own: of those of its
+group one by one, of the groups before in the group's own group what each comes to, and one for all
+that is before these.  Which posts it takes, and how it combines them, is fixed, so that runs repeat
+to the bit whoever is first; and it waits for tiles before its own alone, which are on their way.
+All goes through memory once.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class ChainBuilder(RowsBuilder):
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         kernel = super().finish(bindings)
-        kernel.blocks_per_sm = index_attr(room_of(self.scans))
+        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan.integer("vectorize")))
         return kernel
 
     # The walk
@@ -252,7 +252,9 @@ class ChainBuilder(RowsBuilder):
             origin = list[SSAValue]()
             axes = at.axes(origin)
             point = Point(self.frame, Block(arg_types=[element_of(fragment)]), {}, axes, 2, origin)
-            emit.op(point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan))
+            emit.op(
+                point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan)
+            )
 
     @property
     def group(self) -> int:
@@ -324,7 +326,7 @@ class ChainBuilder(RowsBuilder):
 
     def before(self, emit: Emit, link: Link, whole: SSAValue) -> SSAValue:
         """What the tiles before the block's own come to; the last of a group posts that with it."""
-        fn, group, counts = self.scans.scan.fn.data, self.group, self.chain.counts
+        fn, group = self.scans.scan.fn.data, self.group
         found, last = self.row(emit, "before"), list[SSAValue]()
         number = link.rank
         for level in (0, 1):
@@ -424,14 +426,11 @@ class ColumnChainBuilder(ChainBuilder):
 
     def layout(self) -> FragmentLayoutAttr:
         """Threads have vectors side by side, and as many rows each below each other."""
-        rows, columns, _ = self.plan.tile_sizes
         vector, threads = self.plan.integer("vectorize"), self.plan.threads()
-        run = rows * self.across // threads
-        place = ROW // self.across * run + COLUMN // vector, self.column(vector)
+        run = self.plan.tile_sizes[0] * self.across // threads
+        column = ROW % self.across * vector + COLUMN % vector
+        place = ROW // self.across * run + COLUMN // vector, column
         return FragmentLayoutAttr.of(threads, run * vector, AffineMap(2, 0, place))
-
-    def column(self, vector: int) -> AffineExpr:
-        return ROW % self.across * vector + COLUMN % vector
 
     def word(self, row: AffineExpr, column: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
         vector = self.plan.integer("vectorize")

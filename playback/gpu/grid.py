@@ -1,8 +1,8 @@
 """The simulator: counters in global memory that CTAs signal and wait for, and posts.
 
 PTX ISA, memory consistency model: an addition that releases and a read of it that acquires order
-what came before the one in front of what comes after the other.  A post and its wait are relaxed: they
-order nothing, and a word of 64 bits is read and written whole.
+what came before the one in front of what comes after the other.  A post and its wait are relaxed:
+they order nothing, and a word of 64 bits is read and written whole.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.accesses import GlobalSpace
+from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER, UPDATED
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import Steps, Wait
@@ -23,7 +23,6 @@ from polyc.playback.gpu.registers import RegisterFile
 from polyc.playback.gpu.signals import Mistaken, Signals
 from polyc.playback.gpu.storage import GlobalTensor, Registers
 from polyc.playback.gpu.translator import Translator, simulates
-
 
 POSTED = 1 << 32
 """The mark of a word whose number is there."""
@@ -149,7 +148,6 @@ class GridSignals:
         self.core.counters.barriers += 1
         self.core.dirty = True
         yield None
-
 
     # Posts
 

@@ -21,6 +21,7 @@ from polyc.dialects.gpu.hardware import (
     OpaqueOp,
 )
 from polyc.dialects.gpu.kernel import ReturnOp
+from polyc.dialects.gpu.types import FragmentType
 from polyc.playback.tile.cta import Array, Cta, Plays
 from polyc.playback.tile.roles import Ring, Turns
 
@@ -161,9 +162,12 @@ def _words(cta: Cta, op: tile.PostOp | tile.AwaitPostsOp) -> tuple[Array, list[i
             )
         )
     ]
-    base = part.ctypes.data
-    steps = [np.arange(n) * s for n, s in zip(part.shape, part.strides, strict=True)]
-    return part, (base + sum(np.ix_(*steps))).ravel().tolist()
+    base = int(part.ctypes.data)
+    places = [
+        base + sum(i * step for i, step in zip(at, part.strides, strict=True))
+        for at in np.ndindex(*part.shape)
+    ]
+    return part, places
 
 
 def _post(cta: Cta, op: tile.PostOp) -> None:
@@ -178,7 +182,9 @@ def _post(cta: Cta, op: tile.PostOp) -> None:
 
 def _await_posts(cta: Cta, op: tile.AwaitPostsOp) -> None:
     fragment: Array = cta.values[op.fragment]
-    fragment[...] = neutral(op.kind.data, op.fragment.type.element_type)
+    kind = op.fragment.type
+    assert isinstance(kind, FragmentType)
+    fragment[...] = neutral(op.kind.data, kind.element_type)
     (count,) = cta.numbers([op.count])
     if count <= 0:
         return

@@ -8,9 +8,10 @@ single), ``red``, ``ld``, ``st``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import I1, IndexType, MemRefType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -151,9 +152,9 @@ class AwaitPostsGlobalOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_posts(self.words)
-        assert isinstance(self.registers.type, MemRefType)
-        verify_posted(self.registers.type.element_type)
-        verify_registers(self.registers, "what posts are taken into", self.registers.type.element_type)
+        kind = cast("MemRefType[Attribute]", self.registers.type)
+        verify_posted(kind.element_type)
+        verify_registers(self.registers, "what posts are taken into", kind.element_type)
         if not self.predicates or len(self.indices) % len(self.predicates):
             raise VerifyException(
                 f"{len(self.predicates)} predicates do not fit {len(self.indices)} indices: each "

@@ -71,7 +71,7 @@ class PostOp(IRDLOperation):
 
 @irdl_op_definition
 class AwaitPostsOp(IRDLOperation):
-    """Wait for the words from ``indices`` on that are before ``count`` along an axis, and take them.
+    """Wait for words, from ``indices`` on, that are before ``count`` along an axis, and take them.
 
     ``gpu.await_posts sum %words[%i, %j] axis 1 until %count to %f``: an element of the fragment at
     ``count`` or beyond is what a ``sum`` over nothing is.  Which words are taken does not depend on

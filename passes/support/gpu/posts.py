@@ -89,9 +89,7 @@ def _added(emit: Emit, a: SSAValue, b: SSAValue) -> SSAValue:
     return emit.value(arith.AddiOp(a, b))
 
 
-def _replace(
-    op: tile.PostOp | tile.AwaitPostsOp, emit: Emit, rewriter: PatternRewriter
-) -> None:
+def _replace(op: tile.PostOp | tile.AwaitPostsOp, emit: Emit, rewriter: PatternRewriter) -> None:
     for new in emit.ops:
         located(new, op)
     rewriter.replace(op, emit.ops, [])

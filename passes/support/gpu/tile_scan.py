@@ -369,10 +369,8 @@ class _Stacked(_Scanning):
             where = registers_of(emit, op.carry)
             at = [emit.index(place) for place in places]
             so_far = [emit.value(memref.LoadOp.get(where, [one])) for one in at]
-            both = zip(so_far, before, totals, at, strict=True)
-            before = []
-            for carry, own, total, one in both:
-                before.append(combine(emit, kind, carry, own))
+            before = [combine(emit, kind, a, b) for a, b in zip(so_far, before, strict=True)]
+            for carry, total, one in zip(so_far, totals, at, strict=True):
                 whole = combine(emit, kind, carry, total)
                 emit.op(memref.StoreOp.get(whole, where, [one]))
         for run, found, start in zip(self.runs, values, before, strict=True):

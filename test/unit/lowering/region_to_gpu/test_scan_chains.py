@@ -1,4 +1,4 @@
-"""Scans by chains of tiles: what they give in every order of blocks, what they ask, and mistakes."""
+"""Scans by chains of tiles: what they give in every order of blocks, and what is a mistake."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def lowered(axis: int, reverse: bool = False) -> gpu.ModuleOp:
 
 def ran(kernels: gpu.ModuleOp, x: Any, **options: Any) -> SimulationResult:
     whole = kernels.parent_op()
-    assert whole is not None
+    assert isinstance(whole, ModuleOp)
     finish(whole)
     sizes = {"M": x.shape[0], "N": x.shape[1]}
     return simulate(only(whole, gpu.ModuleOp), [x], sizes, **options)
@@ -180,7 +180,7 @@ def test_chains_are_for_few_lines_and_long() -> None:
         module = planned(scanned(f32, "sum", [rows, columns], axis, False, False))
         return find(module, ScheduleOp)[0].variant.data
 
-    assert first(32, 1 << 20, 1) == "vector4_chain"
+    assert first(32, 1 << 20, 1) == "vector4_team"
     assert first(32, 1 << 26, 1) == "vector4_chain"
     assert first(16384, 1 << 16, 1) == "vector4"
     assert first(32, 1 << 14, 1) == "vector4"
