@@ -190,7 +190,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled"),
-    "scans": ("serial", "rows", "teams"),
+    "scans": ("serial", "rows", "chains", "teams"),
     "loops": ("serial", "partial_sums", "windows"),
     "sorts": ("shared", "pool", "memory"),
 }

@@ -440,7 +440,9 @@ def _role(kind: type[Operation]) -> Role:
         return "yield"
     if issubclass(kind, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
         return "store"
-    if issubclass(kind, hardware.WaitGlobalOp):
+    if issubclass(
+        kind, hardware.WaitGlobalOp | hardware.PostGlobalOp | hardware.AwaitPostsGlobalOp
+    ):
         return "wait"
     return "value" if issubclass(kind, _DROPPED) or kind.has_trait(Pure) else "effect"
 

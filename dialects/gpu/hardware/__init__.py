@@ -35,7 +35,12 @@ from polyc.dialects.gpu.hardware.exchange import (
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
-from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.grid import (
+    AwaitPostsGlobalOp,
+    PostGlobalOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
+)
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.integers import PowerOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -144,6 +149,8 @@ HARDWARE_OPS: list[type[Operation]] = [
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
+    PostGlobalOp,
+    AwaitPostsGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -165,6 +172,7 @@ __all__ = [
     "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "AwaitPostsGlobalOp",
     "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
@@ -200,6 +208,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PostGlobalOp",
     "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
