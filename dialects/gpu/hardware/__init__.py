@@ -31,6 +31,7 @@ from polyc.dialects.gpu.hardware.cluster import (
 from polyc.dialects.gpu.hardware.exchange import (
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     ShuffleOp,
 )
@@ -146,6 +147,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
@@ -185,6 +187,7 @@ __all__ = [
     "CpAsyncWaitOp",
     "ElectOp",
     "ErfcOp",
+    "ExchangeGlobalOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
