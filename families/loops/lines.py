@@ -21,7 +21,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import NotAffine, linear_of
 from polyc.dialects.common.arch import ARCHS
-from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentLayoutAttr, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
@@ -42,6 +42,9 @@ LINES = "lines"
 
 THREADS = 256
 """Of a block."""
+
+AT_ONCE = 1024
+"""Threads of a multiprocessor that keep it busy."""
 
 OUTPUTS = 8
 """Neighbours of a thread at most, and of a line that one has whole ``WHOLE``."""
@@ -230,27 +233,24 @@ def tiles(lines: Lines) -> Iterator[LineTile]:
         yield LineTile(THREADS // across, across * outputs, outputs)
 
 
-def time_of(lines: Lines, tile: LineTile) -> float:
-    """What a point of the outputs takes, in instructions of a thread."""
-    line = lines.line.constant() or tile.columns
+def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
+    """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
+    chip takes as many threads; lines whose number is open are many."""
     each = AROUND
     for one in lines.sliding:
         loads = tile.span(one, lines.taps) / tile.vector(one)
         each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
     each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
-    idle = -(-line // tile.columns) * tile.columns / line
-    return lines.steps * each * idle / tile.outputs
+    number, line = (size.constant() for size in lines.space.sizes)
+    tiles_along = -(-(line or tile.columns) // tile.columns)
+    at_once = ARCHS[arch].multiprocessors * AT_ONCE
+    threads = tiles_along * tile.across * (at_once if number is None else number)
+    return lines.steps * each * max(threads / at_once, 1.0)
 
 
-def best(lines: Lines) -> LineTile | None:
+def best(lines: Lines, arch: str) -> LineTile | None:
     """The tile that takes the least; None where lines are of open length."""
-    return min(tiles(lines), key=lambda tile: time_of(lines, tile), default=None)
-
-
-def facts(lines: Lines, arch: str) -> list[Assumption]:
-    """That there are outputs for the threads of a chip."""
-    points = prod(lines.space.sizes, start=Dim.const(1))
-    return [Assumption(points - ARCHS[arch].multiprocessors * THREADS, ">=")]
+    return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch), default=None)
 
 
 def stored_vector(lines: Lines, values: list[SSAValue]) -> int:

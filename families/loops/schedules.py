@@ -33,7 +33,6 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
-from polyc.families.loops.lines import facts as line_facts
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
 from polyc.families.loops.recognise import (
@@ -257,15 +256,12 @@ def _windows(
 def _lines(loops: Loops, arch: str) -> ScheduleOp | None:
     """A schedule whose windows slide along lines."""
     lines = find_lines(loops)
-    tile = None if lines is None else best(lines)
+    tile = None if lines is None else best(lines, arch)
     if lines is None or tile is None:
-        return None
-    when = left_open(loops.kernel, line_facts(lines, arch))
-    if when is None:
         return None
     widest = max(stored_vector(lines, loops.values), *map(tile.vector, lines.sliding))
     name = f"line_{tile.outputs}"
-    return _schedule(loops, arch, False, name, widest, when, lines=tile)
+    return _schedule(loops, arch, False, name, widest, (), lines=tile)
 
 
 def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:

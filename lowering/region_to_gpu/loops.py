@@ -597,9 +597,8 @@ class LoopBuilder(Builder):
             value = held_value(one.read)
             kind = FragmentType.of(sizes, type_of(value).element_type, layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
-            before = tile_of.before(one)
-            slid, at = {one.read: one.result}, Scope(emit, places)
-            self.hold(at, value, held, slid, COLUMN, before, lines.label)
+            before, at = tile_of.before(one), Scope(emit, places)
+            self.hold(at, value, held, {one.read: one.result}, COLUMN, before, lines.label)
             wide[value] = one, held
         layout = self.spread.image(projection((True, False))).layout()
         for tap in range(lines.taps):
