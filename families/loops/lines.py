@@ -109,7 +109,7 @@ def find_lines(loops: Loops) -> Lines | None:
     inside = 1
     for label in reversed(leading):
         size = sizes[label].constant()
-        if size is None and label != leading[0]:
+        if size == 0 or (size is None and label != leading[0]):
             return None
         outer.append((label, inside, size))
         inside *= size or 1
@@ -148,6 +148,11 @@ def begins(one: Sliding) -> int:
         return 0
 
 
+def widest(size: int) -> int:
+    """Elements of so many bytes that one access takes at most."""
+    return min(OUTPUTS, MAX_VECTOR_BYTES // size)
+
+
 # Tiles --------------------------------------------------------------------------------------
 
 
@@ -183,7 +188,7 @@ class LineTile:
         """Elements that one load of what slides brings."""
         kind = one.read.tensor.type
         assert isinstance(kind, MemRefType)
-        most = MAX_VECTOR_BYTES // element_bytes(kind.element_type)
+        most = widest(element_bytes(kind.element_type))
         return gcd(most, self.outputs * one.step, kind.shape[-1].constant() or 1)
 
     def before(self, one: Sliding) -> int:
@@ -255,6 +260,5 @@ def best(lines: Lines, arch: str) -> LineTile | None:
 
 def stored_vector(lines: Lines, values: list[SSAValue]) -> int:
     """Elements that a thread stores at once."""
-    widest = max(element_bytes(type_of(value).element_type) for value in values)
-    line = lines.line.constant() or 1
-    return gcd(MAX_VECTOR_BYTES // widest, line)
+    size = max(element_bytes(type_of(value).element_type) for value in values)
+    return gcd(widest(size), lines.line.constant() or 1)

@@ -182,8 +182,9 @@ def test_a_convolution_of_each_channel_stays_where_it_lies() -> None:
         depthwise((2, 8, 16, 32), taps=1, padding=0),  # nothing slides
         depthwise((2, 8, 64, 64), taps=3, stride=4),  # windows have nothing in common
         depthwise((2, 8, "H", 32)),  # the number of a channel's lines is open
+        depthwise((2, 0, 8, 32)),  # there are none
     ],
-    ids=["one tap", "apart", "open"],
+    ids=["one tap", "apart", "open", "empty"],
 )
 def test_what_does_not_slide_along_lines_is_refused(module: ModuleOp, tmp_path: Path) -> None:
     assert lines_of(module) is None
@@ -223,3 +224,22 @@ def test_kernels_compile_without_a_spill(image: tuple[int, int, int, int], arch:
     program = Program.compile(lowered(depthwise(image, 7, padding=3), "gpu", None, arch))
     assert any("line" in name for name in program.kernels)
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+@pytest.mark.parametrize("element", ["i8", "f32"])
+def test_other_reductions_and_types_slide_too(element: str) -> None:
+    """The largest of windows, as of pooling where nothing lies outside."""
+    x, y = (f"!frontend.tensor<[2, 3, {n}], {element}>" for n in ("9, 16", "7, 14"))
+    text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}) {{
+  %0 = frontend.pool max %x axes [2, 3] size [3, 3] stride [1, 1] padding [0, 0, 0, 0]
+      dilation [1, 1] : {x} -> {y}
+  frontend.output %0 : {y}
+}}"""
+    module = parse_text(make_context(), text, "pool.mlir")
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    (variant,) = built.dispatch().variants()
+    assert "line" in variant.variant_name
+    result = simulate(built, inputs, {}, variant.variant_name)
+    result.check()
+    assert_agree(result.outputs, wanted)
