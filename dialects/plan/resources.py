@@ -117,6 +117,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "windows"
 
     @property
+    def slides_lines(self) -> bool:
+        """Whether a thread of loops has neighbours of a line, along which windows slide."""
+        return record_of(self.algo_choice).get("loops") == "lines"
+
+    @property
     def of_few_queries(self) -> bool:
         """Whether it is a schedule of attention for few queries and many keys."""
         return plan_attention.of_few_queries(self)

@@ -444,7 +444,9 @@ def _role(kind: type[Operation]) -> Role:
         return "yield"
     if issubclass(kind, _STORES):
         return "store"
-    if issubclass(kind, hardware.WaitGlobalOp):
+    if issubclass(
+        kind, hardware.WaitGlobalOp | hardware.PostGlobalOp | hardware.AwaitPostsGlobalOp
+    ):
         return "wait"
     return "value" if issubclass(kind, _DROPPED) or kind.has_trait(Pure) else "effect"
 

@@ -36,7 +36,12 @@ from polyc.dialects.gpu.hardware.exchange import (
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
-from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.grid import (
+    AwaitPostsGlobalOp,
+    PostGlobalOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
+)
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.integers import PowerOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -146,6 +151,8 @@ HARDWARE_OPS: list[type[Operation]] = [
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
+    PostGlobalOp,
+    AwaitPostsGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -167,6 +174,7 @@ __all__ = [
     "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "AwaitPostsGlobalOp",
     "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
@@ -203,6 +211,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PostGlobalOp",
     "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
