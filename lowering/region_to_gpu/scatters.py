@@ -69,7 +69,7 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
-AT_ONCE = 6
+AT_ONCE = 8
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
 the time they wait for loads."""
 
