@@ -27,9 +27,10 @@ from polyc.affine import isl
 from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.families.attention.paged import Paged, check_gather, check_index, page_of
 from polyc.families.attention.queries import (
     ComputedQueries,
     computed_queries,
@@ -51,6 +52,7 @@ from polyc.families.attention.softmax import (
     weights_of,
 )
 from polyc.families.attention.visible import Visible
+from polyc.families.facts import holds_always
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
@@ -85,6 +87,14 @@ class HeadOperand:
     dimensions are the batch axes, where the tile lies."""
     offset: AffineExpr
     """The first feature of a head, where several heads are in a row of one dimension; 0 else."""
+    paged: Paged | None = None
+    """Of keys or values in pages that an index picks, which; their place in ``axes`` is 0 then, and
+    keys go along those of a page."""
+
+    @property
+    def places(self) -> list[AffineExpr]:
+        """What says where the keys of a point of the batch lie, in the batch's axes."""
+        return [*(axis for axis in self.axes if isinstance(axis, AffineExpr)), self.offset]
 
     @property
     def along(self) -> tuple[int, int]:
@@ -182,9 +192,20 @@ class StreamingAttention:
     @property
     def shared(self) -> SharedKeys | None:
         """Heads that have the same keys and values; None where each has its own."""
-        sides = (self.k, self.v)
-        places = [axis for side in sides for axis in side.axes if isinstance(axis, AffineExpr)]
-        return shared_keys(self.batch, self.size, [*places, *(side.offset for side in sides)])
+        places = [*self.k.places, *self.v.places]
+        for paged in self.pages:
+            at = (self.batch.index(label) for label in paged.labels if label in self.batch)
+            places += map(AffineDimExpr, at)
+        return shared_keys(self.batch, self.size, places)
+
+    @property
+    def pages(self) -> tuple[Paged, ...]:
+        """The pages that keys and values lie in; none where their rows follow each other."""
+        return tuple(side.paged for side in (self.k, self.v) if side.paged is not None)
+
+    def fits_pages(self, keys: int) -> bool:
+        """Whether so many keys of a step are whole pages, or a whole part of one."""
+        return all(keys % paged.keys == 0 or paged.keys % keys == 0 for paged in self.pages)
 
     @property
     def tile_features(self) -> tuple[int, int]:
@@ -264,7 +285,8 @@ class _Search:
         scores = self._scores(weights.scores)
         q, k = self._factors(scores, n)
         masks = Masks.of(weights.scores)
-        m = self._queries(q, k, masks)
+        keys, gather = k
+        m = self._queries(q, keys.result if gather is None else gather.result, masks)
         depth_axis = scores.labels[0]
         axes = type_of(scores.result).labels
         batch = tuple(a.label for a in self.kernel.iters if a.label in axes and a.label != m)
@@ -275,17 +297,15 @@ class _Search:
         if len(wide) != 1 or set(summed) != {*batch, m, *wide}:
             raise Refused(f"the sum of its values is over {list(summed)}", together)
         visible, gates = masks.split(m, n, self.symbols)
-        read, conditions = values_of(weights.values)
+        (read, paged), conditions = values_of(weights.values)
         element = read.result.type.element_type
         q_side: HeadOperand | ComputedQueries
         if isinstance(q, region.ReadOp):
-            q_side = self._operand(q, (m, depth_axis), batch, True)
+            q_side = self._operand((q, None), (m, depth_axis), batch, True)
         else:
             q_side = computed_queries(self.kernel, q, (*batch, m), depth_axis)
-        k_side, v_side = (
-            self._operand(op, (n, feature), batch, summed)
-            for op, feature, summed in ((k, depth_axis, True), (read, wide[0], False))
-        )
+        k_side = self._operand(k, (n, depth_axis), batch, True)
+        v_side = self._operand((read, paged), (n, wide[0]), batch, False)
         self._check_queries(q_side, scores)
         self._check_elements((q_side, k_side, v_side), element, weights, together)
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
@@ -349,7 +369,7 @@ class _Search:
 
     def _factors(
         self, scores: region.ReduceOp, n: str
-    ) -> tuple[region.ReadOp | SSAValue, region.ReadOp]:
+    ) -> tuple[region.ReadOp | SSAValue, tuple[region.ReadOp, region.GatherOp | None]]:
         """The queries, as what is read or what makes them, and the keys, which run over ``n``."""
         product = scores.operand.owner
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
@@ -362,10 +382,10 @@ class _Search:
         sides = [read_of(side) for side in ((keys,) if computes else (queries, keys))]
         if n in type_of(queries).labels or n not in type_of(keys).labels:
             raise Refused(f"not one of its factors runs over the keys {n}", scores)
-        for side in sides:
+        for side, _ in sides:
             if side.guard is not None:
                 raise Refused("a factor of its scores is read under a guard", side)
-        return queries if computes else sides[0], sides[-1]
+        return queries if computes else sides[0][0], sides[-1]
 
     def _check_queries(self, q: HeadOperand | ComputedQueries, scores: region.ReduceOp) -> None:
         """Refuse reductions that the scores are made of, and the queries are not."""
@@ -376,13 +396,13 @@ class _Search:
                 f"it has {len(beside) + 1} reductions beside the softmax and not one", scores
             )
 
-    def _queries(self, q: region.ReadOp | SSAValue, k: region.ReadOp, masks: Masks) -> str:
+    def _queries(self, q: region.ReadOp | SSAValue, keys: SSAValue, masks: Masks) -> str:
         """The axis of the queries: one that the keys do not have.
 
         Where heads share their keys there are several; the mask, an open size and the place in the
         tensor tell which.
         """
-        depth = type_of(k.result).labels
+        depth = type_of(keys).labels
         value = q.result if isinstance(q, region.ReadOp) else q
         mine = [a for a in type_of(value).axes if a.label not in depth]
         if not mine:
@@ -396,9 +416,15 @@ class _Search:
         )[1].label
 
     def _operand(
-        self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str], summed: bool
+        self,
+        factor: tuple[region.ReadOp, region.GatherOp | None],
+        walks: tuple[str, str],
+        batch: Sequence[str],
+        summed: bool,
     ) -> HeadOperand:
         """How a factor lies in its tensor; ``summed`` are products over its features."""
+        read, gather = factor
+        paged = None if gather is None else self._pages(read, gather, walks[0], batch)
         name = self.kernel.name_of(read.tensor)
         labels = read.result.type.labels
         places: list[AffineExpr] = [
@@ -408,7 +434,15 @@ class _Search:
         symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
         found: list[str | AffineExpr] = []
         offset: AffineExpr = AffineExpr.constant(0)
-        for expr, size in zip(read.map.data.results, self._shape(read), strict=True):
+        whole_keys = type_of(read.result).axis(walks[0])
+        for number, expr in enumerate(read.map.data.results):
+            if paged is not None and number == paged.dimension:
+                found.append(AffineExpr.constant(0))
+                continue
+            size = self._shape(read)[number]
+            if paged is not None and uses_dim(expr, labels.index(walks[0])):
+                found.append(walks[0])
+                continue
             walked = [x for x in walks if x in labels and uses_dim(expr, labels.index(x))]
             axis = walked[0] if walked else None
             own = AffineExpr.constant(0) if axis is None else AffineDimExpr(labels.index(axis))
@@ -419,7 +453,7 @@ class _Search:
             if axis == walks[1]:
                 offset = place
             elif axis is not None:
-                whole = type_of(read.result).axis(axis)
+                whole = whole_keys
                 if rest != AffineExpr.constant(0) or whole is None or whole.size != size:
                     raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
             found.append(place if axis is None else axis)
@@ -430,8 +464,30 @@ class _Search:
         starts = linear_of(offset)
         if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
             raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        whole = HeadOperand(name, read, self._shape(read), tuple(found), offset)
+        whole = HeadOperand(name, read, self._shape(read), tuple(found), offset, paged)
         return self._apart(whole, summed)
+
+    def _pages(
+        self, read: region.ReadOp, gather: region.GatherOp, n: str, batch: Sequence[str]
+    ) -> Paged:
+        """The pages that a gathered factor lies in, of which its keys are whole ones."""
+        check_gather(gather)
+        axis, labels = type_of(read.result).axis(n), read.result.type.labels
+        if axis is None:
+            raise Refused("each row of a factor is gathered by itself", gather)
+        if read.guard is not None:
+            raise Refused("a factor is gathered of what is read under a guard", read)
+        exprs = read.map.data.results
+        along = [i for i, expr in enumerate(exprs) if uses_dim(expr, labels.index(n))]
+        size = self._shape(read)[along[0]].constant() if len(along) == 1 else None
+        if size is None:
+            raise Refused("a factor is gathered by pages of no known number of keys", gather)
+        paged = page_of(self.kernel, gather, read, n, size)
+        check_index(self.kernel, paged, n, batch)
+        whole = Assumption(axis.size.mod(size), "==")
+        if not holds_always(whole, self.kernel.assumptions, self.symbols):
+            raise Refused(f"its {axis.size} keys may be no whole pages of {size}", gather)
+        return paged
 
     def _apart(self, operand: HeadOperand, summed: bool) -> HeadOperand:
         """The operand with a head's features as a dimension, where a tile is wider than a head.

@@ -91,6 +91,10 @@ class AttentionVariant:
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
+        if not attention.fits_pages(cast("list[int]", self.fields["tile"])[1]):
+            return False
+        if self.fields["loader"] != "cp_async" and attention.pages:
+            return False
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
         if self.whole and attention.tile_features != (attention.depth, attention.width):

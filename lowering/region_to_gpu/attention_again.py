@@ -273,10 +273,17 @@ class Again:
     ) -> None:
         """A tile of V, changed in registers on its way to shared memory, some columns at a time."""
         v = self.attention.v
+        in_pages = v.paged is not None and v.paged.keys < self.parts.keys
+        if in_pages:
+            self.parts.copy(emit, v, at, key, self.v, self.loader)
         for column in range(0, self.width, self.columns):
-            self.parts.copy(emit, v, at, key, self.loaded, None, column)
-            change(emit)
             view = tile.CopyView(window=(0, column))
+            if in_pages:
+                taken = tile.CopyOp(tile.CopyEnd(self.v), tile.CopyEnd(self.loaded), view)
+                emit.op(located(taken, v.read))
+            else:
+                self.parts.copy(emit, v, at, key, self.loaded, None, column)
+            change(emit)
             moved = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v), view)
             emit.op(located(moved, v.read))
 

@@ -88,6 +88,13 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
     if op.im2col is not None:
         seen = _seen(op, target)
         seen[...] = taken(source, op.im2col, start, cta.numbers(op.tap), seen.shape)
+    elif op.across is not None:
+        across = op.across.value.data
+        runs = np.split(_seen(op, target), len(op.pages) + 1)
+        pages = [start[across], *cta.numbers(op.pages)]
+        for run, page in zip(runs, pages, strict=True):
+            place = [*start[:across], page, *start[across + 1 :]]
+            run[...] = window(source, place, _extent(op, source.ndim, run.shape)).reshape(run.shape)
     elif isinstance(op.source.type, GlobalType):
         seen = _seen(op, target)
         shape = _extent(op, source.ndim, seen.shape)

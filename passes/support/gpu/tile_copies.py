@@ -137,7 +137,8 @@ class LowerTmaCopy(RewritePattern):
 class _ThreadCopy(RewritePattern):
     """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks.
 
-    A turned tile is copied by elements, neighbours neighbouring ones in the tensor.
+    A turned tile is copied by elements, neighbours neighbouring ones in the tensor.  Of a tile in
+    pages it is known when compiling which of them a turn's rows are in, or among which few.
     """
 
     loader: str
@@ -184,7 +185,7 @@ class _ThreadCopy(RewritePattern):
             start[high] = emit.apply(affine_dim(0) + affine_dim(1), [start[high], first])
             start[wide] = emit.apply(affine_dim(0) + affine_dim(1), [start[wide], own])
 
-        def body(inner: Emit, j: SSAValue) -> None:
+        def body(inner: Emit, j: SSAValue, turn: int | None = None) -> None:
             at = list(start)
             if first is not None and own is not None:
                 row, column = inner.apply(down, [first, j], hint="row"), own
@@ -194,6 +195,10 @@ class _ThreadCopy(RewritePattern):
                 column = inner.apply(chunk % across * elements, [thread, j], hint="column")
                 for axis, inside in ((high, row), (wide, column)):
                     at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
+            if turn is not None:
+                last = min(chunks, (turn + 1) * threads) - 1
+                among = range(turn * threads // across, last // across + 1)
+                self.to_page(inner, op, at, op.indices[high], row, among)
 
             def move(then: Emit) -> None:
                 place = (column, row) if turned else (row, column)
@@ -206,8 +211,37 @@ class _ThreadCopy(RewritePattern):
             else:
                 move(inner)
 
-        emit.loop(-(-chunks // threads), body, unroll=True, hint="j")
+        turns = -(-chunks // threads)
+        if op.across is None:
+            emit.loop(turns, body, unroll=True, hint="j")
+        for turn in range(turns if op.across is not None else 0):
+            body(emit, emit.index(turn), turn)
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def to_page(
+        emit: Emit,
+        op: tile.CopyOp,
+        at: list[SSAValue],
+        first: SSAValue,
+        row: SSAValue,
+        among: range,
+    ) -> None:
+        """Move coordinates ``at`` to the page of a ``row``, which is ``among`` some of the tile.
+
+        Each page's run begins at ``first`` along the rows.
+        """
+        assert op.across is not None and isinstance(op.target.type, SharedType)
+        high, across = op.tile_axes[0], op.across.value.data
+        pages = [op.indices[across], *op.pages]
+        run = op.target.type.sizes[0] // len(pages)
+        runs = range(among.start // run, (among.stop - 1) // run + 1)
+        inside = affine_dim(0) % run if len(runs) > 1 else affine_dim(0) - runs.start * run
+        at[high] = emit.apply(affine_dim(1) + inside, [row, first])
+        at[across] = pages[runs.start]
+        for number in runs[1:]:
+            behind = emit.compare("sge", row, emit.index(number * run))
+            at[across] = emit.value(arith.SelectOp(behind, pages[number], at[across]))
 
     @abstractmethod
     def chunk_elements(self, tensor: GlobalType) -> int:

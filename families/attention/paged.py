@@ -1,0 +1,131 @@
+"""Keys and values in pages: rows that lie at places that are data, as those of a paged cache (S6.10).
+
+    K[n, d] = cache[table(n floordiv P), n mod P, d]
+
+A page is ``P`` keys that are neighbours in memory, and which page it is an index says, which is
+data: of a sequence's table, say.  A kernel asks for it once for all keys of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, AffineSet
+
+from polyc.affine import isl
+from polyc.affine.expressions import canonical_expr, constraint_of, linear_of, uses_dim
+from polyc.dialects import region
+from polyc.dialects.region.types import AxisAttr
+from polyc.families.attention.queries import ELEMENTWISE
+from polyc.families.attention.softmax import Refused
+from polyc.rewriting.postorder import operands_of, reached
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.compose import domain
+
+LEAST_PAGE = 16
+"""Keys of a page at least: the rows that one step of a tensor core takes of the values."""
+
+
+@dataclass(frozen=True)
+class Paged:
+    """Which page of a tensor the keys of a step lie in."""
+
+    gather: region.GatherOp
+    dimension: int
+    """The dimension of the tensor along which pages lie."""
+    keys: int
+    """Keys of a page."""
+
+    @property
+    def index(self) -> SSAValue:
+        """What says which page a key is in, an integer over the batch and the keys."""
+        return self.gather.indices[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The axes that the index depends on."""
+        return type_of(self.index).labels
+
+
+def check_gather(gather: region.GatherOp) -> None:
+    """Refuse a gather along more axes than one, or one that gives numbers of its own."""
+    if len(gather.labels) != 1:
+        raise Refused(f"a factor is gathered along {len(gather.labels)} axes and not one", gather)
+    if gather.number not in (None, 0):
+        raise Refused(
+            f"a factor is gathered, and is {gather.number} and not 0 where no page is", gather
+        )
+
+
+def page_of(
+    kernel: region.KernelOp, gather: region.GatherOp, read: region.ReadOp, n: str, size: int
+) -> Paged:
+    """The pages of ``size`` keys that a gathered factor is in; Refused where there are none."""
+    (label,) = gather.labels
+    axes = read.result.type.axes.data
+    labels = read.result.type.labels
+    page, key = AffineDimExpr(labels.index(label)), AffineDimExpr(labels.index(n))
+    found: list[int] = []
+    for number, expr in enumerate(read.map.data.results):
+        if expr == page:
+            found.append(number)
+        elif uses_dim(expr, page.position):
+            raise Refused(f"a factor is gathered at {expr}, not along an axis", read)
+        elif uses_dim(expr, key.position) and not _equal(kernel, axes, expr, key % size):
+            raise Refused(f"a factor is gathered by pages, in which its keys lie at {expr}", read)
+    if len(found) != 1:
+        raise Refused(f"a factor is gathered along {len(found)} dimensions and not one", gather)
+    if size < LEAST_PAGE or size % LEAST_PAGE:
+        raise Refused(
+            f"a factor lies in pages of {size} keys, which are no multiple of {LEAST_PAGE}", gather
+        )
+    return Paged(gather, found[0], size)
+
+
+def check_index(kernel: region.KernelOp, paged: Paged, n: str, batch: Collection[str]) -> None:
+    """Refuse an index that is not one number for a page of keys, computed of what is read."""
+    for value in reached([paged.index], operands_of):
+        op = value.owner
+        if not isinstance(op, Operation):
+            continue  # the tensor that is read
+        if not isinstance(op, ELEMENTWISE) or isinstance(op, region.InsideOp):
+            raise Refused(f"the places of a factor are made by {op.name}", op)
+        axes = type_of(value).axes
+        beyond = [axis.label for axis in axes if axis.label not in (*batch, n)]
+        if beyond:
+            raise Refused(f"the places of a factor depend on {beyond[0]}", op)
+        if isinstance(op, region.ReadOp) and op.guard is not None:
+            raise Refused("the places of a factor are read under a guard", op)
+        exprs: tuple[AffineExpr, ...] = ()
+        if isinstance(op, region.ReadOp):
+            exprs = op.map.data.results
+        elif isinstance(op, region.IndexOp):
+            exprs = (op.expr,)
+        for expr in exprs:
+            places = [axis.label for axis in axes]
+            if n not in places:
+                continue
+            first = _first_of_page(expr, places.index(n), len(places), paged.keys)
+            if not _equal(kernel, tuple(axes), expr, first):
+                raise Refused(
+                    f"the places of a factor differ between the {paged.keys} keys of a page", op
+                )
+
+
+def _first_of_page(expr: AffineExpr, key: int, rank: int, size: int) -> AffineExpr:
+    """An expression at the first key of the page of each key."""
+    dims: list[AffineExpr] = [AffineDimExpr(i) for i in range(rank)]
+    dims[key] = AffineDimExpr(key) // size * size
+    return expr.replace_dims_and_symbols(dims, [])
+
+
+def _equal(
+    kernel: region.KernelOp, axes: tuple[AxisAttr, ...], one: AffineExpr, other: AffineExpr
+) -> bool:
+    """Whether two expressions of ``axes`` are equal at all points."""
+    points = domain(kernel, axes)
+    difference = canonical_expr(one - other)
+    rows: tuple[AffineConstraintExpr, ...] = (constraint_of(linear_of(difference), True),)
+    return isl.implies(points, AffineSet(points.num_dims, points.num_symbols, rows))

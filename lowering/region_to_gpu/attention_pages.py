@@ -1,0 +1,68 @@
+"""``region-to-gpu``: where the keys of a step lie, of a tensor in pages (S6.10).
+
+A page is asked for once, by all threads, ahead of the copies of its keys; they run ahead of the step
+that reads them, and so does what says where they read.  A place that is none is outside of the
+tensor, where copies bring zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from polyc.dialects.common.elements import without_sign
+from polyc.dialects.gpu.hardware import LoadGlobalOp
+from polyc.dialects.region import ReadOp
+from polyc.families.attention.paged import Paged
+from polyc.families.attention.recognise import StreamingAttention
+from polyc.lowering.region_to_gpu.frame import Frame
+from polyc.lowering.region_to_gpu.point import Point, element_of
+from polyc.rewriting.emit import Emit
+from polyc.rewriting.region.building import type_of
+
+
+class PagePoint(Point):
+    """The scalars of region values at a point of the batch and a key, outside of any map."""
+
+    def __init__(
+        self, frame: Frame, attention: StreamingAttention, batch: Sequence[SSAValue], key: SSAValue
+    ) -> None:
+        labels = (*attention.batch, attention.n)
+        axes = {label: AffineExpr.symbol(i) for i, label in enumerate(labels)}
+        super().__init__(frame, Block(), {}, axes, 0, [*batch, key])
+
+    def read(self, op: ReadOp) -> SSAValue:
+        """A tensor read at the point by all threads."""
+        tensor, place = self.source(op)
+        kind = without_sign(op.result.type.element_type)
+        load = LoadGlobalOp(tensor, [self.index(e) for e in place], kind)
+        return self.emit.value(load, op.tensor.name_hint)
+
+
+def page_at(
+    emit: Emit,
+    frame: Frame,
+    attention: StreamingAttention,
+    paged: Paged,
+    batch: Sequence[SSAValue],
+    key: SSAValue,
+) -> SSAValue:
+    """Where along the tensor the page of a key lies; behind its end where there is none."""
+    point = PagePoint(frame, attention, batch, key)
+    (label,) = paged.gather.labels
+    axis = type_of(paged.gather.operand).axis(label)
+    assert axis is not None
+    value = point.scalar(paged.index)
+    number = paged.gather.number
+    inside, place = point.nearest(axis.size, value, element_of(paged.index), number)
+    if inside is not None and number is not None:
+        outside = frame.size(axis.size)
+        place = point.emit.value(arith.SelectOp(inside, place, outside))
+    place.name_hint = "page"
+    for op in point.emit.ops:
+        emit.op(op)
+    return cast("SSAValue", place)
