@@ -1,4 +1,4 @@
-"""Keys and values in pages: rows that lie at places that are data, as those of a paged cache (S6.10).
+"""Keys and values in pages: they lie at places that are data, as those of a paged cache (S6.10).
 
     K[n, d] = cache[table(n floordiv P), n mod P, d]
 

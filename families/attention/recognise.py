@@ -30,7 +30,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
-from polyc.families.attention.paged import Paged, check_gather, check_index, page_of
+from polyc.families.attention.paged import LEAST_PAGE, Paged, check_gather, check_index, page_of
 from polyc.families.attention.queries import (
     ComputedQueries,
     computed_queries,
@@ -206,6 +206,10 @@ class StreamingAttention:
     def fits_pages(self, keys: int) -> bool:
         """Whether so many keys of a step are whole pages, or a whole part of one."""
         return all(keys % paged.keys == 0 or paged.keys % keys == 0 for paged in self.pages)
+
+    def step(self, keys: int) -> int:
+        """So many keys of a step, or the most below that are of whole pages or parts of one."""
+        return next(n for n in range(keys, 0, -LEAST_PAGE) if n <= LEAST_PAGE or self.fits_pages(n))
 
     @property
     def tile_features(self) -> tuple[int, int]:

@@ -41,6 +41,9 @@ than one, or for a second walk over the keys."""
 PAIRED = "_paired"
 """What the name of a plan ends with whose CTAs take pairs of tiles, where others do not."""
 
+PAGED_ROWS = 64
+"""The most rows of a tile beside which a thread has registers for where pages lie."""
+
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
 kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
@@ -51,7 +54,7 @@ def keys_again(attention: StreamingAttention) -> int:
 
     Wide heads leave few registers, and little shared memory.
     """
-    return 32 if max(attention.tile_features) <= 128 else 16
+    return attention.step(32 if max(attention.tile_features) <= 128 else 16)
 
 
 def bytes_again(attention: StreamingAttention) -> int:
@@ -89,11 +92,19 @@ class AttentionVariant:
     queries: int = NORMED
     """How queries may be made for which a thread has registers, ``NORMED`` or less."""
 
+    @property
+    def rows(self) -> int:
+        """Rows of its tiles."""
+        return cast("list[int]", self.fields["tile"])[0]
+
+    def in_pages(self, attention: StreamingAttention) -> AttentionVariant:
+        """The variant with steps of whole pages, or of whole parts of one; itself without pages."""
+        rows, keys = cast("list[int]", self.fields["tile"])
+        return replace(self, fields={**self.fields, "tile": [rows, attention.step(keys)]})
+
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
-        if not attention.fits_pages(cast("list[int]", self.fields["tile"])[1]):
-            return False
-        if self.fields["loader"] != "cp_async" and attention.pages:
+        if attention.pages and (self.fields["loader"] != "cp_async" or self.rows > PAGED_ROWS):
             return False
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
@@ -261,6 +272,7 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
     for variant in VARIANTS[arch]:
         if variant.name in done or not variant.takes(attention):
             continue
+        variant = variant.in_pages(attention)
         facts = conditions(attention, variant.fields["loader"] == "tma")
         for name, fields, more in ranked(attention, arch, variant):
             when = left_open(kernel, [*facts, *more])
@@ -544,6 +556,19 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             f"lacks {bytes_over} bytes of shared memory for tiles of {keys_again(attention)} keys, "
             "by which sums that are not finite are computed again without the keys that the mask "
             "hides; take fewer keys at a step, or fewer stages",
+        )
+    if attention.pages and plan.loader.data != "cp_async":
+        raise bad_plan(
+            plan,
+            f"loads by {plan.loader.data}, and keys and values lie in pages that data picks; use "
+            "cp_async and mma.sync",
+        )
+    if not attention.fits_pages(plan.tile_sizes[1]):
+        pages = " and ".join(sorted({str(one.keys) for one in attention.pages}))
+        raise bad_plan(
+            plan,
+            f"has steps of {plan.tile_sizes[1]} keys, which are no whole pages of {pages} keys, "
+            f"nor whole parts of one; take {attention.step(plan.tile_sizes[1])}",
         )
     if record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS and attention.shared is None:
         raise bad_plan(

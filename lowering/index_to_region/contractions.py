@@ -125,7 +125,7 @@ class Products:
     gathering: dict[tuple[SSAValue, SSAValue], Level] = field(
         default_factory=dict[tuple[SSAValue, SSAValue], Level]
     )
-    """Such two of which some factor is gathered, and stays so, with the level that they began at."""
+    """Such two of which some factor is gathered, and stays so; with the level that they had."""
 
     copied: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax, whose gathered factors lie in memory, and why they do."""

@@ -1,14 +1,13 @@
 """``region-to-gpu``: where the keys of a step lie, of a tensor in pages (S6.10).
 
-A page is asked for once, by all threads, ahead of the copies of its keys; they run ahead of the step
-that reads them, and so does what says where they read.  A place that is none is outside of the
+A page is asked for once, by all threads, ahead of the copies of its keys; these run ahead of the
+step that reads them, and so does what says where they lie.  A place that is none is outside of the
 tensor, where copies bring zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, SSAValue
@@ -65,4 +64,4 @@ def page_at(
     place.name_hint = "page"
     for op in point.emit.ops:
         emit.op(op)
-    return cast("SSAValue", place)
+    return place

@@ -94,10 +94,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Lying:
-    """Where a tile lies: its first coordinates in a tensor of a ``shape``, and the axes that it runs
-    along.
-
-    Its rows may be in several ``pages`` beside the first, ``across`` an axis.
+    """Where a tile lies: its first coordinates in a tensor of a ``shape``, and the axes ``along``
+    which it runs.  Its rows may be in more ``pages`` than the first, ``across`` an axis.
     """
 
     at: list[SSAValue]
