@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, AffineSet
 
 from polyc.affine import isl
 from polyc.affine.expressions import canonical_expr, constraint_of, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.region.types import AxisAttr
-from polyc.families.attention.queries import ELEMENTWISE
+from polyc.families.attention.ends import unlike_scalars
 from polyc.families.attention.softmax import Refused
 from polyc.rewriting.postorder import operands_of, reached
 from polyc.rewriting.region.building import type_of
@@ -86,29 +86,19 @@ def page_of(
 
 def check_index(kernel: region.KernelOp, paged: Paged, n: str, batch: Collection[str]) -> None:
     """Refuse an index that is not one number for a page of keys, computed of what is read."""
+    if (op := unlike_scalars(paged.index)) is not None:
+        raise Refused(f"the places of a factor are made by {op.name}", op)
     for value in reached([paged.index], operands_of):
         op = value.owner
-        if not isinstance(op, Operation):
-            continue  # the tensor that is read
-        if not isinstance(op, ELEMENTWISE) or isinstance(op, region.InsideOp):
-            raise Refused(f"the places of a factor are made by {op.name}", op)
-        axes = type_of(value).axes
-        beyond = [axis.label for axis in axes if axis.label not in (*batch, n)]
+        if not isinstance(op, region.ReadOp | region.IndexOp):
+            continue
+        axes, labels = op.result.type.axes.data, op.result.type.labels
+        beyond = [label for label in labels if label not in (*batch, n)]
         if beyond:
             raise Refused(f"the places of a factor depend on {beyond[0]}", op)
-        if isinstance(op, region.ReadOp) and op.guard is not None:
-            raise Refused("the places of a factor are read under a guard", op)
-        exprs: tuple[AffineExpr, ...] = ()
-        if isinstance(op, region.ReadOp):
-            exprs = op.map.data.results
-        elif isinstance(op, region.IndexOp):
-            exprs = (op.expr,)
-        for expr in exprs:
-            places = [axis.label for axis in axes]
-            if n not in places:
-                continue
-            first = _first_of_page(expr, places.index(n), len(places), paged.keys)
-            if not _equal(kernel, tuple(axes), expr, first):
+        for expr in op.map.data.results if n in labels else ():
+            first = _first_of_page(expr, labels.index(n), len(labels), paged.keys)
+            if not _equal(kernel, axes, expr, first):
                 raise Refused(
                     f"the places of a factor differ between the {paged.keys} keys of a page", op
                 )

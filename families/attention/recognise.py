@@ -30,6 +30,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.families.attention.ends import End, ends_among
 from polyc.families.attention.paged import LEAST_PAGE, Paged, check_gather, check_index, page_of
 from polyc.families.attention.queries import (
     ComputedQueries,
@@ -125,6 +126,8 @@ class Score:
     """Conditions that are data; where one is false the score is -inf."""
     visible: Visible
     """The positions outside of which the score is -inf."""
+    ends: tuple[End, ...] = ()
+    """Those of ``gates`` that hide every key from a number on, which is data."""
 
     @property
     def asked(self) -> tuple[SSAValue, ...]:
@@ -340,7 +343,9 @@ class _Search:
             k=k_side,
             v=v_side,
             element=element,
-            score=Score(value, _scale(value, scores.result), gates, visible),
+            score=Score(
+                value, _scale(value, scores.result), gates, visible, ends_among(gates, n, batch)
+            ),
             factor=weights.factor,
             kept=weights.kept,
             finite_only=(

@@ -19,6 +19,7 @@ from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, launch_registers
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.attention import ranking
+from polyc.families.attention.ends import End
 from polyc.families.attention.few import few_queries
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
@@ -154,6 +155,25 @@ def reads_along(attention: StreamingAttention) -> bool:
     return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
 
 
+def ends_walked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[End]:
+    """The gates that say where a kernel's walk over the keys ends: those of lengths that are data.
+
+    A tile has one for all of its rows.  The producers of wgmma do not know of them.
+    """
+    if plan.mma.data == "wgmma":
+        return ()
+    packs = record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS
+    shared = attention.shared if packs else None
+    ends = attention.score.ends
+    return [end for end in ends if shared is None or shared.axis not in end.labels]
+
+
+def gates_left(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
+    """The gates that hide keys before the end of a kernel's walk over these."""
+    ends = {end.gate for end in ends_walked(attention, plan)}
+    return [gate for gate in attention.score.gates if gate not in ends]
+
+
 def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
     """The gates that a kernel asks score by score.
 
@@ -163,7 +183,8 @@ def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSA
     """
     score = attention.score
     few = kind_of(attention) == ALONG and not is_tight(attention, plan)
-    return score.asked if few else score.gates
+    left = gates_left(attention, plan)
+    return [gate for gate in left if gate in score.asked] if few else left
 
 
 def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:

@@ -42,9 +42,9 @@ from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
 from polyc.families.attention.paged import Paged
 from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import is_tight
+from polyc.families.attention.schedules import ends_walked, is_tight
 from polyc.families.facts import holds_always
-from polyc.lowering.region_to_gpu.attention_pages import page_at
+from polyc.lowering.region_to_gpu.attention_pages import end_at, page_at
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
@@ -68,6 +68,8 @@ class QueryTile:
     """Its first row: a query, or one of the heads of a query where these share keys."""
     part: SSAValue | None = None
     """Which part of its keys is walked over, where CTAs share them."""
+    end: SSAValue | None = None
+    """How many keys there are for its queries, where that is data."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class Parts:
         self.size_m, self.size_n = (
             frame.size(attention.size(label)) for label in (attention.m, attention.n)
         )
+        self.ends = ends_walked(attention, plan)
+        """What says that there are less keys than the tensors have."""
         self.found: dict[object, SSAValue] = {}
         """Where pages lie, by what was asked."""
         self.none = self.number(outer, -math.inf, "none")
@@ -205,6 +209,16 @@ class Parts:
         places[self.attention.m] = row
         return places
 
+    def end(self, emit: Emit, batch: Sequence[SSAValue]) -> SSAValue | None:
+        """How many keys there are at a point of the batch by lengths that are data, if any are."""
+        found: SSAValue | None = None
+        for end in self.ends:
+            own = end_at(emit, self.frame, self.attention, end, batch)
+            found = own if found is None else emit.value(arith.MinSIOp(found, own))
+        if found is not None:
+            found.name_hint = f"{self.attention.n}_end"
+        return found
+
     def first_query(self, emit: Emit, at: QueryTile) -> SSAValue:
         """The first query that a tile has a row of."""
         return emit.apply(affine_dim(0) // self.heads, [at.row], hint=f"{self.attention.m}0")
@@ -213,7 +227,7 @@ class Parts:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
         query = at.row if visible.everywhere else self.first_query(emit, at)
-        end = self.size_n
+        end = self.size_n if at.end is None else at.end
         for expr in visible.end_keys(self.reach):
             end = emit.value(arith.MinSIOp(end, emit.apply(expr, [query], self.symbols)))
         first = self.zero_index
@@ -327,8 +341,8 @@ class Parts:
         if asked not in self.found:
             key = emit.apply(affine_dim(0) + further, [position])
             page = page_at(emit, self.frame, self.attention, paged, at.batch, key)
-            if further and not self.whole:
-                there = emit.compare("slt", key, self.size_n)
+            if further and not (self.whole and at.end is None):
+                there = emit.compare("slt", key, self.size_n if at.end is None else at.end)
                 page = emit.value(arith.SelectOp(there, page, self.frame.size(axis.size)), "page")
             self.found[asked] = page
         return self.found[asked]
@@ -384,7 +398,7 @@ class Parts:
 
         That is done in the tiles that have such keys for some query.
         """
-        left = self.left(emit, key)
+        left = self.left(emit, at, key)
         cut = self.cut(emit, at, key, left)
         if cut is None:
             self.hide(emit, scores, at, key, left)
@@ -417,8 +431,10 @@ class Parts:
         whole = Assumption(attention.size(attention.n).mod(self.keys), "==")
         return holds_always(whole, kernel.assumptions, kernel.symbol_names)
 
-    def left(self, emit: Emit, key: SSAValue) -> SSAValue | None:
+    def left(self, emit: Emit, at: QueryTile, key: SSAValue) -> SSAValue | None:
         """How many keys there are from a tile's first one on; None where tiles have no tail."""
+        if at.end is not None:
+            return emit.value(arith.SubiOp(at.end, key), "left")
         if self.whole:
             return None
         return emit.value(arith.SubiOp(self.size_n, key), "left")
