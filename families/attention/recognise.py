@@ -29,7 +29,7 @@ from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType
 from polyc.families.attention.ends import End, ends_among
 from polyc.families.attention.paged import LEAST_PAGE, Paged, check_gather, check_index, page_of
 from polyc.families.attention.queries import (
@@ -572,22 +572,28 @@ class _Search:
 
         A kernel leaves out all values of a key that the mask forbids.
         """
+        guards: list[tuple[ValType, AffineSet]] = []
         for condition in conditions:
-            if condition not in gates:
+            inside = condition.owner
+            if condition in gates:
+                continue
+            if not isinstance(inside, region.InsideOp):
                 raise Refused("V is replaced by 0 under a condition that is no mask", read)
-        left_out = visible.everywhere
+            guards.append((inside.result.type, inside.set.data))
         if read.guard is not None:
-            inside = read.result.type
-            known = set_over(inside.labels, visible.points, axes)
-            space = domain(self.kernel, inside.axes.data)
-            rows = (*space.constraints, *(() if known is None else known.constraints))
-            seen = AffineSet(space.num_dims, space.num_symbols, rows)
-            if not isl.implies(seen, read.guard.data):
-                raise Refused("V is read under a guard that allows less than the mask", read)
+            guards.append((read.result.type, read.guard.data))
             if read.fill is None or read.fill.value.data != 0:
                 raise Refused("V is not 0 where its guard fails", read)
+        left_out = visible.everywhere
+        for kind, guard in guards:
+            known = set_over(kind.labels, visible.points, axes)
+            space = domain(self.kernel, kind.axes.data)
+            rows = (*space.constraints, *(() if known is None else known.constraints))
+            seen = AffineSet(space.num_dims, space.num_symbols, rows)
+            if not isl.implies(seen, guard):
+                raise Refused("V is read under a guard that allows less than the mask", read)
             if known is not None:
-                rows = (*space.constraints, *read.guard.data.constraints)
+                rows = (*space.constraints, *guard.constraints)
                 allowed = AffineSet(space.num_dims, space.num_symbols, rows)
                 left_out = left_out or isl.implies(allowed, known)
         return () if left_out and all(gate in conditions for gate in gates) else (_FORBIDDEN,)

@@ -49,10 +49,12 @@ from polyc.playback.tile.roles import Ring
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
     """A tile of ``tensor`` from ``start``, zero where it leaves the tensor."""
     found = zeros_like(tensor, shape)
+    first = [max(s, 0) for s in start]
     ends = [min(s + n, size) for s, n, size in zip(start, shape, tensor.shape, strict=True)]
-    if all(s < e for s, e in zip(start, ends, strict=True)):
-        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
-        found[inside] = tensor[tuple(slice(s, e) for s, e in zip(start, ends, strict=True))]
+    if all(s < e for s, e in zip(first, ends, strict=True)):
+        there = tuple(slice(s, e) for s, e in zip(first, ends, strict=True))
+        moved = (slice(s.start - at, s.stop - at) for s, at in zip(there, start, strict=True))
+        found[tuple(moved)] = tensor[there]
     return found
 
 

@@ -16,6 +16,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.passes.pipeline import build
 from polyc.test.support.attention_programs import TO_REGION, Attention, passed
 from polyc.test.support.gpu_text import find
+from polyc.test.support.paged_programs import Paged
 from polyc.tools.registry import make_context
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +48,9 @@ class Few:
         return planned(self.program, arch, folder, self.plan)
 
 
-def planned(program: Attention, arch: str, folder: Path, given: Mapping[str, Any]) -> ModuleOp:
+def planned(
+    program: Attention | Paged, arch: str, folder: Path, given: Mapping[str, Any]
+) -> ModuleOp:
     """The kernels of one plan, at the tile level."""
     file = folder / "plan.json"
     file.write_text(json.dumps(given))
