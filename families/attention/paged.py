@@ -2,8 +2,8 @@
 
     K[n, d] = cache[table(n floordiv P), n mod P, d]
 
-A page is ``P`` keys that are neighbours in memory, and which page it is an index says, which is
-data: of a sequence's table, say.  A kernel asks for it once for all keys of a page.
+A page is ``P`` keys that are neighbours in memory, or one key.  Which page it is an index says,
+which is data: of a sequence's table, say.  A kernel asks for it once for all keys of a page.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ from polyc.rewriting.postorder import operands_of, reached
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 
-LEAST_PAGE = 16
-"""Keys of a page at least: the rows that one step of a tensor core takes of the values."""
+STEP = 16
+"""Keys that one step of a tensor core takes of the values, so that a kernel's steps are multiples:
+pages are such multiples too, or parts of one."""
+
+MOST_PAGES = 8
+"""Pages of a step, beside which threads have registers for where they lie."""
 
 
 @dataclass(frozen=True)
@@ -62,26 +66,44 @@ def check_gather(gather: region.GatherOp) -> None:
 def page_of(
     kernel: region.KernelOp, gather: region.GatherOp, read: region.ReadOp, n: str, size: int
 ) -> Paged:
-    """The pages of ``size`` keys that a gathered factor is in; Refused where there are none."""
+    """The pages of ``size`` keys that a gathered factor is in; Refused where there are none.
+
+    Those of one key have no axis of keys.
+    """
     (label,) = gather.labels
     axes = read.result.type.axes.data
     labels = read.result.type.labels
-    page, key = AffineDimExpr(labels.index(label)), AffineDimExpr(labels.index(n))
+    page = AffineDimExpr(labels.index(label))
+    key = AffineDimExpr(labels.index(n)) if n in labels else None
     found: list[int] = []
     for number, expr in enumerate(read.map.data.results):
         if expr == page:
             found.append(number)
         elif uses_dim(expr, page.position):
             raise Refused(f"a factor is gathered at {expr}, not along an axis", read)
-        elif uses_dim(expr, key.position) and not _equal(kernel, axes, expr, key % size):
+        elif (
+            key is not None
+            and uses_dim(expr, key.position)
+            and not _equal(kernel, axes, expr, key % size)
+        ):
             raise Refused(f"a factor is gathered by pages, in which its keys lie at {expr}", read)
     if len(found) != 1:
         raise Refused(f"a factor is gathered along {len(found)} dimensions and not one", gather)
-    if size < LEAST_PAGE or size % LEAST_PAGE:
+    if size < 1 or (size % STEP and STEP % size):
         raise Refused(
-            f"a factor lies in pages of {size} keys, which are no multiple of {LEAST_PAGE}", gather
+            f"a factor lies in pages of {size} keys, which are no multiple of {STEP} and no part",
+            gather,
         )
     return Paged(gather, found[0], size)
+
+
+def fits(keys: int, pages: Collection[Paged]) -> bool:
+    """Whether so many keys of a step are few whole pages, or a whole part of one."""
+    return all(
+        paged.keys % keys == 0
+        or (keys % paged.keys == 0 and keys <= max(STEP, MOST_PAGES * paged.keys))
+        for paged in pages
+    )
 
 
 def check_index(kernel: region.KernelOp, paged: Paged, n: str, batch: Collection[str]) -> None:

@@ -31,7 +31,7 @@ from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.common.sizes import quotient
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType
 from polyc.families.attention.ends import End, ends_among
-from polyc.families.attention.paged import LEAST_PAGE, Paged, check_gather, check_index, page_of
+from polyc.families.attention.paged import STEP, Paged, check_gather, check_index, fits, page_of
 from polyc.families.attention.queries import (
     ComputedQueries,
     computed_queries,
@@ -207,12 +207,12 @@ class StreamingAttention:
         return tuple(side.paged for side in (self.k, self.v) if side.paged is not None)
 
     def fits_pages(self, keys: int) -> bool:
-        """Whether so many keys of a step are whole pages, or a whole part of one."""
-        return all(keys % paged.keys == 0 or paged.keys % keys == 0 for paged in self.pages)
+        """Whether so many keys of a step are few whole pages, or a whole part of one."""
+        return fits(keys, self.pages)
 
     def step(self, keys: int) -> int:
         """So many keys of a step, or the most below that are of whole pages or parts of one."""
-        return next(n for n in range(keys, 0, -LEAST_PAGE) if n <= LEAST_PAGE or self.fits_pages(n))
+        return next(n for n in range(keys, 0, -STEP) if n <= STEP or self.fits_pages(n))
 
     @property
     def tile_features(self) -> tuple[int, int]:
@@ -442,14 +442,19 @@ class _Search:
         ]
         symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
         found: list[str | AffineExpr] = []
+        shape: list[Dim] = []
         offset: AffineExpr = AffineExpr.constant(0)
         whole_keys = type_of(read.result).axis(walks[0])
         for number, expr in enumerate(read.map.data.results):
+            size = self._shape(read)[number]
+            shape.append(size)
             if paged is not None and number == paged.dimension:
                 found.append(AffineExpr.constant(0))
+                if walks[0] not in labels:  # A page of one key has an axis for it.
+                    found.append(walks[0])
+                    shape.append(Dim.const(1))
                 continue
-            size = self._shape(read)[number]
-            if paged is not None and uses_dim(expr, labels.index(walks[0])):
+            if paged is not None and walks[0] in labels and uses_dim(expr, labels.index(walks[0])):
                 found.append(walks[0])
                 continue
             walked = [x for x in walks if x in labels and uses_dim(expr, labels.index(x))]
@@ -473,7 +478,7 @@ class _Search:
         starts = linear_of(offset)
         if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
             raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        whole = HeadOperand(name, read, self._shape(read), tuple(found), offset, paged)
+        whole = HeadOperand(name, read, tuple(shape), tuple(found), offset, paged)
         return self._apart(whole, summed)
 
     def _pages(
@@ -481,14 +486,16 @@ class _Search:
     ) -> Paged:
         """The pages that a gathered factor lies in, of which its keys are whole ones."""
         check_gather(gather)
-        axis, labels = type_of(read.result).axis(n), read.result.type.labels
-        if axis is None:
-            raise Refused("each row of a factor is gathered by itself", gather)
+        axis, labels = type_of(gather.result).axis(n), read.result.type.labels
+        assert axis is not None
         if read.guard is not None:
             raise Refused("a factor is gathered of what is read under a guard", read)
-        exprs = read.map.data.results
-        along = [i for i, expr in enumerate(exprs) if uses_dim(expr, labels.index(n))]
-        size = self._shape(read)[along[0]].constant() if len(along) == 1 else None
+        along: list[int] = []
+        if n in labels:
+            exprs = enumerate(read.map.data.results)
+            along = [i for i, expr in exprs if uses_dim(expr, labels.index(n))]
+        sizes = [self._shape(read)[i].constant() for i in along] or [1]
+        size = sizes[0] if len(sizes) == 1 else None
         if size is None:
             raise Refused("a factor is gathered by pages of no known number of keys", gather)
         paged = page_of(self.kernel, gather, read, n, size)

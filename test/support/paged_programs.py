@@ -21,11 +21,12 @@ ELEMENTS = {"f16": f16, "bf16": bf16, "i32": i32, "i64": i64}
 class Paged:
     """Attention of Q over the pages that a table picks: B sequences of J pages, of a pool of P.
 
-    ``tokens`` are outside in a page, or its heads are.  ``lengths`` is how a key's number compares
+    ``tokens`` are outside in a page, or its heads are; without a ``page`` one token is each, and
+    there is no axis of them.  ``lengths`` is how a key's number compares
     with the length of its sequence, where it is seen.
     """
 
-    page: int
+    page: int | None
     heads: int = 4
     of_keys: int = 2
     features: int = 64
@@ -39,9 +40,10 @@ class Paged:
 
     def text(self) -> str:
         """The graph, ``@attention``."""
-        g, d, s, i = self.of_keys, self.features, self.page, self.index
+        g, d, s, i = self.of_keys, self.features, self.page or 1, self.index
         q, element = f"[B, {self.heads}, {self.queries}, {d}]", self.element
         pool = f"[P, {s}, {g}, {d}]" if self.tokens else f"[P, {g}, {s}, {d}]"
+        pool = f"[P, {g}, {d}]" if self.page is None else pool
         rows = f"[B, J, {pool[4:]}"
 
         def tensor(shape: str, kind: str = element) -> str:
@@ -54,7 +56,11 @@ class Paged:
                 f"%{x}0 = frontend.gather %{x}, %table axis 0 {self.mode} : "
                 f"({tensor(pool)}, {table}) -> {tensor(rows)}"
             )
-            if self.tokens:
+            if self.page is None:
+                lines.append(
+                    f"%{x}2 = frontend.permute %{x}0 perm [0, 2, 1, 3] : {tensor(rows)} -> {keys}"
+                )
+            elif self.tokens:
                 merged = tensor(f"[B, J * {s}, {g}, {d}]")
                 lines.append(f"%{x}1 = frontend.reshape %{x}0 : {tensor(rows)} -> {merged}")
                 lines.append(
@@ -94,7 +100,8 @@ class Paged:
         rng = np.random.default_rng(seed)
         b, p, j = (sizes[x] for x in "BPJ")
         m = sizes.get("M", 1)
-        page = [self.page, self.of_keys] if self.tokens else [self.of_keys, self.page]
+        page = [] if self.page is None else [self.page]
+        page = [*page, self.of_keys] if self.tokens else [self.of_keys, *page]
         pool = [p, *page, self.features]
         shapes = ([b, self.heads, m, self.features], pool, pool)
         found: list[Any] = [
@@ -106,5 +113,5 @@ class Paged:
         places.reshape(-1)[: len(table)] = np.asarray(table[: places.size]).astype(kind)
         found.append(places)
         if self.lengths is not None:
-            found.append(rng.integers(-1, j * self.page + 2, (b,)).astype(kind))
+            found.append(rng.integers(-1, j * (self.page or 1) + 2, (b,)).astype(kind))
         return found

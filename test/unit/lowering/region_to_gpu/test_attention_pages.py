@@ -93,6 +93,19 @@ CASES: dict[str, tuple[Paged, str, dict[str, Any], Mapping[str, int]]] = {
         plan(16, 32, 64, 2, **ALONE),
         SIZES,
     ),
+    "pages of 4": (Paged(4), "sm_80", plan(16, 32, 64, 2), {**SIZES, "J": 11}),
+    "pages of 2, of heads outside": (
+        Paged(2, tokens=False, lengths="le"),
+        "sm_90a",
+        plan(16, 16, 64, 2),
+        {**SIZES, "J": 19},
+    ),
+    "a token each": (
+        Paged(None, index="i64", mode="from_end fill 0.0"),
+        "sm_80",
+        plan(16, 16, 64, 2),
+        {**SIZES, "J": 37, "P": 50},
+    ),
     "no page": (Paged(16), "sm_80", plan(16, 32, 64, 2), {**SIZES, "P": 0}),
     "no key": (Paged(16, lengths="lt"), "sm_90a", plan(16, 32, 64, 2), {**SIZES, "J": 0}),
 }
@@ -115,7 +128,7 @@ def test_kernels_give_what_the_graph_says_whatever_the_table_does(
     [
         Paged(16, lengths="lt"),
         Paged(64, tokens=False, mode="fill 0.0"),
-        Paged(8),
+        Paged(24),
         Paged(16, mode="fill 1.0"),
     ],
 )
@@ -196,7 +209,7 @@ def test_kernels_compile_without_a_spill(arch: str, program: Paged) -> None:
 
 @pytest.mark.parametrize(
     ("program", "kernels"),
-    [(Paged(16), 1), (Paged(8), 3), (Paged(16, mode="fill 1.0"), 3), (Paged(48, lengths="le"), 1)],
+    [(Paged(16), 1), (Paged(24), 3), (Paged(16, mode="fill 1.0"), 3), (Paged(48, lengths="le"), 1)],
 )
 def test_pages_that_a_step_has_are_one_kernels(program: Paged, kernels: int) -> None:
     """Others, and numbers that a copy cannot bring, go through memory."""
