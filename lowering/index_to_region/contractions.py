@@ -550,7 +550,20 @@ class Products:
             end, _ = self._epilogue(second)
             inside = self._behind(end, read, through=second)
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
+            if (first, second) in self.gathering:
+                found |= self._gathered(first, second, read)
         return found
+
+    def _gathered(
+        self, first: SSAValue, second: SSAValue, read: Collection[SSAValue]
+    ) -> set[SSAValue]:
+        """What is gathered for two around a softmax, and its places, which are of each step.
+
+        Places that are reduced are computed once, and stored.
+        """
+        made = (v for f in self._stored_for(first, second) for v in self._behind(f, read))
+        once = (tiny.ReduceOp, tiny.ScatterOp, tiny.ScanOp, tiny.SortOp)
+        return {v for v in made if v not in read and not self._has(v, *once)}
 
     def _orders(self, turned: Turned) -> dict[SSAValue, tuple[int, ...]]:
         """In which order of their axes values lie in memory that are around products.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +100,7 @@ class Paged:
         """Random pools, and a table of some of their pages; its first entries may be given."""
         rng = np.random.default_rng(seed)
         b, p, j = (sizes[x] for x in "BPJ")
-        m = sizes.get("M", 1)
+        m = sizes["M"] if self.queries == "M" else int(self.queries)
         page = [] if self.page is None else [self.page]
         page = [*page, self.of_keys] if self.tokens else [self.of_keys, *page]
         pool = [p, *page, self.features]
@@ -115,3 +116,50 @@ class Paged:
         if self.lengths is not None:
             found.append(rng.integers(-1, j * (self.page or 1) + 2, (b,)).astype(kind))
         return found
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random attention over pages, sizes to run it at, and the fields of a plan for it."""
+
+    program: Paged
+    sizes: Mapping[str, int]
+    rows: int
+    keys: int
+    parts: int
+
+    def inputs(self, seed: int) -> list[Array]:
+        """Random values, and a table of which some entries are no pages."""
+        return self.program.inputs(self.sizes, seed, HOSTILE[seed % 5 :])
+
+
+PAGES = (None, 1, 2, 4, 8, 16, 32, 48, 64, 128)
+
+
+def drawn(number: int, longest: int = 400, widest: int = 256) -> Drawn:
+    """The ``number``-th, of caches and heads that are not beyond the limits."""
+    rng = random.Random(number)
+    page, group, of_keys = rng.choice(PAGES), rng.choice((1, 2, 3, 4, 8)), rng.randint(1, 3)
+    features, queries = 8 * rng.randint(1, widest // 8), rng.choice((1, 1, 2, 5))
+    lengths = rng.choice((None, "lt", "le"))
+    size = page or 1
+    offset = f"offset J * {size} - {queries}"
+    ends = ("", f" causal {offset}", f" window [40, 2] {offset}")
+    program = Paged(
+        page,
+        group * of_keys,
+        of_keys,
+        features,
+        str(queries),
+        rng.random() < 0.5,
+        rng.choice(("f16", "bf16")),
+        rng.choice(("i32", "i64")),
+        rng.choice(("clamp", "fill 0.0", "from_end clamp", "from_end fill 0.0")),
+        lengths,
+        rng.choice(ends),
+    )
+    pages = rng.randint(1, max(1, longest // size))
+    sizes = {"B": rng.randint(1, 3), "J": pages, "P": rng.randint(1, 3 * pages)}
+    rows = 16 * min(4, -(-group * queries // 16))
+    wide = 4 <= size != 48 and features <= 128
+    return Drawn(program, sizes, rows, 32 if wide else 16, rng.randint(1, 5))

@@ -22,9 +22,9 @@ from polyc.runtime import nvrtc
 from polyc.test.support import few_programs
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import TO_REGION, passed
-from polyc.test.support.few_programs import planned
+from polyc.test.support.few_programs import in_pages, planned
 from polyc.test.support.gpu_text import find, only, parsed
-from polyc.test.support.paged_programs import HOSTILE, Paged
+from polyc.test.support.paged_programs import HOSTILE, Paged, drawn
 from polyc.tools.play import play
 
 SIZES = {"B": 2, "P": 5, "J": 3}
@@ -120,6 +120,16 @@ def test_kernels_give_what_the_graph_says_whatever_the_table_does(
     module = planned(program, arch, tmp_path, given)
     assert len(find(module, KernelOp)) == (2 if given["split_k"] > 1 else 1)
     agree(program, module, sizes, program.inputs(sizes, 3, HOSTILE))
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("number", [1, 4, 13])
+def test_attentions_drawn_at_random_give_what_the_graph_says(number: int, tmp_path: Path) -> None:
+    """Of the class that ``test/gpu/test_paged.py`` draws more and longer ones of."""
+    paged = drawn(number, longest=97, widest=64)
+    module = in_pages(paged, ("sm_80", "sm_90a")[number % 2], tmp_path)
+    with np.errstate(all="ignore"):
+        agree(paged.program, module, paged.sizes, paged.inputs(number))
 
 
 @pytest.mark.turns(3)
