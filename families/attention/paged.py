@@ -8,7 +8,7 @@ which is data: of a sequence's table, say.  A kernel asks for it once for all ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -21,7 +21,6 @@ from polyc.dialects.region.types import AxisAttr
 from polyc.families.attention.ends import unlike_scalars
 from polyc.families.attention.softmax import Refused
 from polyc.rewriting.postorder import operands_of, reached
-from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 
 STEP = 16
@@ -47,10 +46,17 @@ class Paged:
         """What says which page a key is in, an integer over the batch and the keys."""
         return self.gather.indices[0]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The axes that the index depends on."""
-        return type_of(self.index).labels
+    def places(self, batch: Sequence[str]) -> list[AffineExpr]:
+        """What the index is made of, in the axes of the batch, and the keys as one more."""
+        found: list[AffineExpr] = []
+        for value in reached([self.index], operands_of):
+            op = value.owner
+            if not isinstance(op, region.ReadOp | region.IndexOp):
+                continue
+            labels = op.result.type.labels
+            dims = [AffineDimExpr(batch.index(x) if x in batch else len(batch)) for x in labels]
+            found += [expr.replace_dims_and_symbols(dims, []) for expr in op.map.data.results]
+        return found
 
 
 def check_gather(gather: region.GatherOp) -> None:

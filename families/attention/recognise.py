@@ -196,9 +196,7 @@ class StreamingAttention:
     def shared(self) -> SharedKeys | None:
         """Heads that have the same keys and values; None where each has its own."""
         places = [*self.k.places, *self.v.places]
-        for paged in self.pages:
-            at = (self.batch.index(label) for label in paged.labels if label in self.batch)
-            places += map(AffineDimExpr, at)
+        places += [place for paged in self.pages for place in paged.places(self.batch)]
         return shared_keys(self.batch, self.size, places)
 
     @property
@@ -325,6 +323,10 @@ class _Search:
             self._check_elementwise(one.value, set(), (*batch, m, n))
         for out in self.kernel.yield_op.values:
             self._check_elementwise(out, set(together.states), (*batch, m, *wide))
+        # All queries of a tile have one end: only one of them may have a part in it.
+        queries = type_of(scores.result).axis(m)
+        alone = queries is not None and queries.size.constant() == 1
+        ends = ends_among(gates, n, (*batch, m) if alone else batch)
         return StreamingAttention(
             kernel=self.kernel,
             scores=scores,
@@ -343,9 +345,7 @@ class _Search:
             k=k_side,
             v=v_side,
             element=element,
-            score=Score(
-                value, _scale(value, scores.result), gates, visible, ends_among(gates, n, batch)
-            ),
+            score=Score(value, _scale(value, scores.result), gates, visible, ends),
             factor=weights.factor,
             kept=weights.kept,
             finite_only=(

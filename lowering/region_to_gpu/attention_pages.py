@@ -37,6 +37,7 @@ class PagePoint(Point):
     ) -> None:
         labels = (*attention.batch, attention.n)
         axes = {label: AffineExpr.symbol(i) for i, label in enumerate(labels)}
+        axes[attention.m] = AffineExpr.constant(0)  # an axis of one query, if it is asked
         super().__init__(frame, Block(), {}, axes, 0, [*batch, key])
 
     def read(self, op: ReadOp) -> SSAValue:
