@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from polyc.families.attention.paged import STEP
 from polyc.families.attention.recognise import CORE_STEP, FEATURE_STEP
 from polyc.families.attention.schedules import (
     ALONG,
@@ -44,7 +45,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
     source = "".join((ROOT / "families" / "attention" / f).read_text() for f in SOURCES)
     source = re.sub(r'"\s*\n\s*f?"', "", source)
-    numbers = (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP))
+    numbers = (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP), ("STEP", STEP))
     for name, number in (*numbers, ("KEPT_FEATURES", KEPT_FEATURES)):
         source = source.replace(f"{{{name}}}", str(number))
     start = DOC.index("| `plan-select` refuses")
@@ -56,7 +57,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
             assert part in source, part
 
 
-SOURCES = ("recognise.py", "queries.py", "softmax.py", "schedules.py")
+SOURCES = ("recognise.py", "paged.py", "queries.py", "softmax.py", "schedules.py")
 
 
 SCORES = {
