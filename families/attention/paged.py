@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, AffineSet
@@ -17,10 +18,13 @@ from xdsl.ir.affine import AffineConstraintExpr, AffineDimExpr, AffineExpr, Affi
 from polyc.affine import isl
 from polyc.affine.expressions import canonical_expr, constraint_of, linear_of, uses_dim
 from polyc.dialects import region
-from polyc.dialects.region.types import AxisAttr
+from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.families.attention.ends import unlike_scalars
 from polyc.families.attention.softmax import Refused
+from polyc.families.facts import holds_always
 from polyc.rewriting.postorder import operands_of, reached
+from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 
 STEP = 16
@@ -67,6 +71,36 @@ def check_gather(gather: region.GatherOp) -> None:
         raise Refused(
             f"a factor is gathered, and is {gather.number} and not 0 where no page is", gather
         )
+
+
+def pages_of(
+    kernel: region.KernelOp,
+    read: region.ReadOp,
+    gather: region.GatherOp,
+    n: str,
+    batch: Collection[str],
+) -> Paged:
+    """The pages that a gathered factor lies in, whose keys ``n`` are those of whole ones; raises
+    Refused where there are none."""
+    check_gather(gather)
+    axis, labels = type_of(gather.result).axis(n), read.result.type.labels
+    assert axis is not None
+    if read.guard is not None:
+        raise Refused("a factor is gathered of what is read under a guard", read)
+    shape = cast("MemRefType", read.tensor.type).shape
+    along = list[Dim]()
+    if n in labels:
+        ends = zip(read.map.data.results, shape, strict=True)
+        along = [size for expr, size in ends if uses_dim(expr, labels.index(n))]
+    sizes = [size.constant() for size in along] or [1]
+    if len(sizes) != 1 or sizes[0] is None:
+        raise Refused("a factor is gathered by pages of no known number of keys", gather)
+    paged = page_of(kernel, gather, read, n, sizes[0])
+    check_index(kernel, paged, n, batch)
+    whole = Assumption(axis.size.mod(paged.keys), "==")
+    if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
+        raise Refused(f"its {axis.size} keys may be no whole pages of {paged.keys}", gather)
+    return paged
 
 
 def page_of(

@@ -16,22 +16,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
+from xdsl.ir.affine import AffineSet
 
 from polyc.affine import isl
-from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Assumption, Dim, Shape
-from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region.types import AxisAttr, MemRefType, ValType
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.attention.ends import End, ends_among
-from polyc.families.attention.paged import STEP, Paged, check_gather, check_index, fits, page_of
+from polyc.families.attention.operands import (
+    FEATURE_STEP,
+    Factor,
+    HeadOperand,
+    in_tiles,
+    operand_of,
+)
+from polyc.families.attention.paged import STEP, Paged, fits
 from polyc.families.attention.queries import (
     ComputedQueries,
     computed_queries,
@@ -53,65 +57,9 @@ from polyc.families.attention.softmax import (
     weights_of,
 )
 from polyc.families.attention.visible import Visible
-from polyc.families.facts import holds_always
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
-
-FEATURE_STEP = 8
-"""Heads are whole vectors of 16 bytes, and start at such ones where several are in a row."""
-
-CORE_STEP = 16
-"""A step of a tensor core takes 16 features; so do the swizzled rows of a tile."""
-
-PADDED_STEP = 32
-"""Features of which there are more in a tile than in a head fill rows of 64 bytes: these have a
-wider swizzle than rows of 32, and four lanes that share eight columns store them at once.  On an
-H200 heads of 96 take less time than heads of 80, and those of 160 than those of 144."""
-
-
-def in_tiles(features: int) -> int:
-    """The features of a tile that holds a head; those beyond the head are zeros."""
-    return features if features % CORE_STEP == 0 else -(-features // PADDED_STEP) * PADDED_STEP
-
-
-@dataclass(frozen=True)
-class HeadOperand:
-    """Q, K or V: a tensor that is read along two axes, at a place that the batch axes give."""
-
-    name: str
-    read: region.ReadOp
-    shape: Shape
-    """The sizes of the tensor, of which the last may be two: heads in a row, and features."""
-    axes: tuple[str | AffineExpr, ...]
-    """Of each dimension of ``shape`` the axis that walks it, or, as an expression whose
-    dimensions are the batch axes, where the tile lies."""
-    offset: AffineExpr
-    """The first feature of a head, where several heads are in a row of one dimension; 0 else."""
-    paged: Paged | None = None
-    """Of keys or values in pages that an index picks, which; their place in ``axes`` is 0 then, and
-    keys go along those of a page."""
-
-    @property
-    def places(self) -> list[AffineExpr]:
-        """What says where the keys of a point of the batch lie, in the batch's axes."""
-        return [*(axis for axis in self.axes if isinstance(axis, AffineExpr)), self.offset]
-
-    @property
-    def along(self) -> tuple[int, int]:
-        """The dimensions of the positions and of the features, which are the last."""
-        first, last = (i for i, axis in enumerate(self.axes) if isinstance(axis, str))
-        return first, last
-
-    @property
-    def element(self) -> Attribute:
-        """The type that it is stored in."""
-        return self.read.result.type.element_type
-
-    @property
-    def feature(self) -> str:
-        """The axis of the features, the innermost."""
-        return cast("str", self.axes[-1])
 
 
 @dataclass(frozen=True)
@@ -306,11 +254,11 @@ class _Search:
         element = read.result.type.element_type
         q_side: HeadOperand | ComputedQueries
         if isinstance(q, region.ReadOp):
-            q_side = self._operand((q, None), (m, depth_axis), batch, True)
+            q_side = operand_of(self.kernel, (q, None), (m, depth_axis), batch, True)
         else:
             q_side = computed_queries(self.kernel, q, (*batch, m), depth_axis)
-        k_side = self._operand(k, (n, depth_axis), batch, True)
-        v_side = self._operand((read, paged), (n, wide[0]), batch, False)
+        k_side = operand_of(self.kernel, k, (n, depth_axis), batch, True)
+        v_side = operand_of(self.kernel, (read, paged), (n, wide[0]), batch, False)
         self._check_queries(q_side, scores)
         self._check_elements((q_side, k_side, v_side), element, weights, together)
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
@@ -376,9 +324,7 @@ class _Search:
             raise Refused("its scores have no name for the plan to speak of", found)
         return found
 
-    def _factors(
-        self, scores: region.ReduceOp, n: str
-    ) -> tuple[region.ReadOp | SSAValue, tuple[region.ReadOp, region.GatherOp | None]]:
+    def _factors(self, scores: region.ReduceOp, n: str) -> tuple[region.ReadOp | SSAValue, Factor]:
         """The queries, as what is read or what makes them, and the keys, which run over ``n``."""
         product = scores.operand.owner
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
@@ -423,121 +369,6 @@ class _Search:
             enumerate(mine),
             key=lambda p: (p[1].label in named, p[1].size.constant() is None, p[0]),
         )[1].label
-
-    def _operand(
-        self,
-        factor: tuple[region.ReadOp, region.GatherOp | None],
-        walks: tuple[str, str],
-        batch: Sequence[str],
-        summed: bool,
-    ) -> HeadOperand:
-        """How a factor lies in its tensor; ``summed`` are products over its features."""
-        read, gather = factor
-        paged = None if gather is None else self._pages(read, gather, walks[0], batch)
-        name = self.kernel.name_of(read.tensor)
-        labels = read.result.type.labels
-        places: list[AffineExpr] = [
-            AffineDimExpr(batch.index(x)) if x in batch else AffineDimExpr(len(batch))
-            for x in labels
-        ]
-        symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
-        found: list[str | AffineExpr] = []
-        shape: list[Dim] = []
-        offset: AffineExpr = AffineExpr.constant(0)
-        whole_keys = type_of(read.result).axis(walks[0])
-        for number, expr in enumerate(read.map.data.results):
-            size = self._shape(read)[number]
-            shape.append(size)
-            if paged is not None and number == paged.dimension:
-                found.append(AffineExpr.constant(0))
-                if walks[0] not in labels:  # A page of one key has an axis for it.
-                    found.append(walks[0])
-                    shape.append(Dim.const(1))
-                continue
-            if paged is not None and walks[0] in labels and uses_dim(expr, labels.index(walks[0])):
-                found.append(walks[0])
-                continue
-            walked = [x for x in walks if x in labels and uses_dim(expr, labels.index(x))]
-            axis = walked[0] if walked else None
-            own = AffineExpr.constant(0) if axis is None else AffineDimExpr(labels.index(axis))
-            rest = canonical_expr(expr - own)
-            if any(x not in batch and uses_dim(rest, i) for i, x in enumerate(labels)):
-                raise Refused(f"it reads {name} at {expr}, not along an axis", read)
-            place = rest.replace_dims_and_symbols(places, symbols)
-            if axis == walks[1]:
-                offset = place
-            elif axis is not None:
-                whole = whole_keys
-                if rest != AffineExpr.constant(0) or whole is None or whole.size != size:
-                    raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
-            found.append(place if axis is None else axis)
-        if sorted(a for a in found if isinstance(a, str)) != sorted(walks):
-            raise Refused(f"it reads {name} not along {walks[0]} and {walks[1]}", read)
-        if found[-1] != walks[1]:
-            raise Refused(f"features are not the innermost axis of {name}", read)
-        starts = linear_of(offset)
-        if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
-            raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        whole = HeadOperand(name, read, tuple(shape), tuple(found), offset, paged)
-        return self._apart(whole, summed)
-
-    def _pages(
-        self, read: region.ReadOp, gather: region.GatherOp, n: str, batch: Sequence[str]
-    ) -> Paged:
-        """The pages that a gathered factor lies in, of which its keys are whole ones."""
-        check_gather(gather)
-        axis, labels = type_of(gather.result).axis(n), read.result.type.labels
-        assert axis is not None
-        if read.guard is not None:
-            raise Refused("a factor is gathered of what is read under a guard", read)
-        along: list[int] = []
-        if n in labels:
-            exprs = enumerate(read.map.data.results)
-            along = [i for i, expr in exprs if uses_dim(expr, labels.index(n))]
-        sizes = [self._shape(read)[i].constant() for i in along] or [1]
-        size = sizes[0] if len(sizes) == 1 else None
-        if size is None:
-            raise Refused("a factor is gathered by pages of no known number of keys", gather)
-        paged = page_of(self.kernel, gather, read, n, size)
-        check_index(self.kernel, paged, n, batch)
-        whole = Assumption(axis.size.mod(size), "==")
-        if not holds_always(whole, self.kernel.assumptions, self.symbols):
-            raise Refused(f"its {axis.size} keys may be no whole pages of {size}", gather)
-        return paged
-
-    def _apart(self, operand: HeadOperand, summed: bool) -> HeadOperand:
-        """The operand with a head's features as a dimension, where a tile is wider than a head.
-
-        Beyond its tensor a tile is filled with zeros, and beyond a head in a row are features of
-        others.  Where these are ``summed`` over, the operand is refused; columns of V that are none
-        of the head are only of columns that no output has.
-        """
-        axis = type_of(operand.read.result).axis(operand.feature)
-        assert axis is not None
-        size = axis.size.constant()
-        *outer, row = operand.shape
-        if size is None or size % FEATURE_STEP or in_tiles(size) == size or row.constant() == size:
-            return operand
-        starts, heads = linear_of(operand.offset), quotient(row, Dim.const(size))
-        steps = (starts.constant, *(c for _, c in starts.terms))
-        if heads is not None and not any(step % size for step in steps):
-            number = canonical_expr(operand.offset // size)
-            return replace(
-                operand,
-                shape=(*outer, heads, Dim.const(size)),
-                axes=(*operand.axes[:-1], number, operand.feature),
-                offset=AffineExpr.constant(0),
-            )
-        if summed:
-            raise Refused(
-                f"heads of {operand.name} have {size} features, no multiple of {CORE_STEP}, and "
-                f"are not whole parts of its rows of {row}",
-                operand.read,
-            )
-        return operand
-
-    def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
-        return tuple(cast("MemRefType", read.tensor.type).shape)
 
     def _check_elements(
         self,

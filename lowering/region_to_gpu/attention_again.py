@@ -30,8 +30,10 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import gates_asked, gates_left, keys_again
+from polyc.families.attention.gates import gates_asked, gates_left
+from polyc.families.attention.operands import HeadOperand
+from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.schedules import keys_again
 from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.rewriting.driver import located

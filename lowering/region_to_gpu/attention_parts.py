@@ -40,9 +40,10 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
+from polyc.families.attention.gates import ends_walked, is_tight
+from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.paged import Paged
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import ends_walked, is_tight
+from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu.attention_pages import end_at, page_at
 from polyc.lowering.region_to_gpu.frame import Frame

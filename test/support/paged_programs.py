@@ -38,6 +38,8 @@ class Paged:
     mode: str = "clamp"
     lengths: str | None = None
     options: str = ""
+    in_rows: bool = False
+    """Whether a token has its heads in a row of one dimension."""
 
     def text(self) -> str:
         """The graph, ``@attention``."""
@@ -45,6 +47,7 @@ class Paged:
         q, element = f"[B, {self.heads}, {self.queries}, {d}]", self.element
         pool = f"[P, {s}, {g}, {d}]" if self.tokens else f"[P, {g}, {s}, {d}]"
         pool = f"[P, {g}, {d}]" if self.page is None else pool
+        pool = f"[P, {s}, {g * d}]" if self.in_rows else pool
         rows = f"[B, J, {pool[4:]}"
 
         def tensor(shape: str, kind: str = element) -> str:
@@ -104,6 +107,8 @@ class Paged:
         page = [] if self.page is None else [self.page]
         page = [*page, self.of_keys] if self.tokens else [self.of_keys, *page]
         pool = [p, *page, self.features]
+        if self.in_rows:
+            pool = [p, self.page or 1, self.of_keys * self.features]
         shapes = ([b, self.heads, m, self.features], pool, pool)
         found: list[Any] = [
             round_to(rng.standard_normal(shape).astype(np.float32), ELEMENTS[self.element])

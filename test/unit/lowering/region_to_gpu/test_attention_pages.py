@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Paged, str, dict[str, Any], Mapping[str, int]]] = {
         plan(16, 16, 64, 2),
         {**SIZES, "J": 37, "P": 50},
     ),
+    "heads in a row": (Paged(16, in_rows=True), "sm_90a", plan(16, 32, 64, 2), SIZES),
     "no page": (Paged(16), "sm_80", plan(16, 32, 64, 2), {**SIZES, "P": 0}),
     "no key": (Paged(16, lengths="lt"), "sm_90a", plan(16, 32, 64, 2), {**SIZES, "J": 0}),
 }
