@@ -37,7 +37,7 @@ from polyc.dialects.gpu.hardware.exchange import (
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
 from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
-from polyc.dialects.gpu.hardware.integers import PowerOp
+from polyc.dialects.gpu.hardware.integers import CutOp, PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -157,6 +157,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    CutOp,
     PowerOp,
 ]
 
@@ -175,6 +176,7 @@ __all__ = [
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "CutOp",
     "ElectOp",
     "ErfcOp",
     "FenceMBarrierInitOp",
