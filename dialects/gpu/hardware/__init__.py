@@ -31,11 +31,17 @@ from polyc.dialects.gpu.hardware.cluster import (
 from polyc.dialects.gpu.hardware.exchange import (
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
-from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.grid import (
+    AwaitPostsGlobalOp,
+    PostGlobalOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
+)
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.integers import CutOp, PowerOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -141,9 +147,12 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
+    PostGlobalOp,
+    AwaitPostsGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -166,6 +175,7 @@ __all__ = [
     "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "AwaitPostsGlobalOp",
     "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
@@ -179,6 +189,7 @@ __all__ = [
     "CutOp",
     "ElectOp",
     "ErfcOp",
+    "ExchangeGlobalOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
@@ -202,6 +213,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PostGlobalOp",
     "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
