@@ -23,18 +23,19 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp
+from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp, SharedTileOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     GlobalType,
+    SharedType,
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
 from polyc.families.scans.recognise import Scans
-from polyc.families.scans.schedules import axis_of, group_of, room_of
+from polyc.families.scans.schedules import asking, axis_of, group_of, room_of
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
 from polyc.lowering.region_to_gpu.point import (
@@ -108,7 +109,7 @@ class ChainBuilder(RowsBuilder):
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         kernel = super().finish(bindings)
-        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan.integer("vectorize")))
+        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan))
         return kernel
 
     # The walk
@@ -184,7 +185,7 @@ class ChainBuilder(RowsBuilder):
         """Let a tile go on from what is before it."""
         # Where it is stored is computed anew: addresses would take the registers of what is held.
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
-        before = self.before(emit, link, whole)
+        before = self.known(emit, self.before(emit, link, whole))
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
         self.store(emit, held, at)
 
@@ -273,14 +274,25 @@ class ChainBuilder(RowsBuilder):
         return ZERO, ZERO
 
     def told(self) -> FragmentLayoutAttr:
-        """How a row of words is spread over threads."""
-        return FragmentLayoutAttr.of(self.plan.threads(), 1, AffineMap(2, 0, (ZERO, ZERO)))
+        """How a row of words is spread over threads: a warp has it, and asks for others."""
+        return FragmentLayoutAttr.of(asking(self.plan), 1, AffineMap(2, 0, (ZERO, ZERO)))
 
     def awaited(self) -> FragmentLayoutAttr:
         """How the words of a group are."""
-        threads = self.plan.threads()
+        threads = asking(self.plan)
         place = AffineMap(2, 0, (ZERO, ROW + COLUMN * threads))
         return FragmentLayoutAttr.of(threads, self.group // threads, place)
+
+    def known(self, emit: Emit, before: SSAValue) -> SSAValue:
+        """Let all threads have what the words say, by way of shared memory."""
+        if asking(self.plan) == self.plan.threads():
+            return before
+        found = self.fragment(emit, self.along, "before")
+        area = SharedType.of([1, 1], without_sign(self.kind), 0)
+        shared = emit.value(SharedTileOp(area), "known")
+        emit.op(located(tile.CopyOp(tile.CopyEnd(before), tile.CopyEnd(shared)), self.scans.scan))
+        emit.op(located(tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(found)), self.scans.scan))
+        return found
 
     by = ONE
     """What a group's words are summed to."""
@@ -456,6 +468,9 @@ class ColumnChainBuilder(ChainBuilder):
         assert link.column is not None
         first = emit.value(arith.MuliOp(link.line, count))
         return emit.value(arith.AddiOp(first, number)), link.column
+
+    def known(self, emit: Emit, before: SSAValue) -> SSAValue:
+        return before
 
     def worded(self) -> AffineMap:
         vector = self.plan.integer("vectorize")
