@@ -378,7 +378,7 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
-    stages, most = plan.integer("stages"), 3 if way == "chains" else 1
+    stages, most = plan.integer("stages"), 4 if way == "chains" else 1
     if not 1 <= stages <= most:
         refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
     if plan.cached:

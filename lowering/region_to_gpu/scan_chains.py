@@ -52,6 +52,9 @@ from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 
+AGAIN = 4
+
+
 @dataclass(frozen=True)
 class Link:
     """Where a tile stands: the ``rank``-th along its line, and at which ``column`` it begins."""
@@ -143,6 +146,16 @@ class ChainBuilder(RowsBuilder):
         (number,) = body.args
         number.name_hint = "tile"
         inner = Emit(emit)
+        if stages == AGAIN:
+            whole, then = self.row(emit, "whole"), self.row(inner, "then")
+            self.sum(emit, block, whole)
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            self.sum(inner, after, then)
+            self.finish_again(inner, number, whole)
+            self.combine(inner, whole, then, OWN, taken=True)
+            body.add_ops([*inner.ops, scf.YieldOp()])
+            emit.op(scf.ForOp(block, total, blocks, [], body))
+            return self.finish(bindings)
         raw = self.raw(emit) if stages > 2 else {}
         if raw:
             self.fetch(emit, raw, block)
@@ -187,6 +200,31 @@ class ChainBuilder(RowsBuilder):
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
         before = self.known(emit, self.before(emit, link, whole))
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
+        self.store(emit, held, at)
+
+    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
+        """Post what a tile comes to, where there is one; its elements are read again."""
+        scan = self.scans.scan
+        link, at, there = self.place(emit, number, False)
+        held = self.fragment(emit, (True, True), "seen")
+        self.load(emit, held, at, self.chain.size)
+        carry = self.fragment(emit, self.along, "sum")
+        by = ONE if self.axis else AffineMap(2, 0, (ZERO, COLUMN))
+        emit.op(located(tile.ReduceOp(scan.fn.data, held, by, carry), scan))
+        self.combine(emit, whole, carry, self.worded(), taken=True)
+        self.post(emit, whole, link, there)
+
+    def finish_again(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
+        """Scan a tile from what is before it on."""
+        scan = self.scans.scan
+        link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
+        held = self.fragment(emit, (True, True), "held")
+        self.load(emit, held, at, self.chain.size)
+        before = self.known(emit, self.before(emit, link, whole))
+        carry = self.fragment(emit, self.along, "carry")
+        self.combine(emit, carry, before, AffineMap(2, 0, self.word(ROW, COLUMN)), taken=True)
+        how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
+        emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.store(emit, held, at)
 
     def place(
@@ -322,10 +360,14 @@ class ChainBuilder(RowsBuilder):
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
         emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.combine(emit, whole, carry, self.worded(), taken=True)
+        self.post(emit, whole, link, there)
+
+    def post(self, emit: Emit, whole: SSAValue, link: Link, there: SSAValue | None) -> None:
+        """Post what a tile comes to, where there is one."""
 
         def post(then: Emit) -> None:
             at = self.where(then, link, link.rank, self.chain.counts[0])
-            then.op(located(tile.PostOp(whole, self.words[0], at), scan))
+            then.op(located(tile.PostOp(whole, self.words[0], at), self.scans.scan))
 
         if there is None:
             post(emit)
