@@ -231,7 +231,8 @@ def lp_pool(
 
     With 1 and 2 it is an op of its own; with another number above 0 it is composed of these powers.
     """
-    if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p < inf:
+    given: object = p
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < inf:
         refuse("BadArgument", f"p of lp_pool is a finite number above 0, not {p!r}")
     parts = kernel, stride, padding, dilation, ceil_mode, layout
     if p in (1, 2):
