@@ -215,6 +215,11 @@ def avg_pool(
     return _Windows.named("avg_pool", *parts).pool("mean", count_include_pad)
 
 
+def _need_power(p: object) -> None:
+    if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p < inf:
+        refuse("BadArgument", f"p of lp_pool is a finite number above 0, not {p!r}")
+
+
 @public
 def lp_pool(
     x: Value,
@@ -231,8 +236,7 @@ def lp_pool(
 
     With 1 and 2 it is an op of its own; with another number above 0 it is composed of these powers.
     """
-    if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p < inf:
-        refuse("BadArgument", f"p of lp_pool is a finite number above 0, not {p!r}")
+    _need_power(p)
     parts = kernel, stride, padding, dilation, ceil_mode, layout
     if p in (1, 2):
         return _Windows.named("lp_pool", x, *parts).pool(f"l{int(p)}")
