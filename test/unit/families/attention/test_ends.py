@@ -6,7 +6,9 @@ import pytest
 
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.ends import End
-from polyc.families.attention.recognise import find_attention
+from polyc.families.attention.gates import ends_walked, gates_asked, gates_left
+from polyc.families.attention.recognise import StreamingAttention, find_attention
+from polyc.families.attention.schedules import schedules
 from polyc.test.support.attention_programs import TO_REGION, Attention, passed
 from polyc.test.support.gpu_text import only
 
@@ -26,9 +28,9 @@ frontend.graph @attention(%q: !frontend.tensor<[B, 4, M, 64], f16>,
 """
 
 
-def ends(
+def attention(
     how: str, length: str = "[B, 1, 1, 1]", kind: str = "i32", queries: str = "M"
-) -> tuple[End, ...]:
+) -> StreamingAttention:
     fn, first, second = how.split()
     types = {"n": "[N]", "length": length}
     sides = ", ".join(f"!frontend.tensor<{types[x]}, {kind}>" for x in (first, second))
@@ -36,7 +38,13 @@ def ends(
     text = TEXT.replace("HOW", f"{fn} %{first}, %{second}").replace("SIDES", sides)
     text = text.replace("LENGTH", length).replace("KIND", kind).replace("SEEN", seen)
     text = text.replace(", M,", f", {queries},")
-    return find_attention(only(passed(text, *TO_REGION), KernelOp)).score.ends
+    return find_attention(only(passed(text, *TO_REGION), KernelOp))
+
+
+def ends(
+    how: str, length: str = "[B, 1, 1, 1]", kind: str = "i32", queries: str = "M"
+) -> tuple[End, ...]:
+    return attention(how, length, kind, queries).score.ends
 
 
 @pytest.mark.parametrize(
@@ -77,3 +85,18 @@ def test_a_mask_that_is_read_is_no_length() -> None:
     program = Attention("[B, 4, M, 64]", KV, KV, [], masks=["[B, 1, 1, N], i1"])
     score = find_attention(program.kernel()).score
     assert len(score.gates) == 1 and score.ends == ()
+
+
+@pytest.mark.parametrize(("length", "packed"), [("[B, 1, 1, 1]", True), ("[B, 4, 1, 1]", False)])
+def test_a_tile_s_walk_ends_where_the_length_of_all_its_rows_does(
+    length: str, packed: bool
+) -> None:
+    """By mma.sync, and not for heads that have several and share a tile: there it is a gate."""
+    found = attention("lt n length", length)
+    gates = list(found.score.gates)
+    for plan in schedules(found, "sm_90a"):
+        alone = "shared_keys" not in str(plan.algo_choice)
+        walks = plan.mma.data == "mma.sync" and (packed or alone)
+        assert [end.gate for end in ends_walked(found, plan)] == (gates if walks else [])
+        assert list(gates_left(found, plan)) == ([] if walks else gates)
+        assert list(gates_asked(found, plan)) == list(gates_left(found, plan))
