@@ -78,6 +78,9 @@ CHAIN_ROOM = {1: 3, 0: 2}
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
 
+SIDES = 4
+"""Lines that lie side by side of a thread of a chain at most."""
+
 WORDS = 2048
 """Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
 
@@ -149,7 +152,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
     lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
     length = scans.size(scans.along)
     most = ARCHS[arch].multiprocessors * SIDE_BY_SIDE
-    for vector in dict.fromkeys((vector_of(scans), 1)):
+    for vector in dict.fromkeys((min(SIDES, vector_of(scans)), 1)):
         facts = [Assumption(Dim.const(most) - lines, ">=")]
         if vector > 1:
             sizes = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
