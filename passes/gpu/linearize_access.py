@@ -189,6 +189,18 @@ class LinearizeAtomic(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class LinearizeExchange(RewritePattern):
+    """An exchange at coordinates becomes one at an offset."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.ExchangeGlobalOp, rewriter: PatternRewriter) -> None:
+        emit = Emit()
+        offset = linear_offset(emit, op, op.tensor, op.indices)
+        if offset is not None:
+            new = hw.ExchangeGlobalOp(op.value, op.tensor, [offset], op.predicate)
+            rewriter.replace(op, [*emit.ops, new], [new.result])
+
+
 class LinearizeCounter(RewritePattern):
     """A counter at coordinates becomes one at an offset."""
 
@@ -243,6 +255,7 @@ class GpuLinearizeAccess(ModulePass):
                 LinearizeStore(),
                 LinearizeCpAsync(),
                 LinearizeAtomic(),
+                LinearizeExchange(),
                 LinearizeCounter(),
                 LinearizePost(),
             ],

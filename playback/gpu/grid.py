@@ -66,7 +66,7 @@ class GridSignals:
             known[offset] = found
             assert tensor.shadow is not None
             for (_, thread), (_, op) in tensor.shadow.atomics.log.get(offset, {}).items():
-                if isinstance(self.core.op(op), hw.AtomicGlobalOp):
+                if isinstance(self.core.op(op), hw.AtomicGlobalOp | hw.ExchangeGlobalOp):
                     self.tensors.also_updated(op, tensor, offset, thread, found)
         return found
 

@@ -31,6 +31,7 @@ from polyc.dialects.gpu.hardware.cluster import (
 from polyc.dialects.gpu.hardware.exchange import (
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     ShuffleOp,
 )
@@ -42,7 +43,7 @@ from polyc.dialects.gpu.hardware.grid import (
     WaitGlobalOp,
 )
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
-from polyc.dialects.gpu.hardware.integers import PowerOp
+from polyc.dialects.gpu.hardware.integers import CutOp, PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -146,6 +147,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
@@ -164,6 +166,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    CutOp,
     PowerOp,
 ]
 
@@ -183,8 +186,10 @@ __all__ = [
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "CutOp",
     "ElectOp",
     "ErfcOp",
+    "ExchangeGlobalOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
