@@ -62,8 +62,18 @@ LEAST_PARTS = 8
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
 
-STAGES = 1
-"""Tiles of a block of a chain that are on their way at once."""
+GROUP = 32
+"""Tiles of a line of a chain whose posts a block takes one by one, where lines lie in memory: as
+many blocks ask for one word."""
+
+ASKING = 32
+"""Threads of a block that take these posts: the others wait for them, and leave L2 alone."""
+
+STAGES = {1: 3, 0: 2}
+"""Tiles that a block of a chain has begun, by the axis of a tile that is scanned."""
+
+CHAIN_ROOM = {1: 3, 0: 2}
+"""Blocks of chains that a multiprocessor has room for, likewise."""
 
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
@@ -154,7 +164,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES)
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES[0])
 
 
 def vector_of(scans: Scans) -> int:
@@ -239,7 +249,7 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             if not short:
                 wide = ROW_THREADS * vector * STEPS
                 few = [*facts, *_few(scans, arch, wide)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES)
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -248,18 +258,29 @@ def axis_of(scans: Scans) -> int:
     return int(scans.is_of_rows)
 
 
+def asking(plan: ScheduleOp) -> int:
+    """Threads of a block that take posts of a line that lies in memory."""
+    return min(ASKING, plan.threads())
+
+
 def group_of(plan: ScheduleOp, axis: int) -> int:
     """Posts of a chain that a block takes one by one, for each line of its tile."""
     if axis == 1:
-        return plan.threads()
+        return max(GROUP, asking(plan))
     columns, vector = plan.tile_sizes[1], plan.integer("vectorize")
     return max(WORDS // columns, plan.threads() * vector // columns)
 
 
-def room_of(scans: Scans, vector: int) -> int:
+def room_of(scans: Scans, plan: ScheduleOp) -> int:
     """Blocks that meet that a multiprocessor is to have room for."""
-    room = ROOM if scans.is_of_rows else ROOM - 1 if vector < VECTOR else ROOM - 2
-    return room if len(scans.kernel.body.block.ops) <= FEW_OPS else room // 2
+    few = len(scans.kernel.body.block.ops) <= FEW_OPS
+    if str(record_of(plan.algo_choice)["scans"]) == "teams":
+        return ROOM if few else ROOM // 2
+    axis = axis_of(scans)
+    room = CHAIN_ROOM[axis]
+    if axis == 1 and plan.integer("vectorize") == VECTOR:
+        room -= 1
+    return room if few else max(1, room // 2)
 
 
 def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
@@ -357,7 +378,7 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
-    stages, most = plan.integer("stages"), 3 if way == "chains" else 1
+    stages, most = plan.integer("stages"), 4 if way == "chains" else 1
     if not 1 <= stages <= most:
         refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
     if plan.cached:

@@ -18,7 +18,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.schedules import MANY, POOLED
 from polyc.lowering.region_to_gpu import scatter_lists
-from polyc.lowering.region_to_gpu.scatter_lists import GROUP
+from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
 from polyc.lowering.region_to_gpu.scatters import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -178,8 +178,9 @@ def test_sizes_of_no_point_and_of_one(high: int, wide: int, count: int) -> None:
 @pytest.mark.parametrize("way", ["listed_vector", "listed"])
 @pytest.mark.usefixtures("small")
 def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
-    """None, less than a group, whole groups, and several and a part of one."""
-    lengths = [0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 0, 3 * GROUP + 2]
+    """None, the first few, and groups of further ones: a part of one, a whole one, and several."""
+    further = (0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 2 * GROUP + 2)
+    lengths = [0, 1, FIRST - 1, 0, *(FIRST + n for n in further)]
     i = np.repeat(np.arange(len(lengths)), lengths).astype(np.int64)
     i = i[np.random.default_rng(1).permutation(len(i))]
     high, wide, count = len(lengths), 4 if way == "listed_vector" else 3, len(i)
