@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.ir import SSAValue
 
+from polyc.cost.reductions import SharedTile
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
@@ -32,7 +33,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
-from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
+from polyc.families.loops.partial_sums import Way, find_shared, vectors, ways, whole_rows
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -47,6 +48,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.loops.shared_space import ranked as ranked_tiles
 from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
 from polyc.families.loops.windows import facts as window_facts
 from polyc.families.structure import MOST_PARTS, check_raster
@@ -321,6 +323,7 @@ def _schedule(
     tile: tuple[int, int] | None = None,
     window: WindowTile | None = None,
 ) -> ScheduleOp:
+    """A schedule of the family; the tile and what a warp has of it follow where none is given."""
     algorithm = "serial" if way is None else "partial_sums"
     if window is not None:
         tile, algorithm = (window.rows, window.columns), "windows"
@@ -345,6 +348,42 @@ def _schedule(
     op = ScheduleOp(name, variant, {**chosen, **restated(loops, chosen)}, when)
     check_schedule(op)
     return op
+
+
+def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
+    """The schedule of a tile whose threads part the points of a reduction of known sizes."""
+    tile, warps = (plan.rows, plan.columns), plan.threads // ARCHS[arch].warp
+    stored = plan.parts > 1 and plan.stored
+    name = f"{'vector' if plan.vector > 1 else 'scalar'}_{plan.rows}x{plan.columns}_by{warps}"
+    if plan.parts > 1:
+        name += f"_{'parts' if stored else 'split'}{plan.parts}"
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(tile, warps),
+        "vectorize": plan.vector,
+        "split_k": plan.parts,
+        "algo_choice": {"loops": "partial_sums" if stored else "serial"},
+        "cache": [],
+    }
+    op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, ())
+    check_schedule(op)
+    return op
+
+
+def others(loops: Loops, arch: str) -> list[tuple[float, ScheduleOp]]:
+    """The plans of the space for reductions of known sizes that blocks may share, with what the
+    model expects of each in us; none of other regions."""
+    shared = find_shared(loops)
+    if shared is None:
+        return []
+    vector = next(vector for vector, facts in vectors(shared) if not left_open(loops.kernel, facts))
+    ranked = ranked_tiles(shared, vector, arch)
+    return [(time / 1e3, shared_schedule(loops, arch, tile)) for time, tile in ranked]
 
 
 def _cached(loops: Loops, names: Sequence[str]) -> list[Record]:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import ScheduleOp
@@ -247,6 +248,26 @@ def fastest(rows: Rows, arch: str, plan: ScheduleOp) -> ScheduleOp:
         if seconds < least:
             best, least = other, seconds
     return best
+
+
+def others(rows: Rows, arch: str) -> list[tuple[float, ScheduleOp]]:
+    """The plans of the space for rows of known sizes, with what the model expects of each in us."""
+    kernel, found = rows.kernel, list[tuple[float, ScheduleOp]]()
+    if not is_known(rows) or rows.length.constant() is None:
+        return found
+    widest = variants(rows, arch)[0].vector
+    for variant in space(rows, arch, widest):
+        parted = variant.way == "streaming" and variant.parts > 1
+        when = () if parted else conditions(rows, arch, variant)
+        if when is None:
+            continue
+        try:
+            plan = _made(rows, arch, variant, when)
+            check(rows, plan)
+        except PolycError:
+            continue
+        found.append((modelled(kernel, plan, {}).seconds * 1e6, plan))
+    return sorted(found, key=lambda one: one[0])
 
 
 def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:

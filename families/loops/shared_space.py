@@ -1,0 +1,137 @@
+"""The tiles that a reduction of known sizes may have, by the model of time (S8, S11.1).
+
+What follows from the architecture's limits: tiles of any power of two of columns, of 128 to 1024
+threads that have 1 to 8 vectors each, whose points one block has, those of a cluster, or as many as
+fill the chip so many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd, prod
+
+from polyc.cost.device import device_of
+from polyc.cost.reductions import Reduction, SharedTile, nanoseconds
+from polyc.cost.values import operations
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType
+from polyc.families.facts import power_of_two
+from polyc.families.loops.partial_sums import Shared
+from polyc.families.loops.recognise import innermost_first, made_by, size_of
+from polyc.families.structure import MOST_PARTS
+
+THREADS = (128, 256, 512, 1024)
+"""Of a block."""
+
+LOADS = (1, 2, 4, 8)
+"""Vectors that a thread has."""
+
+MOST_ELEMENTS = 64
+"""Of a thread: each has a register, and another one until it is added."""
+
+WAVES = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Blocks of each multiprocessor that parts make."""
+
+CLUSTERS = (2, 4, 8)
+"""Blocks of a cluster that share a tile."""
+
+WORK = 1
+"""Instructions of a sum."""
+
+
+def reduction_of(shared: Shared) -> Reduction | None:
+    """A region's reductions as the model of time has them; None where a size is open."""
+    reduce, space = shared.reductions[0], shared.space
+    order = [size_of(reduce, label).constant() for label in innermost_first(reduce)]
+    *outer, rows, columns = (size.constant() for size in space.sizes)
+    sizes = [*order, *outer, rows, columns]
+    reads = shared.reads
+    if any(size is None or size <= 0 for size in sizes) or not reads:
+        return None
+    known = [size for size in order if size is not None]
+    beside = shared.along == 0
+    kept = columns if beside else rows
+    parts = not beside and space.row is None and len(known) > 1
+    lengths = [_stride(read) for read in reads]
+    made = list(made_by([one.operand for one in shared.reductions]))
+    work = sum(operations(op) for op in made if not isinstance(op, ReadOp | ReduceOp))
+    assert kept is not None
+    return Reduction(
+        prod(size for size in outer if size is not None),
+        kept,
+        beside,
+        known[0],
+        known[1] if parts else 1,
+        prod(known[2:] if parts else known[1:]),
+        tuple(element_bytes(read.result.type.element_type) for read in reads),
+        gcd(*lengths),
+        WORK * len(shared.reductions) + work,
+        len(shared.reductions),
+    )
+
+
+def _stride(read: ReadOp) -> int:
+    """The bytes of a row of what is read; 0 where that is all of it."""
+    kind = read.tensor.type
+    assert isinstance(kind, MemRefType)
+    last = kind.shape[-1].constant() or 1
+    return last * element_bytes(kind.element_type) if len(kind.shape) > 1 else 0
+
+
+def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
+    """All plans of a reduction whose threads read by vectors of ``vector``."""
+    warp, chip = ARCHS[arch].warp, ARCHS[arch].multiprocessors
+    for threads in THREADS:
+        for loads in LOADS:
+            elements = threads * loads * vector
+            if loads * vector > MOST_ELEMENTS:
+                continue
+            for rows, columns in _shapes(problem, elements, vector, warp):
+                yield from _parts(problem, SharedTile(rows, columns, threads, vector), arch, chip)
+
+
+def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a tile of so many elements."""
+    across = power_of_two(problem.kept if problem.beside else problem.inner)
+    down = power_of_two(problem.inner if problem.beside else max(problem.kept, problem.second))
+    columns = vector
+    while columns <= elements:
+        rows = elements // columns
+        if columns <= max(across, vector) and rows <= max(1, down):
+            yield rows, columns
+        columns *= 2
+
+
+def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterator[SharedTile]:
+    from dataclasses import replace
+
+    from polyc.cost.reductions import steps_of, tiles_of
+
+    if (tile.rows if problem.beside else tile.columns) < 2:
+        yield replace(tile, parts=1, stored=False)
+        return
+    count, steps = tiles_of(problem, tile), steps_of(problem, tile)
+    yield replace(tile, parts=1, stored=False)
+    seen = {1}
+    for waves in WAVES:
+        parts = min(-(-chip * waves // count), steps, MOST_PARTS)
+        if parts > 1:
+            parts = -(-steps // -(-steps // parts))
+        if parts not in seen:
+            seen.add(parts)
+            yield replace(tile, parts=parts, stored=True)
+    if problem.beside and problem.others == problem.second == 1:
+        for parts in CLUSTERS:
+            if parts <= ARCHS[arch].cluster and steps >= parts and count <= chip * 8:
+                yield replace(tile, parts=parts, stored=False)
+
+
+def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
+    """The plans of a reduction with their times in ns, the fastest first; none of open sizes."""
+    problem, device = reduction_of(shared), device_of(arch)
+    if problem is None:
+        return []
+    found = [(nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch)]
+    return sorted(found, key=lambda one: one[0])
