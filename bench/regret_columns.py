@@ -216,11 +216,13 @@ def raced(torch: Any, problem: Problem, plans: Sequence[Made]) -> Row:
 
 def line(row: Row) -> str:
     """A problem: its choices beside PyTorch and the fastest."""
-    best = min(row["plans"], key=lambda plan: plan["us"])
+    best = min(row["plans"], key=lambda plan: plan["us"], default=row["own"])
     found = f"{row['op']} {row['m']}x{row['n']}: eager {row['eager_us']:.1f}"
-    for what, one in (("own", row["own"]), ("open", row["open"]), ("best", best)):
-        found += f", {what} {one.get('variant') or one['name']} {one['us']:.1f}"
-    return f"{found} ({race.regret(row, 'own'):.0%} {race.regret(row, 'open'):.0%})"
+    for what in ("own", "open"):
+        if one := row.get(what):
+            name = one.get("variant") or one["name"]
+            found += f", {what} {name} {one['us']:.1f} (+{race.regret(row, what):.0%})"
+    return f"{found}, best {best['name']} {best['us']:.1f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
