@@ -64,13 +64,12 @@ Row = dict[str, Any]
 
 
 class Made(NamedTuple):
-    """A plan of a problem: what the model expects of it in us, its fields, the entry on disk that
-    has its program, and what is wrong with that, if anything is."""
+    """A plan of a problem: what the model expects of it in us, its fields, and what is wrong with
+    its program, if anything is."""
 
     name: str
     model_us: float
     fields: Mapping[str, object]
-    entry: str | None
     fault: str
 
 
@@ -114,11 +113,21 @@ def planned(problem: Problem, tried: int, spread: int) -> list[tuple[float, Sche
     own, *rest = [(one.time.seconds * 1e6, one.plan) for one in found]
     of_rows = own[1].pattern == "rows"
     space = rows_space(find_rows(region), ARCH) if of_rows else others(find_loops(region), ARCH)
-    rest = space or sorted(rest, key=lambda one: one[0])
+    known_as = fields_of(own[1])
+    rest = [
+        one
+        for one in space or sorted(rest, key=lambda one: one[0])
+        if fields_of(one[1]) != known_as
+    ]
     firsts, behind = rest[:tried], rest[tried:]
     near = [one for one in behind if one[0] < FAR * rest[0][0]]
     drawn = random.Random(said(problem)).sample(near, min(spread, len(near)))
     return [own, *firsts, *sorted(drawn, key=lambda one: one[0])]
+
+
+def fields_of(plan: ScheduleOp) -> Mapping[str, object]:
+    """What makes a plan, without its name."""
+    return plan_fields(plan.to_json())
 
 
 def entry_of(problem: Problem, plan: ScheduleOp) -> str | None:
@@ -138,14 +147,14 @@ def made(problem: Problem, tried: int, spread: int) -> list[Made]:
     """The plans of a problem, compiled and kept on disk."""
     found: list[Made] = []
     for us, plan in planned(problem, tried, spread):
-        name, fields, fault = plan.variant.data, plan_fields(plan.to_json()), ""
+        name, fields, fault = plan.variant.data, fields_of(plan), ""
         try:
             kernels = program(problem, name, fields).kernels
             fault = ", ".join(kernel for kernel, info in kernels.items() if info.spill_bytes)
             fault = fault and f"{fault} spills"
         except Exception as error:  # One that fails is reported, and the others go on.
             fault = f"{type(error).__name__}: {str(error)[:200]}"
-        found.append(Made(name, us, fields, None, fault))
+        found.append(Made(name, us, fields, fault))
     load(CASES[problem[0]].text, ARCH)
     return found
 

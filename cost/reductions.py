@@ -12,9 +12,15 @@ blocks of several tiles share the points, what they have goes through memory or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 
 from polyc.cost.device import Device
+from polyc.cost.values import Values, operations, read_labels, size_in_bytes
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType, val_type
 
 SECTOR = 32
 """Bytes of a cache line that are brought at once."""
@@ -111,6 +117,83 @@ ADDING = 256
 ADDED = 8
 WIDE, HIGH = 32, 8
 """Results of a tile of the second kernel, along its columns and along its rows."""
+
+
+# What is reduced ---------------------------------------------------------------------------
+
+
+def reduction_of(values: Values, column: str | None) -> Reduction | None:
+    """The reductions of a region whose points threads may part, where results lie along ``column``
+    or, if there is none, along its last axis; None where they are others.
+
+    All have a result for each point of the outputs, over the same points, and none needs another's.
+    """
+    kinds = [val_type(value) for value in values.kernel.yield_op.values]
+    labels = kinds[0].labels
+    needed = [op for op in values.behind(values.outputs) if isinstance(op, ReduceOp)]
+    if not needed or any(set(kind.labels) != set(labels) for kind in kinds):
+        return None
+    order = [a for a in reversed(val_type(needed[0].operand).labels) if a in needed[0].labels]
+    for reduce in needed:
+        behind = values.behind([reduce.operand])
+        if set(val_type(reduce.result).labels) != set(labels) or set(reduce.labels) != set(order):
+            return None
+        if any(isinstance(op, ReduceOp) for op in behind):
+            return None
+        if reduce.fn.data == "sum" and isinstance(reduce.accumulator, Float16Type | BFloat16Type):
+            return None
+    made = list(values.behind([reduce.operand for reduce in needed]))
+    reads = [op for op in made if isinstance(op, ReadOp) and set(order) & set(read_labels(op))]
+    kept = column if column is not None else labels[-1] if labels else None
+    extents = [values.extents[label] for label in (*order, *labels)]
+    if not reads or 0 in extents:
+        return None
+    parts = column is None and kept is None and len(order) > 1
+    inner, *others = (values.extents[label] for label in order)
+    return Reduction(
+        prod(values.extents[label] for label in labels if label != kept),
+        1 if kept is None else values.extents[kept],
+        column is not None,
+        inner,
+        others[0] if parts else 1,
+        prod(others[1:] if parts else others),
+        tuple(size_in_bytes(read.result.type.element_type) for read in reads),
+        gcd(*(_row_bytes(values, read) for read in reads)),
+        len(needed) + sum(operations(op) for op in made if not isinstance(op, ReduceOp)),
+        len(needed),
+    )
+
+
+def _row_bytes(values: Values, read: ReadOp) -> int:
+    """The bytes of a row of what is read; 0 where that is all of it."""
+    kind = read.tensor.type
+    assert isinstance(kind, MemRefType)
+    if len(kind.shape) < 2:
+        return 0
+    return kind.shape[-1].evaluate(values.sizes) * size_in_bytes(kind.element_type)
+
+
+def planned(values: Values, plan: ScheduleOp) -> tuple[Reduction, SharedTile] | None:
+    """What a plan of loops reduces, and how; None where its threads part nothing."""
+    column = plan.vectorize_axis.data.partition(".")[0] or None
+    labels = val_type(values.kernel.yield_op.values[0]).labels
+    column = column if column in labels else None
+    bound = plan.bind.data
+    if plan.slides_windows or plan.cached:
+        return None
+    if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
+        return None
+    if any(label not in bound and f"{label}.o" not in bound for label in labels):
+        return None
+    problem = reduction_of(values, column)
+    if problem is None:
+        return None
+    rows, columns, _ = plan.tile_sizes
+    parts, vector = plan.integer("split_k"), plan.integer("vectorize")
+    return problem, SharedTile(rows, columns, plan.threads(), vector, parts, plan.stores_sums)
+
+
+# How long it takes -------------------------------------------------------------------------
 
 
 def longest(*times: float) -> float:

@@ -176,6 +176,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
     kernel, alone = loops.kernel, reduces_alone(loops)
+    if ranked := fastest(loops, arch):
+        return ranked
     parted = list(_in_parts(loops, arch))
     # Of known sizes one of a single block would take them all, and the model is to compare.
     first = [p for p in parted if not kernel.symbol_names or p.integer("vectorize") > 1]
@@ -375,15 +377,35 @@ def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
     return op
 
 
+def fastest(loops: Loops, arch: str) -> list[ScheduleOp]:
+    """The plan of the space that the model of time takes for the fastest, for reductions of known
+    sizes that blocks may share, with one that reads element by element where addresses may not be
+    multiples of vectors; none of other regions."""
+    shared, found = find_shared(loops), list[ScheduleOp]()
+    if shared is None or loops.kernel.symbol_names:
+        return found
+    widest = next(vector for vector, _ in vectors(shared))
+    for vector in dict.fromkeys((widest, 1)):
+        if ranked := ranked_tiles(shared, vector, arch):
+            found.append(shared_schedule(loops, arch, ranked[0][1]))
+            if pointers_promised(loops.kernel, found[-1].widest):
+                break
+    return found
+
+
 def others(loops: Loops, arch: str) -> list[tuple[float, ScheduleOp]]:
-    """The plans of the space for reductions of known sizes that blocks may share, with what the
-    model expects of each in us; none of other regions."""
+    """The plans of the space for such reductions, with what the model expects of each in us."""
     shared = find_shared(loops)
-    if shared is None:
+    if shared is None or loops.kernel.symbol_names:
         return []
-    vector = next(vector for vector, facts in vectors(shared) if not left_open(loops.kernel, facts))
-    ranked = ranked_tiles(shared, vector, arch)
+    widest = next(vector for vector, _ in vectors(shared))
+    ranked = ranked_tiles(shared, widest, arch)
     return [(time / 1e3, shared_schedule(loops, arch, tile)) for time, tile in ranked]
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    return plan.pattern == "loops" and bool(fastest(find_loops(kernel), plan.arch.data))
 
 
 def _cached(loops: Loops, names: Sequence[str]) -> list[Record]:

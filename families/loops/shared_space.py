@@ -8,18 +8,21 @@ fill the chip so many times.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd, prod
+from dataclasses import replace
 
 from polyc.cost.device import device_of
-from polyc.cost.reductions import Reduction, SharedTile, nanoseconds
-from polyc.cost.values import operations
+from polyc.cost.reductions import (
+    Reduction,
+    SharedTile,
+    nanoseconds,
+    reduction_of,
+    steps_of,
+    tiles_of,
+)
+from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
-from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.region import ReadOp, ReduceOp
-from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import power_of_two
 from polyc.families.loops.partial_sums import Shared
-from polyc.families.loops.recognise import innermost_first, made_by, size_of
 from polyc.families.structure import MOST_PARTS
 
 THREADS = (128, 256, 512, 1024)
@@ -36,48 +39,6 @@ WAVES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 CLUSTERS = (2, 4, 8)
 """Blocks of a cluster that share a tile."""
-
-WORK = 1
-"""Instructions of a sum."""
-
-
-def reduction_of(shared: Shared) -> Reduction | None:
-    """A region's reductions as the model of time has them; None where a size is open."""
-    reduce, space = shared.reductions[0], shared.space
-    order = [size_of(reduce, label).constant() for label in innermost_first(reduce)]
-    *outer, rows, columns = (size.constant() for size in space.sizes)
-    sizes = [*order, *outer, rows, columns]
-    reads = shared.reads
-    if any(size is None or size <= 0 for size in sizes) or not reads:
-        return None
-    known = [size for size in order if size is not None]
-    beside = shared.along == 0
-    kept = columns if beside else rows
-    parts = not beside and space.row is None and len(known) > 1
-    lengths = [_stride(read) for read in reads]
-    made = list(made_by([one.operand for one in shared.reductions]))
-    work = sum(operations(op) for op in made if not isinstance(op, ReadOp | ReduceOp))
-    assert kept is not None
-    return Reduction(
-        prod(size for size in outer if size is not None),
-        kept,
-        beside,
-        known[0],
-        known[1] if parts else 1,
-        prod(known[2:] if parts else known[1:]),
-        tuple(element_bytes(read.result.type.element_type) for read in reads),
-        gcd(*lengths),
-        WORK * len(shared.reductions) + work,
-        len(shared.reductions),
-    )
-
-
-def _stride(read: ReadOp) -> int:
-    """The bytes of a row of what is read; 0 where that is all of it."""
-    kind = read.tensor.type
-    assert isinstance(kind, MemRefType)
-    last = kind.shape[-1].constant() or 1
-    return last * element_bytes(kind.element_type) if len(kind.shape) > 1 else 0
 
 
 def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
@@ -105,10 +66,6 @@ def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterat
 
 
 def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterator[SharedTile]:
-    from dataclasses import replace
-
-    from polyc.cost.reductions import steps_of, tiles_of
-
     if (tile.rows if problem.beside else tile.columns) < 2:
         yield replace(tile, parts=1, stored=False)
         return
@@ -130,7 +87,8 @@ def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterat
 
 def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
     """The plans of a reduction with their times in ns, the fastest first; none of open sizes."""
-    problem, device = reduction_of(shared), device_of(arch)
+    kernel, device = shared.loops.kernel, device_of(arch)
+    problem = None if kernel.symbol_names else reduction_of(Values(kernel, {}), shared.space.column)
     if problem is None:
         return []
     found = [(nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch)]
