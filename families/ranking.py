@@ -16,19 +16,23 @@ from math import inf, log, prod
 from operator import sub
 from typing import Any
 
+from polyc.cost.device import device_of
 from polyc.cost.products import (
     AS_USUAL,
     H200_RATES,
     STEP,
+    Image,
     Rates,
     Size,
     Stored,
     Terms,
     Tiles,
+    brought,
     ceildiv,
     over_grid,
     terms,
     time_of,
+    with_memory,
 )
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -112,6 +116,7 @@ class Form:
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
+    ``image``     of a convolution whose sizes are known
     """
 
     crowded: bool = False
@@ -127,6 +132,7 @@ class Form:
     reads: bool = False
     rates: Rates = H200_RATES
     sums: bool = True
+    image: Image | None = None
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -163,6 +169,16 @@ class Form:
         chip = ARCHS[arch].multiprocessors
         return time_of(sizes, plan, self.terms(plan, chip), chip, self.taps)
 
+    def of_known(self, sizes: tuple[int, int, int, int], plan: Tiles, arch: str) -> int:
+        """The same of known sizes, with what no polynomial says: what taps read again."""
+        time = self.nanoseconds(sizes, plan, arch)
+        if self.image is None:
+            return time
+        chip, device = ARCHS[arch].multiprocessors, device_of(arch)
+        of, room = self.terms(plan, chip), device.cache_bytes
+        moved = brought(sizes, plan, of, self.taps, self.image, room) / device.memory * 1e9
+        return with_memory(time, sizes, plan, moved, self.rates)
+
     def terms(self, plan: Tiles, chip: int) -> Terms:
         """The factors of a plan's formula on so many multiprocessors."""
         return terms(plan, chip, self.rates, self.stored)
@@ -191,9 +207,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = form.nanoseconds(known, own, arch)
+                found[own] = form.of_known(known, own, arch)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = form.nanoseconds(known, plan, arch)
+            found[plan] = form.of_known(known, plan, arch)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
