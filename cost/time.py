@@ -167,8 +167,10 @@ def modelled(
     work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
-    if plan.pattern == "loops" and work.blocks > 0 and (found := planned(values, plan)) is not None:
-        return replace(time, whole=nanoseconds(*found, device) / 1e9)
+    shared = plan.pattern in ("loops", "rows") and work.blocks > 0
+    if shared and (found := planned(values, plan)) is not None:
+        problem, tile, rates = found
+        return replace(time, whole=nanoseconds(problem, tile, device, rates) / 1e9)
     if not work.copied:
         return time
     bandwidth = device.memory * COPYING

@@ -45,7 +45,7 @@ STREAMING = (4, 8, 16, 32)
 LOADS = (1, 2, 4, 8)
 """Vectors that each of their threads has on their way."""
 
-CLUSTERS = (1, 2, 4, 8, 16)
+CLUSTERS = (1, 2, 4, 8)
 """Blocks of a cluster that walk over a row together."""
 
 SHORT_ROWS, SHORT_LENGTH = (1, 2, 4, 8, 16), 1024
@@ -86,7 +86,7 @@ def _streamed(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
         for loads in LOADS:
             columns = warps * WARP * vector * loads
             for parts in CLUSTERS:
-                if parts <= ARCHS[arch].large_cluster and columns * parts <= max(length, columns):
+                if parts <= ARCHS[arch].cluster and columns * parts <= max(length, columns):
                     name = f"chunks{columns}_by{warps}" + (f"_split{parts}" if parts > 1 else "")
                     yield RowsVariant(name, "streaming", 1, columns, warps, vector, parts)
 
