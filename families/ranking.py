@@ -28,6 +28,7 @@ from polyc.cost.products import (
     Terms,
     Tiles,
     brought,
+    busy,
     ceildiv,
     over_grid,
     terms,
@@ -77,6 +78,13 @@ CROWDED_REGISTERS = 72
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
+
+KEPT = 0.5
+"""Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
+on either side read."""
+
+idle_rates = cache(Rates.idle)
+"""The rates of a chip of which a part is idle."""
 
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
@@ -170,14 +178,16 @@ class Form:
         return time_of(sizes, plan, self.terms(plan, chip), chip, self.taps)
 
     def of_known(self, sizes: tuple[int, int, int, int], plan: Tiles, arch: str) -> int:
-        """The same of known sizes, with what no polynomial says: what taps read again."""
-        time = self.nanoseconds(sizes, plan, arch)
+        """The same of known sizes, with what no polynomial says: multiprocessors without a block
+        leave the others more, and what taps of an image read again may not be in L2 any more."""
+        chip = ARCHS[arch].multiprocessors
+        of = terms(plan, chip, idle_rates(self.rates, 1 - busy(sizes, plan, chip)), self.stored)
+        time = time_of(sizes, plan, of, chip, self.taps)
         if self.image is None:
             return time
-        chip, device = ARCHS[arch].multiprocessors, device_of(arch)
-        of, room = self.terms(plan, chip), device.cache_bytes
-        moved = brought(sizes, plan, of, self.taps, self.image, room) / device.memory * 1e9
-        return with_memory(time, sizes, plan, moved, self.rates)
+        device = device_of(arch)
+        moved = brought(sizes, plan, of, self.taps, self.image, device.cache_bytes * KEPT)
+        return with_memory(time, sizes, plan, moved / device.memory * 1e9, self.rates)
 
     def terms(self, plan: Tiles, chip: int) -> Terms:
         """The factors of a plan's formula on so many multiprocessors."""
