@@ -20,18 +20,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from math import exp, log, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from polyc.bench import race
 from polyc.bench.reductions import BETWEEN, CASES, known
+from polyc.cost.time import modelled
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.loops.recognise import find_loops
-from polyc.families.loops.schedules import others
+from polyc.families.loops.schedules import others, shared_schedule
 from polyc.families.rows.recognise import find_rows
 from polyc.families.rows.schedules import others as rows_space
+from polyc.passes.plan.select import propose
 from polyc.runtime import kept
-from polyc.runtime.lowered import lowered
+from polyc.runtime.lowered import Lowered, lowered
 from polyc.runtime.program import Program
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
@@ -64,12 +66,13 @@ Row = dict[str, Any]
 
 
 class Made(NamedTuple):
-    """A plan of a problem: what the model expects of it in us, its fields, and what is wrong with
-    its program, if anything is."""
+    """A plan of a problem: what the model expects of it in us, its fields, the entry on disk that
+    has its program, and what is wrong with that, if anything is."""
 
     name: str
     model_us: float
     fields: Mapping[str, object]
+    entry: str | None
     fault: str
 
 
@@ -109,20 +112,32 @@ def planned(problem: Problem, tried: int, spread: int) -> list[tuple[float, Sche
     """The plans to time with what the model expects of each in us: the compiler's own, the model's
     first ones, and some that are drawn of those behind."""
     _, region = region_of(problem)
-    found = candidates(region, ARCH, {}, 2 * tried)
-    own, *rest = [(one.time.seconds * 1e6, one.plan) for one in found]
-    of_rows = own[1].pattern == "rows"
-    space = rows_space(find_rows(region), ARCH) if of_rows else others(find_loops(region), ARCH)
-    known_as = fields_of(own[1])
-    rest = [
-        one
-        for one in space or sorted(rest, key=lambda one: one[0])
-        if fields_of(one[1]) != known_as
-    ]
-    firsts, behind = rest[:tried], rest[tried:]
-    near = [one for one in behind if one[0] < FAR * rest[0][0]]
-    drawn = random.Random(said(problem)).sample(near, min(spread, len(near)))
-    return [own, *firsts, *sorted(drawn, key=lambda one: one[0])]
+    family, (own, *_), _ = propose(region, ARCH)
+    draw = random.Random(said(problem))
+    if family.name == "rows":
+        plans = picked(rows_space(find_rows(region), ARCH), tried, spread, draw)
+    else:
+        loops = find_loops(region)
+        tiles = picked(others(loops, ARCH), tried, spread, draw)
+        plans = [(ns / 1e3, shared_schedule(loops, ARCH, tile)) for ns, tile in tiles]
+    if not plans:
+        found = candidates(region, ARCH, {}, tried + spread)
+        plans = [(one.time.seconds * 1e6, one.plan) for one in found]
+    known_as = fields_of(own)
+    rest = [one for one in plans if fields_of(one[1]) != known_as]
+    return [(modelled(region, own, {}).seconds * 1e6, own), *rest]
+
+
+Plan = TypeVar("Plan")
+
+
+def picked(
+    found: Sequence[tuple[float, Plan]], tried: int, spread: int, draw: random.Random
+) -> list[tuple[float, Plan]]:
+    """The first of a space, and some of those behind that are not far."""
+    first, behind = found[: tried + 1], found[tried + 1 :]
+    near = [one for one in behind if one[0] < FAR * found[0][0]]
+    return [*first, *sorted(draw.sample(near, min(spread, len(near))), key=lambda one: one[0])]
 
 
 def fields_of(plan: ScheduleOp) -> Mapping[str, object]:
@@ -130,16 +145,9 @@ def fields_of(plan: ScheduleOp) -> Mapping[str, object]:
     return plan_fields(plan.to_json())
 
 
-def entry_of(problem: Problem, plan: ScheduleOp) -> str | None:
-    """The name on disk of a problem's program under a plan."""
-    return kept.key("bench", {"columns": list(problem), "plan": plan.to_json()})
-
-
-def program(problem: Problem, name: str, fields: Mapping[str, object]) -> Program:
-    """A problem's program under a plan with these fields, lowered where it is not on disk."""
+def program(problem: Problem, plan: ScheduleOp, entry: str | None) -> Program:
+    """A problem's program under a plan, lowered where it is not on disk."""
     job, region = region_of(problem)
-    plan = laid(region, ARCH, fields, (), name)
-    entry = entry_of(problem, plan)
     return Program(kept.origin(entry, lambda: lowered(regions.lowered(job, region, plan))))
 
 
@@ -147,16 +155,28 @@ def made(problem: Problem, tried: int, spread: int) -> list[Made]:
     """The plans of a problem, compiled and kept on disk."""
     found: list[Made] = []
     for us, plan in planned(problem, tried, spread):
-        name, fields, fault = plan.variant.data, fields_of(plan), ""
+        entry = kept.key("bench", {"columns": list(problem), "plan": plan.to_json()})
+        fault = ""
         try:
-            kernels = program(problem, name, fields).kernels
-            fault = ", ".join(kernel for kernel, info in kernels.items() if info.spill_bytes)
-            fault = fault and f"{fault} spills"
+            kernels = program(problem, plan, entry).kernels
+            if spilled := [kernel for kernel, info in kernels.items() if info.spill_bytes]:
+                fault = f"{', '.join(spilled)} spills"
         except Exception as error:  # One that fails is reported, and the others go on.
             fault = f"{type(error).__name__}: {str(error)[:200]}"
-        found.append(Made(name, us, fields, fault))
+        found.append(Made(plan.variant.data, us, fields_of(plan), entry, fault))
     load(CASES[problem[0]].text, ARCH)
     return found
+
+
+def there(problem: Problem, one: Made) -> Program:
+    """The program of a plan that was made."""
+
+    def lower() -> Lowered:
+        job, region = region_of(problem)
+        plan = laid(region, ARCH, one.fields, (), one.name)
+        return lowered(regions.lowered(job, region, plan))
+
+    return Program(kept.origin(one.entry, lower))
 
 
 @cache
@@ -193,7 +213,7 @@ def raced(torch: Any, problem: Problem, plans: Sequence[Made]) -> Row:
             print(f"LEFT OUT {said(problem)} {one.name}: {one.fault}", flush=True)
         else:
             row = {"name": one.name, "model_us": one.model_us, "fields": one.fields}
-            asked.append((row, program(problem, one.name, one.fields), {}))
+            asked.append((row, there(problem, one), {}))
     for row, compiled, given in asked:
         try:
             pairs = zip(sets, outs, strict=True)

@@ -393,14 +393,13 @@ def fastest(loops: Loops, arch: str) -> list[ScheduleOp]:
     return found
 
 
-def others(loops: Loops, arch: str) -> list[tuple[float, ScheduleOp]]:
-    """The plans of the space for such reductions, with what the model expects of each in us."""
+def others(loops: Loops, arch: str) -> list[tuple[float, SharedTile]]:
+    """The tiles of the space for such reductions, of which ``shared_schedule`` makes plans, with
+    what the model expects of each in ns, the fastest first."""
     shared = find_shared(loops)
     if shared is None or loops.kernel.symbol_names:
         return []
-    widest = next(vector for vector, _ in vectors(shared))
-    ranked = ranked_tiles(shared, widest, arch)
-    return [(time / 1e3, shared_schedule(loops, arch, tile)) for time, tile in ranked]
+    return ranked_tiles(shared, next(vector for vector, _ in vectors(shared)), arch)
 
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
-from polyc.cost.device import device_of
+from polyc.cost.device import Device, device_of
 from polyc.cost.reductions import (
     Reduction,
     SharedTile,
@@ -86,10 +87,15 @@ def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterat
 
 
 def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
-    """The plans of a reduction with their times in ns, the fastest first; none of open sizes."""
-    kernel, device = shared.loops.kernel, device_of(arch)
+    """The tiles of a reduction with their times in ns, the fastest first; none of open sizes."""
+    kernel = shared.loops.kernel
     problem = None if kernel.symbol_names else reduction_of(Values(kernel, {}), shared.space.column)
-    if problem is None:
-        return []
-    found = [(nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch)]
-    return sorted(found, key=lambda one: one[0])
+    return [] if problem is None else list(_ranked(problem, vector, arch, device_of(arch)))
+
+
+@lru_cache(64)
+def _ranked(
+    problem: Reduction, vector: int, arch: str, device: Device
+) -> tuple[tuple[float, SharedTile], ...]:
+    found = ((nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch))
+    return tuple(sorted(found, key=lambda one: one[0]))
