@@ -170,7 +170,10 @@ def modelled(
     shared = plan.pattern in ("loops", "rows") and work.blocks > 0
     if shared and (found := planned(values, plan)) is not None:
         problem, tile, rates = found
-        return replace(time, whole=nanoseconds(problem, tile, device, rates) / 1e9)
+        seconds = nanoseconds(problem, tile, device, rates) / 1e9
+        return replace(time, whole=seconds + work.before)
+    if work.before:
+        time = replace(time, launch=time.launch + work.before)
     if not work.copied:
         return time
     bandwidth = device.memory * COPYING
@@ -188,7 +191,7 @@ def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
     if plan.pattern == "sorts":
         return sorts_work(values, plan, there)
     if plan.pattern == "scatters":
-        return scatters_work(values, plan, there)
+        return scatters_work(values, plan, there, device)
     if plan.pattern == "scans":
         return scans_work(values, plan, there)
     return loops_work(values, plan, there)
