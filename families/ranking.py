@@ -16,19 +16,24 @@ from math import inf, log, prod
 from operator import sub
 from typing import Any
 
+from polyc.cost.device import device_of
 from polyc.cost.products import (
     AS_USUAL,
     H200_RATES,
     STEP,
+    Image,
     Rates,
     Size,
     Stored,
     Terms,
     Tiles,
+    brought,
+    busy,
     ceildiv,
     over_grid,
     terms,
     time_of,
+    with_memory,
 )
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -74,6 +79,13 @@ LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
 
+KEPT = 0.5
+"""Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
+on either side read."""
+
+idle_rates = cache(Rates.idle)
+"""The rates of a chip of which a part is idle."""
+
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
 
@@ -112,6 +124,7 @@ class Form:
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
+    ``image``     of a convolution whose sizes are known
     """
 
     crowded: bool = False
@@ -127,6 +140,7 @@ class Form:
     reads: bool = False
     rates: Rates = H200_RATES
     sums: bool = True
+    image: Image | None = None
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -163,6 +177,18 @@ class Form:
         chip = ARCHS[arch].multiprocessors
         return time_of(sizes, plan, self.terms(plan, chip), chip, self.taps)
 
+    def of_known(self, sizes: tuple[int, int, int, int], plan: Tiles, arch: str) -> int:
+        """The same of known sizes, with what no polynomial says: multiprocessors without a block
+        leave the others more, and what taps of an image read again may not be in L2 any more."""
+        chip = ARCHS[arch].multiprocessors
+        of = terms(plan, chip, idle_rates(self.rates, 1 - busy(sizes, plan, chip)), self.stored)
+        time = time_of(sizes, plan, of, chip, self.taps)
+        if self.image is None:
+            return time
+        device = device_of(arch)
+        moved = brought(sizes, plan, of, self.taps, self.image, device.cache_bytes * KEPT)
+        return with_memory(time, sizes, plan, moved / device.memory * 1e9, self.rates)
+
     def terms(self, plan: Tiles, chip: int) -> Terms:
         """The factors of a plan's formula on so many multiprocessors."""
         return terms(plan, chip, self.rates, self.stored)
@@ -191,9 +217,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = form.nanoseconds(known, own, arch)
+                found[own] = form.of_known(known, own, arch)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = form.nanoseconds(known, plan, arch)
+            found[plan] = form.of_known(known, plan, arch)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 
