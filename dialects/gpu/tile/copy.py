@@ -104,7 +104,9 @@ class CopyView:
 
     ``window`` is where the part of the larger tile begins, ``axes`` the axes of the tensor that the
     tile runs along, and ``im2col`` with ``tap`` how pixels of an image become the tile's rows.
-    A ``turned`` tile has its rows as columns.
+    A ``turned`` tile has its rows as columns.  ``line`` is of a shared tile whose elements, row by
+    row, are lines of so many, which a fragment takes as its rows; its columns behind the end of a
+    line have the last one of that.
     """
 
     window: Sequence[int] | None = None
@@ -112,6 +114,7 @@ class CopyView:
     im2col: Im2colAttr | None = None
     tap: Sequence[SSAValue] = ()
     turned: bool = False
+    line: int | None = None
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -132,7 +135,8 @@ class CopyView:
             )
             tap = [parser.resolve_operand(v, IndexType()) for v in names]
         turned = parser.parse_optional_keyword("turned") is not None
-        return CopyView(window, axes, im2col, tap, turned)
+        line = parser.parse_integer() if parser.parse_optional_keyword("line") is not None else None
+        return CopyView(window, axes, im2col, tap, turned, line)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -147,6 +151,8 @@ class CopyView:
             printer.print_string("]")
         if self.turned:
             printer.print_string(" turned")
+        if self.line is not None:
+            printer.print_string(f" line {self.line}")
 
 
 @dataclass(frozen=True)
@@ -257,6 +263,7 @@ class CopyOp(IRDLOperation):
     axes = opt_prop_def(IntsAttr)
     im2col = opt_prop_def(Im2colAttr)
     turned = opt_prop_def(UnitAttr)
+    line = opt_prop_def(IndexAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -292,6 +299,7 @@ class CopyOp(IRDLOperation):
                 "axes": None if view.axes is None else IntsAttr(tuple(view.axes)),
                 "im2col": view.im2col,
                 "turned": UnitAttr() if view.turned else None,
+                "line": None if view.line is None else index_attr(view.line),
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -348,7 +356,8 @@ class CopyOp(IRDLOperation):
         """Which elements of the larger end are copied."""
         window = None if self.window is None else self.window.data
         axes = None if self.axes is None else self.axes.data
-        return CopyView(window, axes, self.im2col, tuple(self.tap), self.turned is not None)
+        line = None if self.line is None else self.line.value.data
+        return CopyView(window, axes, self.im2col, tuple(self.tap), self.turned is not None, line)
 
     @property
     def travel(self) -> CopyTravel:
@@ -474,7 +483,10 @@ class CopyOp(IRDLOperation):
         else:
             assert isinstance(source, SharedType | FragmentType)
             assert isinstance(target, SharedType | FragmentType)
-            self._verify_window(source.sizes, target.sizes)
+            if self.line is None:
+                self._verify_window(source.sizes, target.sizes)
+            else:
+                self._verify_line(self.line.value.data, source, target)
         for end, slot in ((self.source, self.source_slot), (self.target, self.slot)):
             if slot is not None and not isinstance(end.type, SharedType):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
@@ -493,6 +505,8 @@ class CopyOp(IRDLOperation):
             )
         if self.window is not None:
             raise VerifyException("a window is of a copy between a fragment and a shared tile")
+        if self.line is not None:
+            raise VerifyException("lines are of a copy from a shared tile to a fragment")
         self._verify_axes(rank, len(tile_type.sizes))
         if self.im2col is not None and (rank != 4 or len(tile_type.sizes) != 2):
             raise VerifyException(
@@ -523,6 +537,17 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 f"{list(target)} is no part of {list(source)}, nor the other way, at "
                 f"{list(start)}; a window says where the smaller tile begins in the larger"
+            )
+
+    def _verify_line(
+        self, line: int, source: SharedType | FragmentType, target: SharedType | FragmentType
+    ) -> None:
+        taken = isinstance(source, SharedType) and isinstance(target, FragmentType)
+        whole = taken and line > 0 and len(target.sizes) == 2
+        if not whole or self.window is not None or prod(source.sizes) != target.sizes[0] * line:
+            raise VerifyException(
+                f"lines of {line} elements are of a shared tile that has one for each row of a "
+                f"fragment, and of no part of it, not of {source} to {target}"
             )
 
     def _verify_geometry(self) -> None:
