@@ -16,6 +16,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.flat import rows as flat_rows
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
@@ -28,7 +29,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded, tensor_float
+from polyc.families.matmul import flat, padded, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -84,8 +85,12 @@ def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
-    gemm = tensor_float.as_fields(gemm, variant.fields)
     kernel, loader = gemm.kernel, variant.fields["loader"]
+    if loader == "flat":
+        depth = cast("list[int]", variant.fields["tile"])[2]
+        if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
+            return None
+    gemm = tensor_float.as_fields(gemm, variant.fields)
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
         return None
@@ -280,7 +285,40 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
     """
     if gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
         return False
-    return any(_may_run(gemm, arch, copied) for copied in (False, True))
+    return any(_may_run(gemm, arch, copied) for copied in (False, True)) or _is_flat(gemm, arch)
+
+
+def _is_flat(gemm: Contraction, arch: str) -> bool:
+    """Whether rows of an operand are taken as one."""
+    return ARCHS[arch].wgmma and any(flat.flat_of(gemm, depth) for depth in (DEPTH, DEPTH // 2))
+
+
+def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
+    """What there is of a product beside its sizes, whose rows are lines that are taken as one."""
+    return ranking.Form(
+        is_crowded(gemm, "sm_90a"),
+        stored=Stored(along=False),
+        depths=tuple(depths),
+        alone=True,
+        reads=any(op not in gemm.reads for op in _reads(gemm)),
+        sums=False,
+        held=flat_rows(gemm.size(gemm.m).constant() or 0),
+    )
+
+
+def flat_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plan of the space that takes rows of an operand as one; none where they are not."""
+    if not _is_flat(gemm, arch):
+        return []
+    seen = flat.oriented(gemm)
+    depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
+    problem, form = problem_of(seen), _flat_form(seen, depths)
+    plans = ranking.chosen(problem, arch, form)
+    where = ranking.conditions(problem, plans, arch, form)
+    return [
+        MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=tuple(facts))
+        for plan, facts in zip(plans, where, strict=True)
+    ]
 
 
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
@@ -346,6 +384,7 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
         problem = problem_of(gemm)
+        found += flat_variants(gemm, arch)
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
                 form = _form(gemm, arch, copied)
@@ -467,6 +506,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     It loads by tma where K or a piece may be empty, parts rows to reduce, goes beyond a part or a
     piece of an operand, or has warps that would compute one twice.
     """
+    if plan.loader.data == "flat":
+        _check_flat(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
@@ -509,6 +550,25 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
                 plan,
                 f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
             )
+
+
+def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse a schedule that takes rows of an operand as one where it cannot."""
+    found = flat.flat_of(gemm, plan.tile_sizes[2])
+    if found is None or plan.tensor_float:
+        raise bad_plan(
+            plan,
+            f"takes rows of {gemm.rhs.name} as one, which is for an operand of 16 bits that lies "
+            f"along {gemm.n}, all of it, in rows of at most {flat.MOST_ROWS} elements, no multiple "
+            f"of {flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; "
+            "use padded",
+        )
+    if plan.tile_sizes[0] != (wanted := flat_rows(found.length)):
+        raise bad_plan(
+            plan,
+            f"has tiles of {plan.tile_sizes[0]} rows, and one has all {found.length} points of "
+            f"{gemm.n}; make them {wanted}",
+        )
 
 
 def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleOp) -> None:

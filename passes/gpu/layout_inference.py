@@ -36,7 +36,6 @@ from polyc.passes.support.gpu.layouts import (
     mma_sync_accumulator,
     tf32_operand,
     wgmma_operand,
-    wgmma_accumulator,
 )
 from polyc.rewriting.driver import rewrite
 
