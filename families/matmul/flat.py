@@ -15,10 +15,13 @@ from typing import cast
 from xdsl.ir import BlockArgument
 
 from polyc.dialects.common.dim import Assumption, Dim, Shape
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.flat import BOX_ROWS, MOST_ROWS, VECTOR, chunk
 from polyc.families.facts import holds_always, same_size
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
+
+SHARED_ALIGN = 128
+"""Of what TMA writes to shared memory, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,9 @@ def flat_of(gemm: Contraction, depth: int) -> Flat | None:
     if not all(holds_always(Assumption(s.mod(VECTOR), "=="), known, symbols) for s in ends):
         return None
     wide = chunk(length, k, depth)
-    if wide is None or depth * length // wide > BOX_ROWS:
+    # A box lands at a multiple of 128 bytes, whichever slot of the ring it is for.
+    aligned = depth * length * OPERAND_BYTES % SHARED_ALIGN == 0
+    if wide is None or not aligned or depth * length // wide > BOX_ROWS:
         return None
     return Flat(oriented(gemm), length, wide)
 

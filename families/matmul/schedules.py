@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import islice, repeat
 from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import i1
 
 from polyc.cost.products import Stored
+from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -313,7 +314,14 @@ def flat_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     seen = flat.oriented(gemm)
     depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
     problem, form = problem_of(seen), _flat_form(seen, depths)
-    plans = ranking.chosen(problem, arch, form)
+    k = gemm.size(gemm.k).constant() or 0
+    # Each part has two steps at least, as its threads hold two.
+    known = ranking.fastest(problem, arch, form, MEASURED)
+    fit = (p for p in known if p.parts == 1 or p.parts * p.depth * 2 <= k)
+    plans = list(islice(fit, 1))
+    if not plans:
+        form = replace(form, whole=True)
+        plans = ranking.chosen(problem, arch, form)
     where = ranking.conditions(problem, plans, arch, form)
     return [
         MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=tuple(facts))
@@ -486,18 +494,34 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """
     kernel = gemm.kernel
     found: list[ScheduleOp] = []
+
+    def promised(plan: ScheduleOp) -> bool:
+        return not plan.when.data and pointers_promised(kernel, plan.widest)
+
     for variant in variants(gemm, arch):
         when = conditions(gemm, variant, arch)
         if when is None:
             continue
         fields = schedule_fields(gemm, arch, variant)
         plan = fitted(kernel.sym_name.data, variant.name, fields, when)
+        if found and found[-1].loader.data == "flat" and promised(found[-1]):
+            if not _is_slower(gemm, found[-1], plan):
+                break
+            found.pop()
         found.append(plan)
         if "algo_choice" in variant.fields and variant.where is None:
             continue  # The model of time says whether it stays.
-        if not when and pointers_promised(kernel, plan.widest):
+        if promised(plan) and plan.loader.data != "flat":
             break
     return found
+
+
+def _is_slower(gemm: Contraction, plan: ScheduleOp, other: ScheduleOp) -> bool:
+    """Whether a plan that takes rows as one is slower than the next one, of sizes that are known."""
+    if gemm.kernel.symbol_names:
+        return False
+    one, two = (modelled(gemm.kernel, p, {}).seconds for p in (plan, other))
+    return two < one
 
 
 def check(gemm: Contraction, plan: ScheduleOp) -> None:

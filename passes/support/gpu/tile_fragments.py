@@ -312,9 +312,7 @@ class LowerSharedFragment(RewritePattern):
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod
-    def in_line(
-        emit: Emit, element: Sequence[SSAValue], line: int, columns: int
-    ) -> list[SSAValue]:
+    def in_line(emit: Emit, element: Sequence[SSAValue], line: int, columns: int) -> list[SSAValue]:
         """Where the element of a line is in a tile, or the last one of that line."""
         number, place = element
         last = emit.value(arith.MinUIOp(place, emit.index(line - 1)))
