@@ -108,7 +108,7 @@ def test_of_known_sizes_it_is_the_choice(columns: int, k: int, high: int) -> Non
     assert plan.tile_sizes[0] == high and plan.variant.data.startswith(f"flat_{high}x")
 
 
-CASES = (
+CASES: tuple[tuple[str, dict[str, int]], ...] = (
     (product(49, 96, more=True), {"B": 2}),
     (product(49, 160, 16, 1), {}),
     (product(130, 40, 24, 1), {}),
