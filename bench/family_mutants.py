@@ -78,7 +78,7 @@ def programs() -> list[Program]:
         Program("conv", "conv_silu, odd channels", example("conv_silu"),
                 [{"N": 1, "H": 5, "W": 6, "C": 5, "F": 9}]),
     ]  # fmt: skip
-    pixels = Product((40, 96), ("B", 96, 49), ("B", 40, 49), more=((("B", 40, 49), "add"),))
+    pixels = Product((40, 704), ("B", 704, 49), ("B", 40, 49), more=((("B", 40, 49), "add"),))
     found.append(Program("matmul", "rows of 49 taken as one", pixels.text, [{"B": 2}]))
     heads = attention_programs.PROGRAMS
     for name in ("full", "causal", "window to both sides", "boolean mask, causal", "log-sum-exp"):

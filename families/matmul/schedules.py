@@ -517,7 +517,7 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
 
 
 def _is_slower(gemm: Contraction, plan: ScheduleOp, other: ScheduleOp) -> bool:
-    """Whether a plan that takes rows as one is slower than the next one; of open sizes it is not."""
+    """Whether a plan that takes rows as one is slower than the next one; not of open sizes."""
     if gemm.kernel.symbol_names:
         return False
     one, two = (modelled(gemm.kernel, p, {}).seconds for p in (plan, other))
