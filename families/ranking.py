@@ -130,7 +130,6 @@ class Form:
     ``sums``      whether sums of parts may go through memory
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
                   they do not
-    ``whole``     whether no blocks share a tile's steps
     """
 
     crowded: bool = False
@@ -147,7 +146,6 @@ class Form:
     rates: Rates = H200_RATES
     sums: bool = True
     held: int = 0
-    whole: bool = False
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -163,7 +161,7 @@ class Form:
         )
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
-        picks = self.joined or self.alone or self.within or not self.sums or self.held or self.whole
+        picks = self.joined or self.alone or self.within or not self.sums or self.held
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -172,8 +170,6 @@ class Form:
         """
         tile = (plan.rows, plan.columns)
         if plan.summed and not self.sums:
-            return False
-        if self.whole and plan.parts > 1:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False

@@ -11,7 +11,6 @@ from typing import cast
 from xdsl.dialects.builtin import i1
 
 from polyc.cost.products import Stored
-from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -58,6 +57,9 @@ cuTensorMapEncodeTiled)."""
 
 LINE = 64
 """Elements of a line of the L2 cache."""
+
+FLAT = 6
+"""Of these, plans that take rows of an operand as one."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -286,7 +288,7 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
     """
     if gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
         return False
-    return any(_may_run(gemm, arch, copied) for copied in (False, True)) or _is_flat(gemm, arch)
+    return any(_may_run(gemm, arch, copied) for copied in (False, True))
 
 
 def _is_flat(gemm: Contraction, arch: str) -> bool:
@@ -307,8 +309,13 @@ def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
     )
 
 
-def flat_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
-    """The plan of the space that takes rows of an operand as one; none where they are not."""
+def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
+    """So many plans of the space that take rows of an operand as one; none where they are not, or
+    where sizes are open.
+
+    What measures plans has them, and users may: the model's rates are of operands that TMA brings,
+    and its choice among these and copies is not measured.
+    """
     if not _is_flat(gemm, arch):
         return []
     seen = flat.oriented(gemm)
@@ -316,16 +323,11 @@ def flat_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     problem, form = problem_of(seen), _flat_form(seen, depths)
     k = gemm.size(gemm.k).constant() or 0
     # Each part has two steps at least, as its threads hold two.
-    known = ranking.fastest(problem, arch, form, MEASURED)
+    known = ranking.fastest(problem, arch, form, len(form.space(arch, every=True)))
     fit = (p for p in known if p.parts == 1 or p.parts * p.depth * 2 <= k)
-    plans = list(islice(fit, 1))
-    if not plans:
-        form = replace(form, whole=True)
-        plans = ranking.chosen(problem, arch, form)
-    where = ranking.conditions(problem, plans, arch, form)
     return [
-        MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=tuple(facts))
-        for plan, facts in zip(plans, where, strict=True)
+        MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=())
+        for plan in islice(fit, count)
     ]
 
 
@@ -392,7 +394,6 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if _is_plain(gemm, arch):
         problem = problem_of(gemm)
-        found += flat_variants(gemm, arch)
         for copied in (False, True):
             if _may_run(gemm, arch, copied):
                 form = _form(gemm, arch, copied)
@@ -432,9 +433,12 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
-    if not _is_plain(gemm, arch):
-        return []
     found: list[ScheduleOp] = []
+    for variant in flat_variants(gemm, arch, FLAT):
+        fields = schedule_fields(gemm, arch, variant)
+        found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
+    if not _is_plain(gemm, arch):
+        return found
     copied = not _may_run(gemm, arch, False)
     for plan in ranking.fastest(problem_of(gemm), arch, _form(gemm, arch, copied), MEASURED):
         variant = _of_space(plan, copied, ())
@@ -494,34 +498,18 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """
     kernel = gemm.kernel
     found: list[ScheduleOp] = []
-
-    def promised(plan: ScheduleOp) -> bool:
-        return not plan.when.data and pointers_promised(kernel, plan.widest)
-
     for variant in variants(gemm, arch):
         when = conditions(gemm, variant, arch)
         if when is None:
             continue
         fields = schedule_fields(gemm, arch, variant)
         plan = fitted(kernel.sym_name.data, variant.name, fields, when)
-        if found and found[-1].loader.data == "flat" and promised(found[-1]):
-            if not _is_slower(gemm, found[-1], plan):
-                break
-            found.pop()
         found.append(plan)
         if "algo_choice" in variant.fields and variant.where is None:
             continue  # The model of time says whether it stays.
-        if promised(plan) and plan.loader.data != "flat":
+        if not when and pointers_promised(kernel, plan.widest):
             break
     return found
-
-
-def _is_slower(gemm: Contraction, plan: ScheduleOp, other: ScheduleOp) -> bool:
-    """Whether a plan that takes rows as one is slower than the next one; not of open sizes."""
-    if gemm.kernel.symbol_names:
-        return False
-    one, two = (modelled(gemm.kernel, p, {}).seconds for p in (plan, other))
-    return two < one
 
 
 def check(gemm: Contraction, plan: ScheduleOp) -> None:
