@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from polyc.affine.expressions import alike
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, line_step, read_labels, size_in_bytes, spacing
 from polyc.dialects.plan import ScheduleOp
@@ -59,6 +60,7 @@ class Work:
                     and meet
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
+    ``before``      seconds of kernels that run ahead of it and find what it reads
     ``copied``      bytes that each launch ahead of it moves, which copies an operand to other rows
     """
 
@@ -81,6 +83,7 @@ class Work:
     stalled: float = 0.0
     steps: float = 0.0
     alone: float = 0.0
+    before: float = 0.0
     copied: Sequence[float] = ()
     step_bytes: float = 0.0
     """What a step's copies bring to a block, where it works on a step while copies of ``ahead``
@@ -152,6 +155,9 @@ def compulsory(values: Values, device: Device) -> tuple[float, float]:
             number = op.tensor.index
             run = SECTOR // size_in_bytes(op.result.type.element_type)
             points = values.points(values.walked(read_labels(op))) * min(line_step(op), run)
+            # Neighbours that read the same, as heads that share keys, read it once.
+            for place in range(len(op.result.type.labels)):
+                points /= max(1, alike(op.map.data.results, place))
             read[number] = read.get(number, 0.0) + points
     inputs: dict[int, float] = {}
     for number, points in read.items():

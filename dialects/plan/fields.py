@@ -189,8 +189,8 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "conv": ("implicit_gemm", "partial_sums", "im2col"),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
-    "scatters": ("serial", "pooled"),
-    "scans": ("serial", "rows", "teams"),
+    "scatters": ("serial", "pooled", "listed", "last"),
+    "scans": ("serial", "rows", "chains", "teams"),
     "loops": ("serial", "partial_sums", "windows", "lines"),
     "sorts": ("shared", "pool", "memory"),
 }

@@ -206,6 +206,8 @@ class Point:
         self._found: list[SSAValue] = []
         """The places that indices say, which stand for dimensions behind the tile's."""
         self._places: list[tuple[AffineExpr, ...]] = []
+        self.where: SSAValue | None = None
+        """Which elements at places that are data are read; None of all."""
 
     @property
     def input_maps(self) -> list[AffineMap]:
@@ -352,23 +354,51 @@ class Point:
 
         Raises PolycError where an axis of the read has no place at the point.
         """
-        labels = op.result.type.labels
         tensor, place = self.source(op)
         kind = without_sign(op.result.type.element_type)
         if self.is_data(place):
             at = [self.index(e) for e in place]
-            arg = self.emit.value(LoadGlobalOp(tensor, at, kind), op.tensor.name_hint)
+            asked = self.asked_where(tensor, at)
+            arg = self.emit.value(LoadGlobalOp(tensor, at, kind, asked), op.tensor.name_hint)
         else:
-            self._places.append(place)
-            self.inputs.append(tensor)
-            arg = self.block.insert_arg(kind, len(self.block.args))
+            arg = self.input(tensor, place)
             arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
         if op.fill.value.data == 0 and guards_bounds(self.frame.kernel, op):
             return arg  # What is outside of a tensor a map sees as 0.
         fill = self.number(number_of(op.fill), op.result.type.element_type)
-        return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
+        return self.emit.value(arith.SelectOp(self.guarded(op, place), arg, fill))
+
+    def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
+        """Whether a read's guard holds at the point, which reads ``place``."""
+        assert op.guard is not None
+        return self.inside(op.guard.data, op.result.type.labels, op)
+
+    def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        """What a tensor or a fragment has at a place, as an input of the map."""
+        self._places.append(tuple(place))
+        self.inputs.append(tensor)
+        return self.block.insert_arg(without_sign(element_of(tensor)), len(self.block.args))
+
+    def place_at(self, value: SSAValue) -> AffineExpr:
+        """An index that the map computes, as what stands for it in places."""
+        self._found.append(value)
+        return AffineExpr.dimension(self.rank + len(self._found) - 1)
+
+    def asked_where(self, tensor: SSAValue, at: Sequence[SSAValue]) -> SSAValue | None:
+        """Whether an element at a place that is data is read: inside, of those that are wanted.
+
+        None where all are wanted, and ``gpu-legalize-access`` guards them.
+        """
+        found = self.where
+        if found is None:
+            return None
+        assert isinstance(tensor.type, GlobalType)
+        for index, size in zip(at, tensor.type.dims, strict=True):
+            inside = self.emit.compare("ult", index, self.frame.size(size))
+            found = self.emit.both(found, inside)
+        return found
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         """The kernel's argument that a read is from, and where in it the point reads."""
@@ -388,25 +418,10 @@ class Point:
             axis = cast(ValType, op.operand.type).axis(label)
             assert axis is not None
             value = yield index
-            element = element_of(index)
-            if integers.width(element) < 32:
-                value = integers.resized(self.emit, value, element, i32)
-                element = i32
-            size = self.dim(axis.size, element)
-            if op.number is None:
-                place = integers.nearest(self.emit, value, size, element)
-                kernel = self.frame.kernel
-                has_places = Assumption(axis.size - 1, ">=")
-                if not holds_always(has_places, kernel.assumptions, kernel.symbol_names):
-                    some = integers.compare(
-                        self.emit, "gt", size, integers.number(self.emit, 0, element), element
-                    )
-                    inside = self.emit.both(inside, some)
-            else:
-                here, place = integers.place_inside(self.emit, value, size, element)
+            here, place = self.nearest(axis.size, value, element_of(index), op.number)
+            if here is not None:
                 inside = self.emit.both(inside, here)
-            self._found.append(self.emit.value(arith.IndexCastOp(place, IndexType())))
-            axes[label] = AffineExpr.dimension(self.rank + len(self._found) - 1)
+            axes[label] = self.place_at(place)
         self.axes = axes
         found = yield op.operand
         if inside is None:
@@ -414,6 +429,30 @@ class Point:
         kind = op.result.type.element_type
         other = self.cast(self.number(op.number or 0, kind), kind)
         return self.emit.value(arith.SelectOp(inside, found, other))
+
+    def nearest(
+        self, size: Dim, value: SSAValue, element: Attribute, number: Number | None
+    ) -> tuple[SSAValue | None, SSAValue]:
+        """Where along an axis of ``size`` points a gather reads, by an index.
+
+        That is some point of the axis.  First whether the index's own is there, else the gather
+        gives its ``number``, or 0 without one; None where that is known.
+        """
+        if integers.width(element) < 32:
+            value = integers.resized(self.emit, value, element, i32)
+            element = i32
+        whole = self.dim(size, element)
+        inside: SSAValue | None = None
+        if number is not None:
+            inside, place = integers.place_inside(self.emit, value, whole, element)
+        else:
+            place = integers.nearest(self.emit, value, whole, element)
+            kernel = self.frame.kernel
+            has_places = Assumption(size - 1, ">=")
+            if not holds_always(has_places, kernel.assumptions, kernel.symbol_names):
+                zero = integers.number(self.emit, 0, element)
+                inside = integers.compare(self.emit, "gt", whole, zero, element)
+        return inside, self.emit.value(arith.IndexCastOp(place, IndexType()))
 
     def wide(self, value: SSAValue) -> SSAValue:
         """The scalar of a region value of integers, in 64 bits; unsigned beyond is negative."""

@@ -31,13 +31,19 @@ from polyc.dialects.gpu.hardware.cluster import (
 from polyc.dialects.gpu.hardware.exchange import (
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
-from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.grid import (
+    AwaitPostsGlobalOp,
+    PostGlobalOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
+)
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
-from polyc.dialects.gpu.hardware.integers import PowerOp
+from polyc.dialects.gpu.hardware.integers import CutOp, PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -141,9 +147,12 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
+    PostGlobalOp,
+    AwaitPostsGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -157,6 +166,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    CutOp,
     PowerOp,
 ]
 
@@ -165,6 +175,7 @@ __all__ = [
     "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "AwaitPostsGlobalOp",
     "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
@@ -175,8 +186,10 @@ __all__ = [
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "CutOp",
     "ElectOp",
     "ErfcOp",
+    "ExchangeGlobalOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
@@ -200,6 +213,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PostGlobalOp",
     "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",
