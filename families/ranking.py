@@ -39,7 +39,13 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.facts import PIECE, fixed_symbols, where_fastest
-from polyc.families.space import MOST_COLUMNS, Tiling, registers_left, space
+from polyc.families.space import (
+    MOST_COLUMNS,
+    Tiling,
+    registers_begun,
+    registers_left,
+    space,
+)
 
 GRIDS = {
     1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
@@ -75,6 +81,10 @@ CROWDED_COLUMNS = 128
 CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
 
+HELD_REGISTERS = 40
+"""Registers beside its sums that a thread has at least which holds an operand, in two buffers, and
+what is on its way to these."""
+
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
@@ -85,6 +95,12 @@ on either side read."""
 
 idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
+
+
+def held_by(plan: Tiling) -> int:
+    """The registers beside its sums of a thread that holds rows of a step."""
+    return HELD_REGISTERS + plan.depth // 2
+
 
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
@@ -125,6 +141,8 @@ class Form:
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
     ``image``     of a convolution whose sizes are known
+    ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
+                  they do not
     """
 
     crowded: bool = False
@@ -141,6 +159,7 @@ class Form:
     rates: Rates = H200_RATES
     sums: bool = True
     image: Image | None = None
+    held: int = 0
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -156,7 +175,7 @@ class Form:
         )
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
-        picks = self.joined or self.alone or self.within or not self.sums
+        picks = self.joined or self.alone or self.within or not self.sums or self.held
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -165,6 +184,8 @@ class Form:
         """
         tile = (plan.rows, plan.columns)
         if plan.summed and not self.sums:
+            return False
+        if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)

@@ -513,7 +513,8 @@ def check_cached(loops: Loops, plan: ScheduleOp) -> None:
 def check(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
     _, columns, depth = plan.tile_sizes
-    if columns % plan.integer("vectorize"):
+    # What slides along lines is read in vectors, and a thread may store whole lines of any length.
+    if columns % plan.integer("vectorize") and not plan.slides_lines:
         raise bad_plan(
             plan,
             f"has tiles of {columns} columns, no multiple of its vectors of "
