@@ -345,7 +345,7 @@ class Streaming(RowBuilder):
             self.load(over, [[op.operand] for op, _ in steps])
             for i, (op, more) in enumerate(steps):
                 later = [after.operand for after, _ in steps[i + 1 :]]
-                target = totals[op.result] if more else maps.narrow(op.label)
+                target = totals[op.result] if more else self.running(op)
                 self.steps.reduce(over, op, later, target, more)
                 if not more:
                     maps.statistics[op.result] = target
@@ -353,16 +353,23 @@ class Streaming(RowBuilder):
             for op in ops:
                 if isinstance(op, ReduceTogetherOp):
                     chunk = self.chunks[op]
-                    here = [Held(self.state(v), (ROW,)) for v in chunk.states]
+                    here = [Held(self.state(v), self.place) for v in chunk.states]
                     self.combine(chunk, [totals[v] for v in op.states], here)
 
         self.walk(body)
         self.joined(ops, totals)
         maps.statistics |= totals
 
+    place: tuple[AffineExpr, ...] = (ROW,)
+    """A place of a fragment of what a reduction has so far."""
+
     def running(self, op: ReduceOp) -> SSAValue:
         """A fragment for what a reduction has so far."""
-        return self.maps.narrow(op.label)
+        return self.so_far(op.label)
+
+    def so_far(self, hint: str | None) -> SSAValue:
+        """The same of a name: one value a row."""
+        return self.maps.narrow(hint)
 
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
@@ -432,17 +439,18 @@ class Streaming(RowBuilder):
         """Fragments for a reduction's states, with what they are over no element."""
         states: dict[SSAValue, SSAValue] = {}
         for total, state in zip(chunk.op.states, chunk.states, strict=True):
-            states[total] = fragment = self.maps.narrow(total.name_hint)
+            states[total] = fragment = self.so_far(total.name_hint)
             if state.owner in chunk.reductions:
                 self.neutral(cast(ReduceOp, state.owner), fragment)
                 continue
             nothing: dict[SSAValue, SSAValue] = {}
             for op in chunk.reductions:
-                nothing[op.result] = self.maps.narrow(op.label)
+                nothing[op.result] = self.running(op)
                 self.neutral(op, nothing[op.result])
             space = nothing[chunk.reductions[0].result]
-            wanted = [Wanted(state, fragment, (ROW,))]
-            self.maps.over_rows(self.emit, space, nothing, wanted)
+            wanted = [Wanted(state, fragment, self.place)]
+            held = {value: Held(found, self.place) for value, found in nothing.items()}
+            self.maps.over_places(self.emit, space, held, wanted, len(self.place))
         return states
 
     def neutral(self, op: ReduceOp, fragment: SSAValue) -> None:
@@ -459,9 +467,9 @@ class Streaming(RowBuilder):
     def combine(self, chunk: Chunk, totals: Sequence[SSAValue], more: Sequence[Held]) -> None:
         """Bring more states of a row into those of what went before."""
         maps, block = self.maps, chunk.op.combine.block
-        held = [*(Held(total, (ROW,)) for total in totals), *more]
+        held = [*(Held(total, self.place) for total in totals), *more]
         both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
         last = block.last_op
         assert isinstance(last, StateOp)
-        wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
-        maps.over_places(maps.emit, totals[0], both, wanted)
+        wanted = [Wanted(v, t, self.place) for v, t in zip(last.values, totals, strict=True)]
+        maps.over_places(maps.emit, totals[0], both, wanted, len(self.place))

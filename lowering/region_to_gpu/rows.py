@@ -30,6 +30,7 @@ from polyc.lowering.region_to_gpu.grid import Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.row_builders import Resident, RowBuilder, Streaming
 from polyc.lowering.region_to_gpu.rows_kept import Kept, Turns, meeting_spaces
+from polyc.passes.region.expand_together import takes_whole
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class RowsLowering(Walked):
         return self.rows.kernel
 
     def check_form(self, plan: ScheduleOp) -> None:
-        if is_resident(plan) or is_kept(plan):
+        if takes_whole(plan, self.kernel):
             super().check_form(plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:

@@ -38,18 +38,20 @@ from polyc.dialects.region import (
     ReduceTogetherOp,
 )
 from polyc.dialects.region.scope import NEUTRAL
+from polyc.dialects.region.together import StateOp
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import down_of, is_upright
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, element_of
-from polyc.lowering.region_to_gpu.row_builders import DOWN, Streaming
-from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Wanted, element_of
+from polyc.lowering.region_to_gpu.row_builders import Streaming
+from polyc.lowering.region_to_gpu.row_maps import Parts, RowMaps, Tile
 from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.lowering.region_to_gpu.row_steps import RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.region.chunks import Chunk
 
 
 class Kept(Streaming):
@@ -66,6 +68,7 @@ class Kept(Streaming):
         """Points of rows that lie side by side that a block has at once, one a thread."""
         if self.upright:
             self.along = AffineMap(2, 0, (ROW % self.down, COLUMN))
+            self.place = (ROW, COLUMN)
         else:
             self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
         self.homes: dict[SSAValue, SSAValue] = {}
@@ -134,10 +137,19 @@ class Kept(Streaming):
             return super().home_of(read, over)
         return tile.CopyEnd(home, slot=self.slot)
 
-    def running(self, op: ReduceOp) -> SSAValue:
+    def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
+        self.maps.parts = Parts(self.so_far, self.along, self.whole)
+        super().reduce_all(ops)
+
+    @property
+    def whole(self) -> AffineMap:
+        """A place of what threads have of a row to the row's own value."""
+        return AffineMap(2, 0, (COLUMN,)) if self.upright else NOWHERE
+
+    def so_far(self, hint: str | None) -> SSAValue:
         if not self.upright:
-            return self.maps.fragment([self.plan.threads()], f32, op.label)
-        return self.columns(self.down, op.label)
+            return self.maps.fragment([self.plan.threads()], f32, hint)
+        return self.columns(self.down, hint)
 
     def columns(self, rows: int, hint: str | None) -> SSAValue:
         """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
@@ -162,14 +174,48 @@ class Kept(Streaming):
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
     ) -> None:
+        together = self.rank is not None and not self.plan.meets_in_memory
         for op in ops:
-            assert isinstance(op, ReduceOp)
-            whole = self.maps.narrow(op.label)
-            together = self.rank is not None and not self.plan.meets_in_memory
-            along = DOWN if self.upright else NOWHERE
-            join = tile.ReduceOp(op.fn.data, totals[op.result], along, whole, cluster=together)
-            self.emit.op(located(join, op))
-            totals[op.result] = whole
+            if isinstance(op, ReduceOp):
+                totals[op.result] = self.all_of(op, totals[op.result], together)
+            else:
+                self.states_of_all(self.chunks[op], totals, together)
+
+    def all_of(self, op: ReduceOp, total: SSAValue, cluster: bool = False) -> SSAValue:
+        """What all threads, or those of a cluster, have of a reduction."""
+        whole = self.maps.narrow(op.label)
+        join = tile.ReduceOp(op.fn.data, total, self.whole, whole, cluster=cluster)
+        self.emit.op(located(join, op))
+        return whole
+
+    def states_of_all(
+        self, chunk: Chunk, totals: dict[SSAValue, SSAValue], cluster: bool = False
+    ) -> None:
+        """The same of a maximum and its sums: these are scaled down to the largest maximum first.
+
+        Legality: ``rescales``.
+        """
+        top, *sums = chunk.op.states
+        first, *others = chunk.reductions
+        largest = self.all_of(first, totals[top], cluster)
+        nothing = self.maps.narrow()
+        self.emit.op(tile.FillOp(self.maps.number(0.0), nothing))
+        other = [largest, *(nothing for _ in sums)]
+        block, whole = chunk.op.combine.block, self.whole.results
+        held = [Held(totals[v], self.place) for v in chunk.op.states]
+        held += [Held(found, whole) for found in other]
+        last = block.last_op
+        assert isinstance(last, StateOp)
+        wanted = [
+            Wanted(value, totals[total], self.place)
+            for value, total in zip(last.values[1:], sums, strict=True)
+        ]
+        space = totals[sums[0]]
+        both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
+        self.maps.over_places(self.emit, space, both, wanted, len(self.place))
+        totals[top] = largest
+        for op, total in zip(others, sums, strict=True):
+            totals[total] = self.all_of(op, totals[total], cluster)
 
 
 @dataclass(frozen=True)
@@ -193,6 +239,8 @@ class Turns(Kept):
 
     def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
         super().__init__(rows, plan, grids)
+        self.source = rows
+        """The rows as they are given, whose reductions are not flattened."""
         self.meeting: Meeting | None = None
         self.level = 0
         """Of the row's reductions, that of those in hand."""
@@ -204,7 +252,7 @@ class Turns(Kept):
     def taking(self, spaces: Sequence[BindAttr]) -> Turns:
         """Let the block's team meet in workspaces."""
         if spaces:
-            kinds = [space.kind for space in meeting_spaces(self.rows, self.plan)]
+            kinds = [space.kind for space in meeting_spaces(self.source, self.plan)]
             found = [self.frame.space(k, s) for k, s in zip(kinds, spaces, strict=True)]
             self.meeting = Meeting(found[:-1], found[-1])
         return self
@@ -320,39 +368,48 @@ class Turns(Kept):
             return
         assert self.rank is not None and self.number is not None
         emit, meeting = self.emit, self.meeting
-        spaces = [self.told(op) for op in ops]
+        found = [pair for op in ops for pair in self.results_of(op)]
+        spaces = [self.told(value) for value, _ in found]
         row, zero = self.number, emit.index(0)
         own, first = [row, self.rank], [row, zero]
         if self.upright:
             own, first = [row, self.rank, zero], [row, zero, zero]
-        for op, space in zip(ops, spaces, strict=True):
-            whole = tile.CopyEnd(totals[op.results[0]])
+        for (value, op), space in zip(found, spaces, strict=True):
+            whole = tile.CopyEnd(totals[value])
             emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
         where = [self.number, emit.index(self.level)]
         emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
         emit.op(located(tile.GridWaitOp(meeting.arrived, where, emit.index(self.parts)), ops[0]))
         self.level += 1
-        for op, space in zip(ops, spaces, strict=True):
-            assert isinstance(op, ReduceOp)
-            heard = self.heard(op)
+        for (value, op), space in zip(found, spaces, strict=True):
+            totals[value] = heard = self.heard(op)
             copy = tile.CopyOp(tile.CopyEnd(space, first), tile.CopyEnd(heard))
             emit.op(located(copy, op))
             if NEUTRAL[op.fn.data]:
                 self.mask(op, heard)
-            whole = self.maps.narrow(op.label)
-            along = DOWN if self.upright else NOWHERE
-            emit.op(located(tile.ReduceOp(op.fn.data, heard, along, whole), op))
-            totals[op.result] = whole
+        for op in ops:
+            if isinstance(op, ReduceOp):
+                totals[op.result] = self.all_of(op, totals[op.result])
+            else:
+                self.states_of_all(self.chunks[op], totals)
 
-    def told(self, op: Operation) -> SSAValue:
+    def results_of(self, op: ReduceOp | ReduceTogetherOp) -> list[tuple[SSAValue, ReduceOp]]:
+        """What is told of a reduction: each value, and how such are brought together."""
+        if isinstance(op, ReduceOp):
+            return [(op.result, op)]
+        return list(zip(op.states, self.chunks[op].reductions, strict=True))
+
+    def told(self, value: SSAValue) -> SSAValue:
         """The workspace with what each block has of a reduction."""
         assert self.meeting is not None
-        return self.meeting.told[self.rows.reductions.index(cast(ReduceOp, op))]
+        inner = {op for chunk in self.flat.chunks for op in chunk.reductions}
+        whole = [op for op in self.rows.reductions if op not in inner]
+        return self.meeting.told[[v for op in whole for v in op.results].index(value)]
 
     def heard(self, op: ReduceOp) -> SSAValue:
         """A fragment for what all blocks of its team have of a reduction."""
         if not self.upright:
-            return self.running(op)
+            return self.so_far(op.label)
         return self.columns(-(-self.parts // self.down) * self.down, op.label)
 
     def mask(self, op: ReduceOp, heard: SSAValue) -> None:
@@ -397,7 +454,7 @@ def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
         return []
     count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
     levels = flattened(rows.kernel).levels()
-    name, many = plan.kernel_name, len(rows.reductions)
+    name, many = plan.kernel_name, sum(len(op.results) for op in rows.reductions)
     told = GlobalType.of([count, Dim.const(parts)], f32)
     if is_upright(rows, plan):
         told = GlobalType.of([count, Dim.const(parts), Dim.const(plan.tile_sizes[0])], f32)
