@@ -299,13 +299,17 @@ class Streaming(RowBuilder):
         for level in range(1, max(levels.values()) + 1):
             self.reduce_all([op for op in whole if levels[op] == level])
         if values := self.steps.wide_outputs:
+            self.write_all(values)
 
-            def write(over: Tile) -> None:
-                self.load(over, [values])
-                self.taken(over)
-                self.steps.write(over, values)
+    def write_all(self, values: Sequence[SSAValue]) -> None:
+        """The walk that writes what the region yields along the row."""
+        self.walk(lambda over: self.write(over, values))
 
-            self.walk(write)
+    def write(self, over: Tile, values: Sequence[SSAValue]) -> None:
+        """Compute a chunk of the outputs, and write it."""
+        self.load(over, [values])
+        self.taken(over)
+        self.steps.write(over, values)
 
     def taken(self, over: Tile) -> None:
         """What a kernel does with the place of a chunk that is in registers for the last time."""

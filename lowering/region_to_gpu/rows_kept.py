@@ -110,11 +110,9 @@ class Kept(Streaming):
 
         With ``whole`` it is over so many, those beyond the row's end too.
         """
-        maps, width = self.maps, self.plan.tile_sizes[1]
+        maps = self.maps
         outer, number = maps.emit, AffineExpr.dimension(0)
-        own = [] if self.rank is None else [self.rank]
-        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
-        step = width * self.parts
+        own, before, step = self.places
         count = outer.apply(-((before - number) // step), [self.length, *own])
 
         def chunk(inner: Emit, number: SSAValue) -> None:
@@ -123,13 +121,51 @@ class Kept(Streaming):
             self.slot = number
             if self.base is not None:
                 self.slot = inner.apply(affine_dim(0) + affine_dim(1), [self.base, number])
-            body(
-                Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
-            )
+            body(Tile(inner.apply(affine_dim(0) * step + before, [number, *own], (), hint)))
             maps.forget()
             maps.emit = outer
 
         outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
+
+    @property
+    def places(self) -> tuple[list[SSAValue], AffineExpr, int]:
+        """What the block's chunks depend on beside their number, where the first one begins in
+        that, and from each to the next."""
+        width = self.plan.tile_sizes[1]
+        own = [] if self.rank is None else [self.rank]
+        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
+        return own, before, width * self.parts
+
+    def write_all(self, values: Sequence[SSAValue]) -> None:
+        """The walk that writes; what all rows read alike, as a norm's weights, comes a chunk ahead.
+
+        A thread would wait for it in each chunk, as long as for a cache.
+        """
+        maps = self.maps
+        needed = self.steps.along_row(values, ())
+        ahead = [op for op in self.rows.alike if op.result in needed and not self.upright]
+        kinds = [(op.result, element_of(op.result), op.tensor.name_hint) for op in ahead]
+        here = {value: maps.wide(kind, hint) for value, kind, hint in kinds}
+        coming = {value: maps.wide(kind, hint) for value, kind, hint in kinds}
+        own, before, step = self.places
+
+        def bring(start: SSAValue, to: dict[SSAValue, SSAValue]) -> None:
+            for value, fragment in to.items():
+                maps.over_tile(Tile(start), fragment, [Wanted(value, fragment, (ROW, COLUMN))])
+
+        def write(over: Tile) -> None:
+            assert over.start is not None
+            bring(maps.emit.apply(affine_dim(0) + step, [over.start]), coming)
+            over.held |= here
+            self.write(over, values)
+            for value, fragment in here.items():
+                then = Tile(over.start, {value: coming[value]})
+                maps.over_tile(then, coming[value], [Wanted(value, fragment, (ROW, COLUMN))])
+
+        if ahead:
+            zero = maps.emit.index(0)
+            bring(maps.emit.apply(affine_dim(0) * step + before, [zero, *own]), here)
+        self.walk(write if ahead else lambda over: self.write(over, values))
 
     def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
         home = self.homes.get(read.result)
