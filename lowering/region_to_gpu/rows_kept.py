@@ -111,9 +111,8 @@ class Kept(Streaming):
         With ``whole`` it is over so many, those beyond the row's end too.
         """
         maps = self.maps
-        outer, number = maps.emit, AffineExpr.dimension(0)
-        own, before, step = self.places
-        count = outer.apply(-((before - number) // step), [self.length, *own])
+        outer = maps.emit
+        count = self.own_chunks(outer)
 
         def chunk(inner: Emit, number: SSAValue) -> None:
             maps.emit = inner
@@ -121,20 +120,30 @@ class Kept(Streaming):
             self.slot = number
             if self.base is not None:
                 self.slot = inner.apply(affine_dim(0) + affine_dim(1), [self.base, number])
-            body(Tile(inner.apply(affine_dim(0) * step + before, [number, *own], (), hint)))
+            body(Tile(self.start(inner, number, hint)))
             maps.forget()
             maps.emit = outer
 
         outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
 
-    @property
-    def places(self) -> tuple[list[SSAValue], AffineExpr, int]:
-        """What the block's chunks depend on beside their number, where the first one begins in
-        that, and from each to the next."""
+    def start(self, emit: Emit, number: SSAValue, hint: str | None = None) -> SSAValue:
+        """Where one of the block's chunks begins, by its number."""
         width = self.plan.tile_sizes[1]
+        own = affine_dim(0) * (width * self.parts)
+        if self.rank is None:
+            return emit.apply(own, [number], (), hint)
+        return emit.apply(own + affine_dim(1) * width, [number, self.rank], (), hint)
+
+    def after(self, emit: Emit, start: SSAValue) -> SSAValue:
+        """Where the one after the chunk that begins there does."""
+        return emit.apply(affine_dim(0) + self.plan.tile_sizes[1] * self.parts, [start])
+
+    def own_chunks(self, emit: Emit) -> SSAValue:
+        """How many chunks of a row the block has."""
+        width, length = self.plan.tile_sizes[1], affine_dim(0)
         own = [] if self.rank is None else [self.rank]
-        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
-        return own, before, width * self.parts
+        before = affine_dim(1) * width if own else AffineExpr.constant(0)
+        return emit.apply(-((before - length) // (width * self.parts)), [self.length, *own])
 
     def write_all(self, values: Sequence[SSAValue]) -> None:
         """The walk that writes; what all rows read alike, as a norm's weights, comes a chunk ahead.
@@ -147,7 +156,6 @@ class Kept(Streaming):
         kinds = [(op.result, element_of(op.result), op.tensor.name_hint) for op in ahead]
         here = {value: maps.wide(kind, hint) for value, kind, hint in kinds}
         coming = {value: maps.wide(kind, hint) for value, kind, hint in kinds}
-        own, before, step = self.places
 
         def bring(start: SSAValue, to: dict[SSAValue, SSAValue]) -> None:
             for value, fragment in to.items():
@@ -155,7 +163,7 @@ class Kept(Streaming):
 
         def write(over: Tile) -> None:
             assert over.start is not None
-            bring(maps.emit.apply(affine_dim(0) + step, [over.start]), coming)
+            bring(self.after(maps.emit, over.start), coming)
             over.held |= here
             self.write(over, values)
             for value, fragment in here.items():
@@ -163,8 +171,7 @@ class Kept(Streaming):
                 maps.over_tile(then, coming[value], [Wanted(value, fragment, (ROW, COLUMN))])
 
         if ahead:
-            zero = maps.emit.index(0)
-            bring(maps.emit.apply(affine_dim(0) * step + before, [zero, *own]), here)
+            bring(self.start(maps.emit, maps.emit.index(0)), here)
         self.walk(write if ahead else lambda over: self.write(over, values))
 
     def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
@@ -183,9 +190,11 @@ class Kept(Streaming):
         return AffineMap(2, 0, (COLUMN,)) if self.upright else NOWHERE
 
     def so_far(self, hint: str | None) -> SSAValue:
-        if not self.upright:
-            return self.maps.fragment([self.plan.threads()], f32, hint)
-        return self.columns(self.down, hint)
+        if self.upright:
+            return self.columns(self.down, hint)
+        threads = self.plan.threads()
+        layout = FragmentLayoutAttr.of(threads, 1, AffineMap(2, 0, (ROW,)))
+        return self.maps.outer.value(tile.FragmentOp(FragmentType.of([threads], f32, layout)), hint)
 
     def columns(self, rows: int, hint: str | None) -> SSAValue:
         """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
@@ -278,6 +287,9 @@ class Turns(Kept):
         self.source = rows
         """The rows as they are given, whose reductions are not flattened."""
         self.meeting: Meeting | None = None
+        self.open = has_open_teams(rows, plan)
+        self.team: SSAValue | None = None
+        """The blocks of a team, where that depends on the sizes."""
         self.level = 0
         """Of the row's reductions, that of those in hand."""
         self.number: SSAValue | None = None
@@ -302,7 +314,9 @@ class Turns(Kept):
         for size in sizes[1:]:
             count = emit.value(arith.MuliOp(count, size))
         first, step = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
-        if parts > 1:
+        if self.open:
+            first, step = self.form_teams(first, step, count)
+        elif parts > 1:
             self.rank = emit.apply(affine_dim(0) % parts, [first], hint="rank")
             first = emit.apply(affine_dim(0) // parts, [first], hint="team")
             step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
@@ -337,9 +351,58 @@ class Turns(Kept):
         def wait(inner: Emit) -> None:
             before = inner.value(arith.SubiOp(team, third))
             where = [before, inner.index(0)]
-            inner.op(tile.GridWaitOp(meeting.arrived, where, inner.index(self.parts)))
+            inner.op(tile.GridWaitOp(meeting.arrived, where, self.blocks_of_team(inner)))
 
         emit.when(late, wait)
+
+    def form_teams(
+        self, block: SSAValue, blocks: SSAValue, count: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        """The block's team and their number, where these depend on the sizes: as many blocks as a
+        row needs, or more where there would be fewer rows than teams.
+
+        A block that no team has goes beyond the last row.
+        """
+        emit, width = self.emit, self.plan.tile_sizes[1]
+        room = width * self.plan.tile_sizes[2]
+        chunks = emit.apply(affine_dim(0).ceil_div(width), [self.length])
+        needed = emit.apply(affine_dim(0).ceil_div(room), [self.length])
+        most = emit.value(arith.MinSIOp(emit.index(self.parts), chunks))
+        there = emit.value(arith.DivUIOp(blocks, count))
+        parts = emit.value(arith.MaxSIOp(needed, emit.value(arith.MinSIOp(most, there))))
+        self.team = emit.value(arith.MaxSIOp(parts, emit.index(1)), "parts")
+        self.rank = emit.value(arith.RemUIOp(block, self.team), "rank")
+        first = emit.value(arith.DivUIOp(block, self.team), "team")
+        step = emit.value(arith.DivUIOp(blocks, self.team), "teams")
+        inside = emit.compare("slt", first, step)
+        return emit.value(arith.SelectOp(inside, first, count), "team"), step
+
+    def start(self, emit: Emit, number: SSAValue, hint: str | None = None) -> SSAValue:
+        if self.team is None:
+            return super().start(emit, number, hint)
+        assert self.rank is not None
+        width, before = self.plan.tile_sizes[1], emit.value(arith.MuliOp(number, self.team))
+        own = affine_dim(0) * width + affine_dim(1) * width
+        return emit.apply(own, [before, self.rank], (), hint)
+
+    def after(self, emit: Emit, start: SSAValue) -> SSAValue:
+        if self.team is None:
+            return super().after(emit, start)
+        step = affine_dim(1) * self.plan.tile_sizes[1]
+        return emit.apply(affine_dim(0) + step, [start, self.team])
+
+    def own_chunks(self, emit: Emit) -> SSAValue:
+        if self.team is None:
+            return super().own_chunks(emit)
+        assert self.rank is not None
+        chunks = affine_dim(0).ceil_div(self.plan.tile_sizes[1])
+        left = chunks - affine_dim(1) + affine_dim(2) - 1
+        found = emit.apply(left, [self.length, self.rank, self.team])
+        return emit.value(arith.DivUIOp(found, self.team))
+
+    def blocks_of_team(self, emit: Emit) -> SSAValue:
+        """How many blocks meet."""
+        return emit.index(self.parts) if self.team is None else self.team
 
     def begin(self, at: Coordinates) -> None:
         """Turn to a row."""
@@ -408,6 +471,10 @@ class Turns(Kept):
         spaces = [self.told(value) for value, _ in found]
         row, zero = self.number, emit.index(0)
         own, first = [row, self.rank], [row, zero]
+        if self.team is not None:
+            # The last places are a team's, so that none is read behind them.
+            start = emit.apply(-affine_dim(0) + self.parts, [self.team])
+            own, first = [row, emit.value(arith.AddiOp(start, self.rank))], [row, start]
         if self.upright:
             own, first = [row, self.rank, zero], [row, zero, zero]
         for (value, op), space in zip(found, spaces, strict=True):
@@ -415,7 +482,8 @@ class Turns(Kept):
             emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
         where = [self.number, emit.index(self.level)]
         emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
-        emit.op(located(tile.GridWaitOp(meeting.arrived, where, emit.index(self.parts)), ops[0]))
+        wait = tile.GridWaitOp(meeting.arrived, where, self.blocks_of_team(emit))
+        emit.op(located(wait, ops[0]))
         self.level += 1
         for (value, op), space in zip(found, spaces, strict=True):
             totals[value] = heard = self.heard(op)
@@ -455,7 +523,7 @@ class Turns(Kept):
         block = Block(arg_types=[f32])
         inner = Emit()
         at = inner.value(tile.TileIndexOp(0))
-        inside = inner.compare("slt", at, inner.index(self.parts))
+        inside = inner.compare("slt", at, self.blocks_of_team(inner))
         chosen = inner.value(arith.SelectOp(inside, block.args[0], nothing))
         block.add_ops([*inner.ops, tile.YieldOp([chosen])])
         kind = AffineMap.identity(rank)
@@ -480,6 +548,18 @@ def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
     if is_upright(rows, plan):
         sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
     return sizes
+
+
+def has_open_teams(rows: Rows, plan: ScheduleOp) -> bool:
+    """Whether how many blocks have a row together follows from sizes that are open."""
+    return plan.meets_in_memory and not is_upright(rows, plan) and bool(rows.kernel.symbol_names)
+
+
+def blocks_together(rows: Rows, plan: ScheduleOp) -> Dim:
+    """How many blocks must run at once for a row: those of a team, or one more than it needs."""
+    if not has_open_teams(rows, plan):
+        return Dim.const(plan.integer("split_k"))
+    return (rows.length + 1).ceildiv(plan.tile_sizes[1] * plan.tile_sizes[2])
 
 
 def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
