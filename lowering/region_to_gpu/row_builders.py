@@ -332,6 +332,12 @@ class Streaming(RowBuilder):
 
     def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
         """Reductions that need none of each other, in one walk over the row."""
+        totals = self.walked(ops)
+        self.joined(ops, totals)
+        self.maps.statistics |= totals
+
+    def walked(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> dict[SSAValue, SSAValue]:
+        """What the walk finds of each, in whoever has a part of the row."""
         maps = self.maps
         totals: dict[SSAValue, SSAValue] = {}
         steps: list[tuple[ReduceOp, bool]] = []
@@ -361,8 +367,7 @@ class Streaming(RowBuilder):
                     self.combine(chunk, [totals[v] for v in op.states], here)
 
         self.walk(body)
-        self.joined(ops, totals)
-        maps.statistics |= totals
+        return totals
 
     place: tuple[AffineExpr, ...] = (ROW,)
     """A place of a fragment of what a reduction has so far."""

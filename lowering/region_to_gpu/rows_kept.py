@@ -180,9 +180,9 @@ class Kept(Streaming):
             return super().home_of(read, over)
         return tile.CopyEnd(home, slot=self.slot)
 
-    def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
+    def walked(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> dict[SSAValue, SSAValue]:
         self.maps.parts = Parts(self.so_far, self.along, self.whole)
-        super().reduce_all(ops)
+        return super().walked(ops)
 
     @property
     def whole(self) -> AffineMap:
@@ -190,11 +190,9 @@ class Kept(Streaming):
         return AffineMap(2, 0, (COLUMN,)) if self.upright else NOWHERE
 
     def so_far(self, hint: str | None) -> SSAValue:
-        if self.upright:
-            return self.columns(self.down, hint)
-        threads = self.plan.threads()
-        layout = FragmentLayoutAttr.of(threads, 1, AffineMap(2, 0, (ROW,)))
-        return self.maps.outer.value(tile.FragmentOp(FragmentType.of([threads], f32, layout)), hint)
+        if not self.upright:
+            return self.maps.fragment([self.plan.threads()], f32, hint)
+        return self.columns(self.down, hint)
 
     def columns(self, rows: int, hint: str | None) -> SSAValue:
         """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
@@ -321,9 +319,10 @@ class Turns(Kept):
             first = emit.apply(affine_dim(0) // parts, [first], hint="team")
             step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
         self.make_homes()
-        if self.meeting is not None:
-            self.stagger(first, step, count, self.meeting)
         rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        late = self.meeting is not None and lags(self.source, self.plan)
+        if self.meeting is not None and not late:
+            self.stagger(first, step, count, self.meeting)
         ahead = first
         for row in range(rows):
             self.begin(self.coordinates(ahead, sizes))
@@ -334,8 +333,13 @@ class Turns(Kept):
         block = Block(arg_types=[INDEX, *([INDEX] if rows > 1 else [])])
         self.number, *turns = block.args
         self.number.name_hint = "number"
-        block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
-        emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
+        last = count
+        if late:
+            block.add_ops(self.within(lambda: self.turn_late(sizes, first, count, step, turns[0])))
+            last = emit.value(arith.AddiOp(count, step))
+        else:
+            block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
+        emit.op(scf.ForOp(first, last, step, [emit.index(0) for _ in turns], block))
         emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
 
@@ -437,23 +441,91 @@ class Turns(Kept):
         for turn in turns:
             turn.name_hint = "turn"
             self.base = self.emit.apply(affine_dim(0) * deep, [turn])
-            more = self.emit.apply(affine_dim(0) + 1, [turn])
-            around = self.emit.compare("eq", more, self.emit.index(rows))
-            chosen = arith.SelectOp(around, self.emit.index(0), more)
-            following.append(self.emit.value(chosen))
-        self.begin(self.coordinates(self.number, sizes))
-        self.steps = RowSteps(self.maps, self.outputs, along=self.along, rank=self.rank)
-        far = step if rows == 1 else self.emit.value(arith.MuliOp(step, self.emit.index(rows)))
-        after = self.emit.value(arith.AddiOp(self.number, far), "after")
-        self.next = list(self.coordinates(after, sizes).values())
+            following.append(self.around(turn, rows))
+        self.turn_to(self.number, sizes)
+        self.follow(step, sizes)
         for op in (CpAsyncWaitOp(rows - 1), BarrierOp()):
             self.emit.op(op)
         self.reduce_levels()
+        self.leave()
+        self.emit.op(scf.YieldOp(*following))
+
+    def turn_late(
+        self,
+        sizes: Sequence[SSAValue],
+        first: SSAValue,
+        count: SSAValue,
+        step: SSAValue,
+        turn: SSAValue,
+    ) -> None:
+        """A row is reduced and told, and then the one before it written, of which all has long been
+        told: what blocks tell each other is on its way while they compute.
+
+        The reductions need none of each other.
+        """
+        assert self.number is not None
+        emit, number, turn.name_hint = self.emit, self.number, "turn"
+        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
+        ops = [op for op in self.rows.reductions if op not in self.inner]
+
+        def tell() -> None:
+            self.base = self.emit.apply(affine_dim(0) * deep, [turn])
+            self.turn_to(number, sizes)
+            # The row before this one is still there, and nothing has taken its place.
+            for op in (CpAsyncWaitOp(rows - 2), BarrierOp()):
+                self.emit.op(op)
+            totals = self.walked(ops)
+            super(Turns, self).joined(ops, totals)
+            self.tell(ops, totals)
+
+        def hear() -> None:
+            self.number = self.emit.value(arith.SubiOp(number, step), "before")
+            last = self.emit.compare("eq", turn, self.emit.index(0))
+            less = self.emit.apply(affine_dim(0) - 1, [turn])
+            place = arith.SelectOp(last, self.emit.index(rows - 1), less)
+            self.base = self.emit.apply(affine_dim(0) * deep, [self.emit.value(place)])
+            self.turn_to(self.number, sizes)
+            self.follow(step, sizes)
+            totals: dict[SSAValue, SSAValue] = {}
+            self.hear(ops, totals)
+            self.maps.statistics |= totals
+            if values := self.steps.wide_outputs:
+                self.write_all(values)
+            self.leave()
+
+        for holds, scope in (
+            (emit.compare("slt", number, count), tell),
+            (emit.compare("sgt", number, first), hear),
+        ):
+            inner = self.within(scope)
+            emit.op(scf.IfOp(holds, [], [*inner, scf.YieldOp()]))
+        emit.op(scf.YieldOp(self.around(turn, rows)))
+
+    def around(self, turn: SSAValue, rows: int) -> SSAValue:
+        """The place after one of so many."""
+        more = self.emit.apply(affine_dim(0) + 1, [turn])
+        around = self.emit.compare("eq", more, self.emit.index(rows))
+        return self.emit.value(arith.SelectOp(around, self.emit.index(0), more))
+
+    def turn_to(self, number: SSAValue, sizes: Sequence[SSAValue]) -> None:
+        """Turn to a row by its number."""
+        self.begin(self.coordinates(number, sizes))
+        self.steps = RowSteps(self.maps, self.outputs, along=self.along, rank=self.rank)
+
+    def follow(self, step: SSAValue, sizes: Sequence[SSAValue]) -> None:
+        """Find the row that takes the place of the one in hand."""
+        assert self.number is not None
+        rows = self.plan.integer("stages")
+        far = step if rows == 1 else self.emit.value(arith.MuliOp(step, self.emit.index(rows)))
+        after = self.emit.value(arith.AddiOp(self.number, far), "after")
+        self.next = list(self.coordinates(after, sizes).values())
+
+    def leave(self) -> None:
+        """End a row that has been written, as far as it is."""
         if not self.steps.wide_outputs:
             self.walk(lambda over: self.bring(over, self.next))
         self.steps.write_statistics()
         self.emit.op(CpAsyncCommitOp())
-        self.emit.op(scf.YieldOp(*following))
 
     def taken(self, over: Tile) -> None:
         self.bring(over, self.next)
@@ -463,31 +535,48 @@ class Turns(Kept):
     ) -> None:
         """What the block has of each reduction, and then what its team has."""
         super().joined(ops, totals)
-        if self.meeting is None:
-            return
-        assert self.rank is not None and self.number is not None
-        emit, meeting = self.emit, self.meeting
-        found = [pair for op in ops for pair in self.results_of(op)]
-        spaces = [self.told(value) for value, _ in found]
-        row, zero = self.number, emit.index(0)
-        own, first = [row, self.rank], [row, zero]
+        if self.meeting is not None:
+            self.tell(ops, totals)
+            self.hear(ops, totals)
+            self.level += 1
+
+    def tell(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        """Tell the team what the block has of each reduction of the row in hand."""
+        assert self.meeting is not None and self.rank is not None and self.number is not None
+        emit = self.emit
+        own = [self.number, self.rank]
         if self.team is not None:
-            # The last places are a team's, so that none is read behind them.
-            start = emit.apply(-affine_dim(0) + self.parts, [self.team])
-            own, first = [row, emit.value(arith.AddiOp(start, self.rank))], [row, start]
+            own[1] = emit.value(arith.AddiOp(self.first_told(), self.rank))
         if self.upright:
-            own, first = [row, self.rank, zero], [row, zero, zero]
-        for (value, op), space in zip(found, spaces, strict=True):
-            whole = tile.CopyEnd(totals[value])
-            emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
+            own.append(emit.index(0))
+        for value, op in (pair for op in ops for pair in self.results_of(op)):
+            whole, there = tile.CopyEnd(totals[value]), tile.CopyEnd(self.told(value), own)
+            emit.op(located(tile.CopyOp(whole, there), op))
         where = [self.number, emit.index(self.level)]
-        emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
-        wait = tile.GridWaitOp(meeting.arrived, where, self.blocks_of_team(emit))
+        emit.op(located(tile.GridSignalOp(self.meeting.arrived, where), ops[0]))
+
+    def first_told(self) -> SSAValue:
+        """The place of what a team's first block tells: where teams have fewer blocks than there
+        are places, they have the last ones, so that none is read behind them."""
+        if self.team is None:
+            return self.emit.index(0)
+        return self.emit.apply(-affine_dim(0) + self.parts, [self.team])
+
+    def hear(
+        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    ) -> None:
+        """What the team has of each reduction of the row in hand, once all have told."""
+        assert self.meeting is not None and self.number is not None
+        emit = self.emit
+        where = [self.number, emit.index(self.level)]
+        wait = tile.GridWaitOp(self.meeting.arrived, where, self.blocks_of_team(emit))
         emit.op(located(wait, ops[0]))
-        self.level += 1
-        for (value, op), space in zip(found, spaces, strict=True):
+        first = [self.number, self.first_told(), *([emit.index(0)] if self.upright else [])]
+        for value, op in (pair for op in ops for pair in self.results_of(op)):
             totals[value] = heard = self.heard(op)
-            copy = tile.CopyOp(tile.CopyEnd(space, first), tile.CopyEnd(heard))
+            copy = tile.CopyOp(tile.CopyEnd(self.told(value), first), tile.CopyEnd(heard))
             emit.op(located(copy, op))
             if NEUTRAL[op.fn.data]:
                 self.mask(op, heard)
@@ -506,14 +595,16 @@ class Turns(Kept):
     def told(self, value: SSAValue) -> SSAValue:
         """The workspace with what each block has of a reduction."""
         assert self.meeting is not None
-        inner = {op for chunk in self.flat.chunks for op in chunk.reductions}
-        whole = [op for op in self.rows.reductions if op not in inner]
+        whole = [op for op in self.rows.reductions if op not in self.inner]
         return self.meeting.told[[v for op in whole for v in op.results].index(value)]
 
     def heard(self, op: ReduceOp) -> SSAValue:
         """A fragment for what all blocks of its team have of a reduction."""
         if not self.upright:
-            return self.so_far(op.label)
+            threads = self.plan.threads()
+            layout = FragmentLayoutAttr.of(threads, 1, AffineMap(2, 0, (ROW,)))
+            kind = FragmentType.of([threads], f32, layout)
+            return self.maps.outer.value(tile.FragmentOp(kind), op.label)
         return self.columns(-(-self.parts // self.down) * self.down, op.label)
 
     def mask(self, op: ReduceOp, heard: SSAValue) -> None:
@@ -529,6 +620,11 @@ class Turns(Kept):
         kind = AffineMap.identity(rank)
         new = tile.MapOp(heard, [], [], [heard], [kind], Region(block))
         self.emit.op(located(new, op))
+
+    @property
+    def inner(self) -> set[Operation]:
+        """The reductions inside of others."""
+        return {op for chunk in self.flat.chunks for op in chunk.reductions}
 
     @property
     def blocks_at_once(self) -> int:
@@ -548,6 +644,13 @@ def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
     if is_upright(rows, plan):
         sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
     return sizes
+
+
+def lags(rows: Rows, plan: ScheduleOp) -> bool:
+    """Whether blocks that meet in memory write each row a turn after they have told of it: they
+    keep three or more, of which one is on its way, and meet once for each."""
+    levels = flattened(rows.kernel).levels()
+    return plan.meets_in_memory and plan.integer("stages") > 2 and max(levels.values()) == 1
 
 
 def has_open_teams(rows: Rows, plan: ScheduleOp) -> bool:
