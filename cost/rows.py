@@ -75,7 +75,7 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     # Rows that are kept are walked as often, and once more where a stream joins two reductions
     # that no team meets once for.
     joined = any(isinstance(op, ReduceTogetherOp) for op in values.kernel.walk())
-    joined &= not plan.meets_in_memory
+    joined = joined and not (plan.meets_in_memory and beside == row)
     passes = deep + joined if plan.keeps_rows else deep if streamed else 1
     brought = passes if streamed else 1
     short = all(size_in_bytes(kind.element_type) <= 2 for kind in values.kernel.outs)

@@ -38,10 +38,12 @@ WHOLE = {
 def takes_whole(plan: ScheduleOp, kernel: KernelOp) -> bool:
     """Whether a kernel of a schedule has no walk in parts.
 
-    Blocks that keep a row together and meet in memory meet once for several states.
+    Blocks that keep a row together and meet in memory meet once for several states.  Where rows lie
+    side by side, a thread has so few points of each that to combine states would take longer.
     """
-    pattern = plan.pattern
-    if plan.meets_in_memory and all(map(rescales, together(kernel))):
+    pattern, states = plan.pattern, together(kernel)
+    beside = plan.vectorize_axis.data.partition(".")[0]
+    if plan.meets_in_memory and all(rescales(op) and beside in op.labels for op in states):
         return False
     return pattern in WHOLE and record_of(plan.algo_choice)[pattern] in WHOLE[pattern]
 
