@@ -30,13 +30,13 @@ from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.row_builders import Resident, RowBuilder, Streaming
-from polyc.lowering.region_to_gpu.rows_kept import (
-    Kept,
+from polyc.lowering.region_to_gpu.rows_in_turns import (
     Turns,
     blocks_together,
     has_open_teams,
     meeting_spaces,
 )
+from polyc.lowering.region_to_gpu.rows_kept import Kept
 from polyc.passes.region.expand_together import takes_whole
 
 

@@ -14,7 +14,8 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import WorkspaceOp
 from polyc.dialects.gpu.types import GlobalType, index_attr
 from polyc.lowering.gpu_to_cuda import cuda_source
-from polyc.lowering.region_to_gpu.rows_kept import Kept, Turns
+from polyc.lowering.region_to_gpu.rows_in_turns import Turns
+from polyc.lowering.region_to_gpu.rows_kept import Kept
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
@@ -104,7 +105,8 @@ ORDERS = [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "lat
 
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(
-    ("parts", "stages", "order"), [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0), (PARTS, 3, 1), (PARTS, 4, 2)]
+    ("parts", "stages", "order"),
+    [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0), (PARTS, 3, 1), (PARTS, 4, 2)],
 )
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "residual"])
 def test_threads_that_have_rows_in_turns(
