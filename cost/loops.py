@@ -30,6 +30,9 @@ from polyc.dialects.region.types import val_type
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
 
+KEPT = 6.0
+"""Instructions by which an element goes to shared memory and is found there again."""
+
 OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
@@ -37,12 +40,28 @@ OVERHEAD = 3.0
 def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     """The work of a plan of loops; the spaces of unlike outputs one after another."""
     work = Work(0.0, plan.threads(), at_once)
+    if plan.moves_boxes:
+        _boxes(values, plan, work)
+        return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
         spaces.setdefault(frozenset(val_type(value).labels), []).append(i)
     for outputs in spaces.values():
         _Space(values, plan, outputs, work).count()
     return work
+
+
+def _boxes(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """A movement in boxes: all of it once, and each element to shared memory and from there."""
+    (kind,) = values.kernel.outs.data
+    labels = val_type(values.kernel.yield_op.values[0]).labels
+    points, box = values.points(labels), prod(plan.tile_sizes[:2])
+    work.blocks = float(-(-points // box))
+    made = sum(operations(op) for op in values.reached)
+    work.operations = work.blocks * box * (LOAD_STORE / plan.integer("vectorize") + KEPT + made)
+    reads = [op for op in values.reached if isinstance(op, ReadOp)]
+    read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
+    work.cache = points * (read + size_in_bytes(kind.element_type))
 
 
 class _Space:

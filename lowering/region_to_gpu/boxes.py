@@ -8,6 +8,7 @@ kept, and computes and stores what is made of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -19,7 +20,7 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
-from polyc.families.loops.boxes import Box, Side
+from polyc.families.loops.boxes import LINE, Box, Side
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
@@ -49,9 +50,9 @@ class BoxBuilder(Builder):
         for label, value in at.items():
             value.name_hint = f"{label}0"
         kind = without_sign(element_of(box.read.result))
-        lines, length = box.source.tile
-        pitch = length + -(-BANK_BYTES // element_bytes(kind)) if lines > 1 else length
-        shared = located(SharedTileOp(SharedType.of([lines, pitch], kind, 0)), box.read)
+        pieces, piece = self.pieces
+        pitch = piece + -(-BANK_BYTES // element_bytes(kind))
+        shared = located(SharedTileOp(SharedType.of([pieces, pitch], kind, 0)), box.read)
         kept = emit.value(shared, f"{self.kernel.name_of(box.read.tensor)}_box")
         self.bring(at, kept)
         self.write(at, kept)
@@ -60,7 +61,10 @@ class BoxBuilder(Builder):
         """Read the box along the tensor's lines, and keep it."""
         box, side = self.box, self.box.source
         read, kind = box.read, without_sign(element_of(box.read.result))
-        held = self.fragment(side, kind)
+        pieces, piece = self.pieces
+        held = self.fragment((pieces, piece), kind)
+        each = side.tile[1] // piece
+        place = self.place(side, at, ROW // each, ROW % each * piece + COLUMN)
         origin = list(at.values())
         number = list(self.kernel.body.block.args).index(read.tensor)
         tensor = self.frame.view(number, box.dims(side))
@@ -68,7 +72,7 @@ class BoxBuilder(Builder):
         block.args[1].name_hint = read.tensor.name_hint
         block.add_op(tile.YieldOp([block.args[1]]))
         maps = [
-            AffineMap(2, len(origin), self.place(side, at)),
+            AffineMap(2, len(origin), place),
             AffineMap(2, len(origin), (ROW, COLUMN)),
         ]
         load = tile.MapOp(held, origin, [tensor], [held], maps, Region(block))
@@ -93,13 +97,15 @@ class BoxBuilder(Builder):
         axes = {
             label: AffineExpr.symbol(i) + inside[label] for i, label in enumerate(at)
         }
-        space = self.fragment(side, f32)
+        space = self.fragment(side.tile, f32)
         block = Block(arg_types=[f32])
-        where = self.among(box.source.others, inside), self.among(box.source.line, inside)
+        line, along = self.among(box.source.others, inside), self.among(box.source.line, inside)
+        _, piece = self.pieces
+        where = line * (box.source.tile[1] // piece) + along // piece, along % piece
         point = BoxPoint(self.frame, block, axes, origin, box.read, kept, where)
         number = len(self.kernel.arg_names)
         target = self.frame.view(number, box.dims(side))
-        wanted = Wanted(value, target, self.place(side, at))
+        wanted = Wanted(value, target, self.place(side, at, ROW, COLUMN))
         self.emit.op(point.write(space, [wanted], self.kernel.yield_op))
 
     def among(self, part: Sequence[str], inside: dict[str, AffineExpr]) -> AffineExpr:
@@ -109,24 +115,37 @@ class BoxBuilder(Builder):
             found = inside[label] * step + found
         return found
 
-    def place(self, side: Side, at: Coordinates) -> tuple[AffineExpr, ...]:
-        """Where an element of a tile lies in a tensor whose line is one axis."""
+    @property
+    def pieces(self) -> tuple[int, int]:
+        """The lines of the source in pieces that lie apart in shared memory: as many, and so long.
+
+        Threads that have neighbours of the result read elements that lie apart by a power of two,
+        as a rule: they are of unlike banks where a piece is as long as all banks are wide.
+        """
+        size = element_bytes(without_sign(element_of(self.box.read.result)))
+        piece = gcd(self.box.source.tile[1], LINE // size)
+        return self.box.elements // piece, piece
+
+    def place(
+        self, side: Side, at: Coordinates, line: AffineExpr, along: AffineExpr
+    ) -> tuple[AffineExpr, ...]:
+        """Where an element of a box lies in a tensor whose line is one axis."""
         box, numbers = self.box, {label: i for i, label in enumerate(at)}
         steps = side.steps(side.others)
         found: list[AffineExpr] = []
         for label in side.others:
-            inner: AffineExpr = ROW // steps[label] if steps[label] > 1 else ROW
+            inner = line // steps[label] if steps[label] > 1 else line
             if label != side.others[0]:
                 inner = inner % box.extents[label]
             start = AffineExpr.symbol(numbers[label])
             found.append(start if box.extents[label] == 1 else start + inner)
         first = side.line[0]
         start = AffineExpr.symbol(numbers[first]) * side.steps(side.line)[first]
-        return (*found, start + COLUMN)
+        return (*found, start + along)
 
-    def fragment(self, side: Side, kind: Attribute) -> SSAValue:
+    def fragment(self, sizes: tuple[int, int], kind: Attribute) -> SSAValue:
         """A fragment of a box as one side has it, in vectors along the lines."""
-        box, (lines, length) = self.box, side.tile
+        box, (lines, length) = self.box, sizes
         size = element_bytes(without_sign(element_of(box.read.result)))
         layout, _ = row_layout(lines, length, box.vector, size, box.threads)
         return self.emit.value(tile.FragmentOp(FragmentType.of([lines, length], kind, layout)))
