@@ -13,6 +13,8 @@ from functools import cached_property
 from math import gcd, prod
 from typing import cast
 
+from xdsl.ir.affine import AffineDimExpr
+
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import without_sign
@@ -41,9 +43,6 @@ LINE = 128
 
 BOX = 8192
 """Bytes of a box, where axes are long enough."""
-
-SHORT = 16
-"""Points of an innermost axis below which vectors along it are no lines."""
 
 TILE = 64
 """What a tile of two axes has of a long one."""
@@ -92,9 +91,8 @@ class Side:
     @property
     def tile(self) -> tuple[int, int]:
         """The lines of a box, and the elements of each."""
-        return tuple(  # type: ignore[return-value]
-            prod(self.extents[a] for a in part) for part in (self.others, self.line)
-        )
+        lines, length = (prod(self.extents[a] for a in part) for part in (self.others, self.line))
+        return lines, length
 
     def steps(self, part: Sequence[str]) -> dict[str, int]:
         """How far apart neighbours along each axis are among the points of a box along some."""
@@ -152,8 +150,9 @@ class Box:
         return (*(self.sizes[a] for a in side.others), whole)
 
 
-def find_box(loops: Loops, arch: str) -> Box | None:
-    """The box of a region that only moves, where a tile of two axes would have short lines."""
+def find_box(loops: Loops, arch: str, widest: int = MAX_VECTOR_BYTES) -> Box | None:
+    """The box of a region that only moves, where a tile of two axes would have short lines; in
+    vectors of so many elements at most."""
     kernel = loops.kernel
     if len(loops.spaces) != 1 or len(kernel.yield_op.values) != 1:
         return None
@@ -170,10 +169,12 @@ def find_box(loops: Loops, arch: str) -> Box | None:
     shape = cast("MemRefType", read.tensor.type).shape
     if list(out.shape) != [sizes[a] for a in order] or list(shape) != [sizes[a] for a in there]:
         return None
-    if not _is_short(loops, there, order, sizes):
+    size = max(
+        element_bytes(without_sign(k)) for k in (out.element_type, read.result.type.element_type)
+    )
+    if not _is_short(loops, [sizes[axes[-1]] for axes in (there, order)], LINE // size):
         return None
-    size = max(element_bytes(without_sign(k)) for k in (out.element_type, _element(read)))
-    extents = {label: 1 for label in order}
+    extents = dict.fromkeys(order, 1)
     for axes in (there, order):
         _reach(axes, sizes, extents, LINE // size)
     _grow(there, sizes, extents, BOX // size)
@@ -181,7 +182,7 @@ def find_box(loops: Loops, arch: str) -> Box | None:
         return None
     sides = [Side(axes, _line(axes, sizes, extents), extents) for axes in (there, order)]
     for vector in (8, 4, 2, 1):
-        if vector * size > MAX_VECTOR_BYTES:
+        if vector * size > MAX_VECTOR_BYTES or vector > widest:
             continue
         for threads in THREADS:
             box = Box(read, sizes, extents, sides[0], sides[1], vector, threads)
@@ -190,26 +191,20 @@ def find_box(loops: Loops, arch: str) -> Box | None:
     return None
 
 
-def _element(read: ReadOp):  # noqa: ANN202
-    return read.result.type.element_type
-
-
 def _order_of(read: ReadOp) -> tuple[str, ...] | None:
     """The axes of a tensor's dimensions, where a read has each point of it once."""
-    dims = [e.position if hasattr(e, "position") else None for e in read.map.data.results]
-    if read.guard is not None or None in dims or len(set(dims)) != len(read.result.type.labels):
-        return None
-    return tuple(read.result.type.labels[cast("int", d)] for d in dims)
+    results, labels = read.map.data.results, read.result.type.labels
+    dims = [e.position for e in results if isinstance(e, AffineDimExpr)]
+    whole = len(dims) == len(results) == len(set(dims)) == len(labels)
+    return tuple(labels[d] for d in dims) if whole and read.guard is None else None
 
 
-def _is_short(
-    loops: Loops, there: Sequence[str], order: Sequence[str], sizes: Mapping[str, Dim]
-) -> bool:
-    """Whether lines of a tile of two axes are short, or the tile is."""
-    known = [sizes[axes[-1]].constant() for axes in (there, order)]
-    if any(size is not None and size < SHORT for size in known):
+def _is_short(loops: Loops, innermost: Sequence[Dim], line: int) -> bool:
+    """Whether the innermost axis of either tensor is less than a line, or a turned tile is small."""
+    known = [size.constant() for size in innermost]
+    if any(size is not None and size < line for size in known):
         return True
-    rows, columns = (loops.spaces[0].sizes[-2:])
+    rows, columns = loops.spaces[0].sizes[-2:]
     small = (rows.constant() or TILE) * (columns.constant() or TILE)
     return bool(loops.turned) and small <= SMALL
 
@@ -229,7 +224,7 @@ def _reach(
             whole = even and known <= want + want // 2
             taken = known if whole else min(taken, power_of_two(known))
         extents[label] = max(extents[label], taken)
-        if extents[label] != known:
+        if known is None or extents[label] != known:
             return
         want = -(-want // max(1, known))
 
@@ -266,6 +261,7 @@ def _parts(box: Box) -> bool:
         length = box.dims(side)[-1]
         if side.tile[1] % box.vector:
             return False
-        if box.vector > 1 and (length.constant() or 1) % box.vector:
+        known = length.constant()
+        if known is not None and known % box.vector:
             return False
     return True

@@ -183,11 +183,12 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     beside = [op for op in loops.turned if line_of(op)[1] == 1]
     tensors += [cast("MemRefType", op.tensor.type).shape for op in beside]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
-    box = find_box(loops, arch)
-    if box is not None and (when := left_open(kernel, box.facts)) is not None:
-        found.append(_schedule(loops, arch, False, "boxes", box.vector, when, box=box))
-        if not when and pointers_promised(kernel, found[-1].widest):
-            return found
+    for name, widest in (("boxes", VECTOR), ("boxes_any", 1)):
+        box = find_box(loops, arch, widest)
+        if box is not None and (when := left_open(kernel, box.facts)) is not None:
+            found.append(_schedule(loops, arch, False, name, box.vector, when, box=box))
+            if not when and pointers_promised(kernel, found[-1].widest):
+                return found
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
     vector = 1 if empty else vector_of(loops)

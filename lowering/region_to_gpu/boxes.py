@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import gcd
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.elements import without_sign
@@ -66,7 +66,8 @@ class BoxBuilder(Builder):
         each = side.tile[1] // piece
         place = self.place(side, at, ROW // each, ROW % each * piece + COLUMN)
         origin = list(at.values())
-        number = list(self.kernel.body.block.args).index(read.tensor)
+        assert isinstance(read.tensor, BlockArgument)
+        number = read.tensor.index
         tensor = self.frame.view(number, box.dims(side))
         block = Block(arg_types=[kind, kind])
         block.args[1].name_hint = read.tensor.name_hint
@@ -94,9 +95,7 @@ class BoxBuilder(Builder):
             inside[label] = found if first else found % box.extents[label]
             if box.extents[label] == 1:
                 inside[label] = AffineExpr.constant(0)
-        axes = {
-            label: AffineExpr.symbol(i) + inside[label] for i, label in enumerate(at)
-        }
+        axes = {label: AffineExpr.symbol(i) + inside[label] for i, label in enumerate(at)}
         space = self.fragment(side.tile, f32)
         block = Block(arg_types=[f32])
         line, along = self.among(box.source.others, inside), self.among(box.source.line, inside)

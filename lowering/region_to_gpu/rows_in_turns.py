@@ -106,8 +106,7 @@ class Turns(Kept):
             step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
         self.make_homes()
         rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
-        late = self.meeting is not None and lags(self.source, self.plan)
-        if self.meeting is not None and not late:
+        if self.meeting is not None:
             self.stagger(first, step, count, self.meeting)
         ahead = first
         for row in range(rows):
@@ -119,13 +118,8 @@ class Turns(Kept):
         block = Block(arg_types=[INDEX, *([INDEX] if rows > 1 else [])])
         self.number, *turns = block.args
         self.number.name_hint = "number"
-        last = count
-        if late:
-            block.add_ops(self.within(lambda: self.turn_late(sizes, first, count, step, turns[0])))
-            last = emit.value(arith.AddiOp(count, step))
-        else:
-            block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
-        emit.op(scf.ForOp(first, last, step, [emit.index(0) for _ in turns], block))
+        block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
+        emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
         emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
 
@@ -235,57 +229,6 @@ class Turns(Kept):
         self.reduce_levels()
         self.leave()
         self.emit.op(scf.YieldOp(*following))
-
-    def turn_late(
-        self,
-        sizes: Sequence[SSAValue],
-        first: SSAValue,
-        count: SSAValue,
-        step: SSAValue,
-        turn: SSAValue,
-    ) -> None:
-        """A row is reduced and told, and then the one before it written, of which all has long been
-        told: what blocks tell each other is on its way while they compute.
-
-        The reductions need none of each other.
-        """
-        assert self.number is not None
-        emit, number, turn.name_hint = self.emit, self.number, "turn"
-        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
-        ops = [op for op in self.rows.reductions if op not in self.inner]
-
-        def tell() -> None:
-            self.base = self.emit.apply(affine_dim(0) * deep, [turn])
-            self.turn_to(number, sizes)
-            # The row before this one is still there, and nothing has taken its place.
-            for op in (CpAsyncWaitOp(rows - 2), BarrierOp()):
-                self.emit.op(op)
-            totals = self.walked(ops)
-            super(Turns, self).joined(ops, totals)
-            self.tell(ops, totals)
-
-        def hear() -> None:
-            self.number = self.emit.value(arith.SubiOp(number, step), "before")
-            last = self.emit.compare("eq", turn, self.emit.index(0))
-            less = self.emit.apply(affine_dim(0) - 1, [turn])
-            place = arith.SelectOp(last, self.emit.index(rows - 1), less)
-            self.base = self.emit.apply(affine_dim(0) * deep, [self.emit.value(place)])
-            self.turn_to(self.number, sizes)
-            self.follow(step, sizes)
-            totals: dict[SSAValue, SSAValue] = {}
-            self.hear(ops, totals)
-            self.maps.statistics |= totals
-            if values := self.steps.wide_outputs:
-                self.write_all(values)
-            self.leave()
-
-        for holds, scope in (
-            (emit.compare("slt", number, count), tell),
-            (emit.compare("sgt", number, first), hear),
-        ):
-            inner = self.within(scope)
-            emit.op(scf.IfOp(holds, [], [*inner, scf.YieldOp()]))
-        emit.op(scf.YieldOp(self.around(turn, rows)))
 
     def around(self, turn: SSAValue, rows: int) -> SSAValue:
         """The place after one of so many."""
@@ -428,13 +371,6 @@ def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
     if is_upright(rows, plan):
         sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
     return sizes
-
-
-def lags(rows: Rows, plan: ScheduleOp) -> bool:
-    """Whether blocks that meet in memory write each row a turn after they have told of it: they
-    keep three or more, of which one is on its way, and meet once for each."""
-    levels = flattened(rows.kernel).levels()
-    return plan.meets_in_memory and plan.integer("stages") > 2 and max(levels.values()) == 1
 
 
 def has_open_teams(rows: Rows, plan: ScheduleOp) -> bool:

@@ -82,7 +82,7 @@ def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize(("parts", "stages"), [(1, 3), (PARTS, 1), (PARTS, 3)])
+@pytest.mark.parametrize(("parts", "stages"), [(1, 3), (PARTS, 1)])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_turns_play_as_the_graph(
     name: str, parts: int, stages: int, tmp_path: Path
@@ -104,10 +104,7 @@ ORDERS = [("round-robin", "late"), ("random", "random"), ("one-warp-ahead", "lat
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize(
-    ("parts", "stages", "order"),
-    [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0), (PARTS, 3, 1), (PARTS, 4, 2)],
-)
+@pytest.mark.parametrize(("parts", "stages", "order"), [(1, 1, 1), (1, 3, 2), (PARTS, 2, 0)])
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "residual"])
 def test_threads_that_have_rows_in_turns(
     name: str, parts: int, stages: int, order: int, tmp_path: Path
