@@ -144,8 +144,10 @@ if TYPE_CHECKING:
     from polyc.trace.windows import conv_transpose1d as conv_transpose1d
     from polyc.trace.windows import conv_transpose2d as conv_transpose2d
     from polyc.trace.windows import conv_transpose3d as conv_transpose3d
+    from polyc.trace.windows import grid_sample as grid_sample
     from polyc.trace.windows import lp_pool as lp_pool
     from polyc.trace.windows import max_pool as max_pool
+    from polyc.trace.windows import max_pool_with_indices as max_pool_with_indices
     from polyc.trace.windows import resize as resize
     from polyc.trace.windows import sum_pool as sum_pool
 
@@ -274,8 +276,10 @@ _OFFERED = {
             "conv_transpose3d",
             "conv2d",
             "conv3d",
+            "grid_sample",
             "lp_pool",
             "max_pool",
+            "max_pool_with_indices",
             "resize",
             "sum_pool",
         ),
@@ -308,12 +312,13 @@ def load(
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
     params: Any = None,
+    debug: bool = False,
 ) -> Program:
     """Compile a program from its text, its file or its module: see ``polyc.tools.load``."""
     # Imported here, so that the dialects alone stay quick to import.
     from polyc.tools.load import load as loaded
 
-    return loaded(source, arch, name, kernels, sizes, records, params)
+    return loaded(source, arch, name, kernels, sizes, records, params, debug)
 
 
 def __getattr__(name: str) -> object:

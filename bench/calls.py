@@ -51,6 +51,13 @@ TARGETS: Mapping[str, Mapping[int, float]] = {
 }
 """How many times the least a call may be, by the number of tensors."""
 
+ALLOCATING: Mapping[str, str] = {
+    "jit": "jit, out=torch.empty()",
+    "compiled": "compiled, out=torch.empty()",
+}
+"""Calls that allocate their output, and those that are given one made for them, which they may cost
+at most."""
+
 TRITON = """
 import triton
 import triton.language as tl
@@ -116,6 +123,10 @@ def contestants(torch: Any, count: int, extension: bool) -> dict[str, Call]:
     program = call.program(0)
     bound = program.launch(inputs, [out])
     launch = bound.plan.launches[0]
+
+    def new() -> Any:
+        return torch.empty((64,), dtype=torch.float32, device=out.device)
+
     found: dict[str, Call] = {
         LEAST: launch.run,
         "bound": bound.run,
@@ -125,17 +136,19 @@ def contestants(torch: Any, count: int, extension: bool) -> dict[str, Call]:
         "jit, out=, others": others(torch, call, count),
         "jit, out=, stream=": lambda: call(*inputs, out=out, stream=0),
         "jit": lambda: call(*inputs),
+        "jit, out=torch.empty()": lambda: call(*inputs, out=new()),
     }
     if extension:
         fast = summing(count, "compiled")
         found["compiled, out="] = lambda: fast(*inputs, out=out)
         found["compiled, out=, others"] = others(torch, fast, count)
         found["compiled"] = lambda: fast(*inputs)
+        found["compiled, out=torch.empty()"] = lambda: fast(*inputs, out=new())
     if hasattr(torch, "mm"):
         a, c = torch.zeros(8, 8, device="cuda"), torch.zeros(8, 8, device="cuda")
         found["torch.mm, out="] = lambda: torch.mm(a, a, out=c)
         found["torch.mm"] = lambda: torch.mm(a, a)
-        found["torch.empty"] = lambda: torch.empty((64,), dtype=torch.float32, device="cuda")
+        found["torch.empty"] = new
         if (kernel := triton_kernel(count)) is not None:
             found["Triton, out="] = lambda: kernel[(1,)](*inputs, out, 64, BLOCK=64)
     for one in found.values():
@@ -189,6 +202,8 @@ def rows(count: int, times: dict[str, list[float]], targets: bool) -> list[dict[
         median = statistics.median(runs)
         target = TARGETS.get(name, {}).get(count) if targets else None
         limit = None if target is None else round(target * least, 2)
+        if targets and name in ALLOCATING:
+            limit = round(statistics.median(times[ALLOCATING[name]]), 2)
         found.append(
             {
                 **{"name": f"{count} tensors: {name}", "median": round(median, 2), "unit": "µs"},

@@ -92,7 +92,12 @@ def programs() -> list[Program]:
         sizes = [rows[name].sizes(264), rows[name].sizes(77)]
         found.append(Program("rows", name, rows[name].text, sizes))
     loops = loop_programs.PROGRAMS
-    for name in ("a softmax over columns", "a product of f32", "a convolution in groups"):
+    for name in (
+        "a softmax over columns",
+        "a product of f32",
+        "a convolution in groups",
+        "windows along lines",
+    ):
         program = loops[name]
         found.append(Program("loops", name, str(program.module()), program.sizes[:2]))
     return found

@@ -162,6 +162,8 @@ def _step(torch: Any, op: Operation, sizes: Mapping[str, int], attend: Attend) -
             return _scan(torch, op)
         case frontend.PoolOp():
             return _pool(f, op)
+        case frontend.ArgPoolOp():
+            return _arg_pool(torch, f, op)
         case frontend.ResizeOp():
             return _resize(f, op, sizes)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
@@ -279,6 +281,27 @@ def _pool(f: Any, op: frontend.PoolOp) -> Run:
         if last:
             return function(x, size, **how)
         return function(x.movedim(-1, 1), size, **how).movedim(1, -1)
+
+    return run
+
+
+def _arg_pool(torch: Any, f: Any, op: frontend.ArgPoolOp) -> Run:
+    """Places of maxima in the plane of the last axes."""
+    assert op.function == "max" and op.whole is None and op.padding[::2] == op.padding[1::2]
+    assert op.axes[-1] == tensor_of(op.operand).rank - 1
+    kind = torch.int64 if tensor_of(op.result).element_type == i64 else torch.int32
+    function = getattr(f, f"max_pool{len(op.axes)}d")
+    how: dict[str, Any] = {
+        "kernel_size": [taps.constant() for taps in op.size],
+        "stride": op.stride,
+        "padding": op.padding[::2],
+        "dilation": op.dilation,
+        "ceil_mode": op.ceil_mode is not None,
+        "return_indices": True,
+    }
+
+    def run(x: Any) -> Any:
+        return function(x, **how)[1].to(kind)
 
     return run
 

@@ -84,6 +84,9 @@ CASES = {
     "columns": Case(
         _graph("columns", _scan("sum", "axis 0"), "f32"), lambda t, x: t.cumsum(x, 0), "f32"
     ),
+    "columns_f16": Case(
+        _graph("columns_f16", _scan("sum", "axis 0"), "f16"), lambda t, x: t.cumsum(x, 0), "f16"
+    ),
 }
 """What is timed, by name."""
 

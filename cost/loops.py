@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from polyc.affine.expressions import linear_of
 from polyc.cost.values import (
     Values,
     line_step,
@@ -22,7 +23,7 @@ from polyc.cost.values import (
     result_labels,
     size_in_bytes,
 )
-from polyc.cost.work import Work, load_cost
+from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import val_type
@@ -43,6 +44,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     if plan.moves_boxes:
         _boxes(values, plan, work)
         return work
+    if plan.slides_lines:
+        _count_lines(values, plan, work)
+        return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
         spaces.setdefault(frozenset(val_type(value).labels), []).append(i)
@@ -62,6 +66,50 @@ def _boxes(values: Values, plan: ScheduleOp, work: Work) -> None:
     reads = [op for op in values.reached if isinstance(op, ReadOp)]
     read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
     work.cache = points * (read + size_in_bytes(kind.element_type))
+
+
+def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan whose windows slide along lines: a thread has some points of one."""
+    roots = list(values.kernel.yield_op.values)
+    *outer, column = val_type(roots[0]).labels
+    rows, columns, _ = plan.tile_sizes
+    line, lines = values.extents[column], prod(values.extents[a] for a in outer)
+    outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
+    work.blocks = float(-(-lines // rows) * -(-line // columns))
+    threads = work.blocks * work.threads
+    each = sum(operations(op) for op in values.behind(roots) if not isinstance(op, ReadOp))
+    each = outputs * (each + LOAD_STORE)
+    for reduce in _reductions(values, roots):
+        reads = [op for op in values.behind([reduce.operand]) if isinstance(op, ReadOp)]
+        slid = [op for op in reads if column in read_labels(op)]
+        label, taps = _tap(values, reduce, slid[0], column)
+        steps = prod(values.extents[a] for a in reduce.labels if a != label)
+        step = AROUND + taps * outputs + (len(reads) - len(slid)) * taps * (LOAD + 1)
+        for op in slid:
+            span = (outputs - 1) * _step_along(op, column) + taps
+            loads = -(-span // vector) + (vector > 1)
+            step += loads * (LOAD + GUARD) + span
+            work.cache += AGAIN * tensor_bytes(values, op.tensor)
+        each += steps * step
+    work.operations += threads * each
+    work.steps = 1.0
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _tap(values: Values, reduce: ReduceOp, read: ReadOp, column: str) -> tuple[str, int]:
+    """The reduced axis that slides along a line with a column, and its points."""
+    labels = read.result.type.labels
+    dims = (e for e in read.map.data.results[-1].dfs() if isinstance(e, AffineDimExpr))
+    (label,) = {labels[e.position] for e in dims} & set(reduce.labels)
+    return label, values.extents[label]
+
+
+def _step_along(read: ReadOp, column: str) -> int:
+    """How far what is read goes along its line from a point of the outputs to the next one."""
+    place = read.result.type.labels.index(column)
+    terms = dict(linear_of(read.map.data.results[-1]).terms)
+    return terms.get(("d", place), 1)
 
 
 class _Space:
@@ -239,6 +287,12 @@ class _Space:
 
 TURNED = 10.0
 """Instructions of an element that goes through shared memory: read there, stored and read back."""
+
+GUARD, AROUND = 4.0, 24.0
+"""Instructions of a vector's bounds, and around a step of a window beside its line."""
+
+AGAIN = 2.0
+"""How often what windows share comes from L2, where their lines lie one after another."""
 
 LOAD_STORE = 5.0
 """Instructions of a store, and of where an element lies."""

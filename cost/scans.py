@@ -33,29 +33,41 @@ SLOTS = 132
 """Multiprocessors of the chips that teams are modelled on."""
 
 
+LOOK = 3.0
+"""Latencies of a tile of a chain: its load, and posts that are taken after its own; assumed."""
+
+PASS = 2
+"""Instructions of an element of a line that lies beside others: it is added up, and added."""
+
+
 def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
     """Every element is read, joined and written once: by threads alone one by one, or, where they
     share lines, a tile after another."""
     scan = next(op for op in values.kernel.walk() if isinstance(op, ScanOp))
-    alone = plan.algo_choice.data["scans"] == StringAttr("serial")
+    way = plan.algo_choice.data["scans"]
+    alone, team = way == StringAttr("serial"), way == StringAttr("teams")
+    chain = way == StringAttr("chains")
     rows, columns, _ = plan.tile_sizes
     labels = val_type(values.kernel.yield_op.values[0]).labels
+    beside = alone or labels[-1] != scan.label
+    run = rows if beside and chain else columns
     others = [label for label in labels if label != scan.label]
-    tile = dict(zip(reversed(others), (columns, rows) if alone else (rows,), strict=False))
+    sizes = (columns, rows) if alone else (columns if beside else rows,)
+    tile = dict(zip(reversed(others), sizes, strict=False))
     blocks = float(prod(-(-values.extents[label] // tile.get(label, 1)) for label in others))
-    team = plan.algo_choice.data["scans"] == StringAttr("teams")
-    if team:
-        blocks *= -(-values.extents[scan.label] // columns)
+    if team or chain:
+        blocks *= -(-values.extents[scan.label] // run)
     work = Work(blocks, plan.threads(), there)
     length, vector = values.extents[scan.label], plan.integer("vectorize")
-    steps = length if alone else 1 if team else -(-length // columns)
+    steps = length if alone else 1 if team or chain else -(-length // columns)
     points = blocks * steps * max(rows * columns, plan.threads())
-    if alone:
-        column, cost = others[-1] if others else None, OVERHEAD / vector
+    if beside:
+        column = others[-1] if others else None
+        cost = OVERHEAD / vector + (0 if alone else PASS)
     else:
         column, lanes = scan.label, min(plan.target.warp, plan.threads() // rows)
         cost = (OVERHEAD + EXCHANGE * log2(max(2, lanes))) / vector + 1
-    held = {**tile, scan.label: 0 if alone else columns}
+    held = {**tile, scan.label: 0 if alone else run}
     for op in values.reached:
         if isinstance(op, ReadOp):
             price, over = load_cost(values, op, column, held)
@@ -69,6 +81,8 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.cache += values.points(labels) * size_in_bytes(kind.element_type)
     work.operations += points * cost
     work.steps = -(-steps * vector // AHEAD) if alone else steps * (1.0 + MEETING)
+    if chain:
+        work.steps = LOOK
     if team:
         # Blocks that run at once take one line after another, and meet.
         work.alone = max(1.0, blocks / (SLOTS * there)) * MEET

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil, expm1, log, prod, sqrt
 
+from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import LOAD, Work
 from polyc.dialects.plan import ScheduleOp
@@ -22,8 +23,20 @@ TAKEN = 3.0
 MEETINGS = 8
 """Waits for memory that looking at so many and sorting what was found takes."""
 
+TAKES = 1.5
+"""And that reading an update, and combining it before the next one, takes."""
 
-def scatters_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
+CLEARS = 1.5e-6
+"""Seconds in which a workspace is cleared."""
+
+ATOMIC = 1.2e9
+"""Updates a second of one element, where atomics meet."""
+
+GROUP = 8
+"""Updates of a list that are on their way at once."""
+
+
+def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -> Work:
     """The work of a plan of scatters, for indices that are spread evenly."""
     kernel = values.kernel
     scatter = next(op for op in kernel.walk() if isinstance(op, ScatterOp))
@@ -36,16 +49,35 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     tile = float(max(rows * columns, plan.threads()))
     made = sum(operations(op) for op in kernel.walk())
     of_updates = set(values.behind([scatter.updates], into=True))
-    if record_of(plan.algo_choice)["scatters"] == "pooled":
-        places = values.points(values.own(scatter.places[0]))
-        found = count * rows / max(1.0, places)
-        looked = ceil(count / POOL)
-        work.operations = blocks * (count * LOOKED + found * tile * (TAKEN + LOAD / vector))
-        work.steps = looked * MEETINGS + 1
-    else:
-        found = count
-        work.operations = blocks * count * tile * (TAKEN + LOAD / vector)
-        work.steps = count / 4 + 1
+    placed = {label for place in scatter.places for label in values.own(place)}
+    places = max(1.0, values.points(placed))
+    mean = count / places
+    joined = tile * (TAKEN + LOAD / vector)
+    looked = count
+    match str(record_of(plan.algo_choice)["scatters"]):
+        case "pooled":
+            found = mean * rows
+            work.operations = blocks * (count * LOOKED + found * joined)
+            work.steps = ceil(count / POOL) * MEETINGS + found * TAKES + 1
+        case "listed":
+            found = mean * rows
+            # The longest list of a tile, where updates are spread evenly.
+            longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
+            work.operations = blocks * longest * joined
+            # Blocks whose lists are empty go on at once.
+            work.steps = 3 + 2 * ceil(longest / GROUP) * -expm1(-found)
+            work.before = _listing(values, scatter, count, places, device)
+            looked = 0.0
+        case "last":
+            found = rows * -expm1(-mean)
+            work.operations = blocks * joined
+            work.steps = 3
+            work.before = _places(values, scatter, count, places, device)
+            looked = 0.0
+        case _:
+            found = count
+            work.operations = blocks * count * joined
+            work.steps = count / 4 + 1
     work.operations += blocks * tile * made
     for op in values.reached:
         if isinstance(op, ReadOp):
@@ -53,7 +85,33 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
             if op in of_updates:
                 work.cache += blocks * found * columns * size
             elif scatter.labels[0] in read_labels(op):
-                work.cache += blocks * count * size
+                work.cache += blocks * looked * size
             else:
                 work.cache += blocks * tile * size
     return work
+
+
+def _batch(values: Values, scatter: ScatterOp) -> float:
+    """Of how many sets of updates there are lists."""
+    own = {label for index in scatter.indices for label in values.own(index)}
+    return max(1.0, values.points(own - set(scatter.labels)))
+
+
+def _listing(
+    values: Values, scatter: ScatterOp, count: float, places: float, device: Device
+) -> float:
+    """Seconds of the kernels that make a list of updates for each place, and of clearing."""
+    sets, mean = _batch(values, scatter), count / places
+    # Most updates are in lists that are longer than the mean one.
+    walked = 4 * device.latency + (mean + 1) * device.near
+    moved = sets * (count * 48 + places * 20) / device.memory
+    return 2 * device.launch + 2 * CLEARS + walked + moved + mean / ATOMIC
+
+
+def _places(
+    values: Values, scatter: ScatterOp, count: float, places: float, device: Device
+) -> float:
+    """Seconds of the kernel that finds the last update of each place, and of clearing that."""
+    sets = _batch(values, scatter)
+    moved = sets * (count * 8 + places * 4) / device.memory
+    return device.launch + CLEARS + 2 * device.latency + moved + count / places / ATOMIC

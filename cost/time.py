@@ -162,6 +162,8 @@ def modelled(
     work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
+    if work.before:
+        time = replace(time, launch=time.launch + work.before)
     if not work.copied:
         return time
     bandwidth = device.memory * COPYING
@@ -179,7 +181,7 @@ def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
     if plan.pattern == "sorts":
         return sorts_work(values, plan, there)
     if plan.pattern == "scatters":
-        return scatters_work(values, plan, there)
+        return scatters_work(values, plan, there, device)
     if plan.pattern == "scans":
         return scans_work(values, plan, there)
     return loops_work(values, plan, there)

@@ -59,6 +59,7 @@ class Work:
                     and meet
     ``blocks``      blocks that the plan has; ``threads`` of each
     ``at_once``     blocks that an SM holds
+    ``before``      seconds of kernels that run ahead of it and find what it reads
     ``copied``      bytes that each launch ahead of it moves, which copies an operand to other rows
     """
 
@@ -81,6 +82,7 @@ class Work:
     stalled: float = 0.0
     steps: float = 0.0
     alone: float = 0.0
+    before: float = 0.0
     copied: Sequence[float] = ()
     step_bytes: float = 0.0
     """What a step's copies bring to a block, where it works on a step while copies of ``ahead``

@@ -18,7 +18,7 @@ from polyc.rewriting.driver import copied, verify
 
 _TILE_LEVEL = frozenset[type[Operation]](TILE_OPS)
 _PLACED = (hw.SharedTileOp, hw.MBarrierOp)
-_ACCESSES = (hw.LoadGlobalOp, hw.StoreGlobalOp, hw.AtomicGlobalOp)
+_ACCESSES = (hw.LoadGlobalOp, hw.StoreGlobalOp, hw.AtomicGlobalOp, hw.ExchangeGlobalOp)
 
 
 def is_finished(module: Operation) -> bool:

@@ -78,6 +78,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The passes of the pipeline, by the layer that they end in."""
 
 ASIDE = (
+    "frontend-check-indices",
     "tiny-canonicalize-movements",
     "tiny-split-constants",
     "region-drop-guards",

@@ -89,8 +89,9 @@ def made(
     parameter = getattr(getattr(torch, "nn", None), "Parameter", tensor)
     kind = inputs, outputs, given, period, tensor, parameter, exchange, gradient, negated
     fast.set_layout(*(torch_layout.layout(torch) or _NOTHING))
+    how = torch.empty_strided, otherwise, _failed, driver.address("cuCtxGetCurrent")
     try:
-        return fast.Calls(*kind, torch.empty, otherwise, _failed, driver.address("cuCtxGetCurrent"))
+        return fast.Calls(*kind, *how)
     except (TypeError, ValueError):
         return None
 
@@ -114,7 +115,10 @@ def learn(calls: Any, tensors: tuple[object, ...], kept: Any) -> bool:
         return False
     packing = kept.packing
     kept.lessons_left -= 1
-    fresh = tuple(((shape,), {"dtype": kind, "device": kept.device}) for shape, kind in kept.fresh)
+    fresh = tuple(
+        ((shape, strides), {"dtype": kind, "device": kept.device})
+        for shape, strides, kind in kept.fresh
+    )
     replace = driver.address("cuTensorMapReplaceAddress") if packing.maps else 0
     try:
         return calls.keep(

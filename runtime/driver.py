@@ -224,12 +224,10 @@ def context(index: int) -> int | None:
     return _context(index)
 
 
-def asks_context() -> Any:
-    """``cuCtxGetCurrent``, which never waits: called without letting other threads run."""
-    library: Any = _library()
-    if isinstance(library, ctypes.CDLL):
-        return ctypes.PyDLL("libcuda.so.1", handle=library._handle).cuCtxGetCurrent
-    return library.cuCtxGetCurrent
+def is_current(context: int | None) -> bool:
+    """Whether this CUcontext is the thread's current one."""
+    now = c_void_p()
+    return not _library().cuCtxGetCurrent(ctypes.byref(now)) and now.value == context
 
 
 def address(function: str) -> int:
@@ -251,10 +249,7 @@ class current:
         self._pushed = False
 
     def __enter__(self) -> None:
-        # Every call comes here: one call of C, and nothing around it.
-        now = c_void_p()
-        status = _library().cuCtxGetCurrent(ctypes.byref(now))
-        if status or now.value != self._context:
+        if not is_current(self._context):
             call("cuCtxPushCurrent_v2", c_void_p(self._context))
             self._pushed = True
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from ctypes import c_uint64, c_void_p
-from typing import Any
+from ctypes import c_uint64
 
 from polyc.runtime import driver
 from polyc.runtime.tensor_maps import TensorMap
@@ -74,12 +73,12 @@ class Packed:
     """
 
     __slots__ = (
-        *("arguments", "config", "context", "held", "launch", "maps", "now", "now_at", "packing"),
+        *("arguments", "config", "held", "launch", "maps", "packing"),
         *("parameters", "pointers", "slots", "stream"),
     )
 
     def __init__(self, packing: Packing) -> None:
-        self.packing, self.context = packing, packing.context
+        self.packing = packing
         self.pointers: tuple[int, ...] | None = None
         self.slots = (c_uint64 * packing.count)()
         self.maps: list[tuple[int, int, TensorMap, dict[int, TensorMap]]] = []
@@ -94,8 +93,6 @@ class Packed:
         copied = packing.launch.copied(addresses)
         self.launch, self.arguments, self.config, self.parameters = copied
         self.stream = 0
-        self.now = c_void_p()
-        self.now_at: Any = ctypes.byref(self.now)
 
     def move(self, pointers: tuple[int, ...]) -> None:
         """Take tensors at these addresses.  Raises PolycError where the driver refuses one."""
@@ -115,8 +112,11 @@ class Packed:
             self.parameters[place] = ctypes.addressof(made.argument)
         self.pointers = pointers
 
-    def run_elsewhere(self) -> int:
-        """Launch where another context is current, which is so again afterwards."""
+    def retried(self, status: int) -> int:
+        """The driver's answer after one that was not 0: it launches nothing where a context is
+        current that is not the kernel's, and is asked again with that one."""
+        if driver.is_current(self.packing.context):
+            return status
         with driver.current(self.packing.index):
             return int(self.launch(*self.arguments))
 

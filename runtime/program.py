@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from math import lcm, prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -43,6 +43,14 @@ PLAIN: Kind = (True, None, (), None)
 
 ALLOCATING: Kind = (False, None, (), None)
 """Calls that allocate outputs, and are told nothing else."""
+
+
+class Report(Protocol):
+    """What an output of three numbers says of indices, which a debug build has."""
+
+    def error(self, place: int, index: int, size: int) -> PolycError | None:
+        """What is wrong, or None."""
+        ...
 
 
 class Program:
@@ -88,6 +96,8 @@ class Program:
         )
         self.constants: const_pool.Constants | None = None
         """What it keeps; None where calls give all inputs."""
+        self.traps: Sequence[Report] = ()
+        """What the last outputs say of indices, one each, in a debug build (``polyc.load``)."""
         if params is not None:
             self._bind(const_pool.Params.of(params), before)
         self.names, self.num_inputs = tuple(self.signature.names), self.signature.num_inputs
@@ -226,9 +236,52 @@ class Program:
         its tensors; or on the default stream.  Where a tensor's stream is not known and ``stream``
         is not given, the call waits for the result.
 
+        A debug build waits for the results, and raises PolycError for an index that is outside of
+        its axis; outputs are those of the graph.
+
         Raises PolycError for a tensor that does not fit the signature, for sizes that no
         variant takes, and when there is no GPU.
         """
+        if self.traps:
+            return self._reported(inputs, symbols, out, gpu_index, variant, stream)
+        return self._run(inputs, symbols, out, gpu_index, variant, stream)
+
+    def _reported(
+        self,
+        inputs: Sequence[object],
+        symbols: Mapping[str, int] | None,
+        out: Sequence[object] | None,
+        gpu_index: int | None,
+        variant: str | None,
+        stream: object | None,
+    ) -> list[object]:
+        """A call whose last outputs are reports, which are read and not given on."""
+        count = len(self.traps)
+        if out is not None:
+            inputs, out = _listed(inputs, "inputs"), _listed(out, "out")
+            told = None if stream is None else streams.handle(stream)
+            at = streams.choose([*inputs, *out]) if told is None else told
+            views = self.signature.views(inputs, 0, self.num_inputs, "inputs", at, True)
+            values = self.signature.bind(views, tensors.sizes(symbols or {}))
+            out = [*out, *self.signature.outputs(inputs, values, told)[-count:]]
+        found = self._run(inputs, symbols, out, gpu_index, variant, stream)
+        if stream is not None:
+            driver.synchronize()
+        for trap, record in zip(self.traps, found[-count:], strict=True):
+            numbers = cast("Any", record).tolist()
+            if (error := trap.error(*numbers)) is not None:
+                raise error
+        return found[:-count]
+
+    def _run(
+        self,
+        inputs: Sequence[object],
+        symbols: Mapping[str, int] | None,
+        out: Sequence[object] | None,
+        gpu_index: int | None,
+        variant: str | None,
+        stream: object | None,
+    ) -> list[object]:
         if not isinstance(inputs, list):
             inputs = _listed(inputs, "inputs")
         if not isinstance(out, list | None):

@@ -43,17 +43,17 @@ class Kept:
     """A call that was checked, for those like it.
 
     ``key`` is what tensors of such calls show, ``residues`` their addresses modulo the period,
-    ``sizes`` their bytes.  ``fresh`` are shape and type of the outputs that the call allocates on
-    ``device``.  ``plan`` is None where nothing is launched; what is one launch has a ``packing``,
-    and ``free`` are the packed ones that no thread uses.  ``check`` says of tensors that they show
-    the same as ``key``, or that it does not know.  ``guards_left`` and ``lessons_left`` are how
-    often that is made anew, and the extension told of the call, at most.
+    ``sizes`` their bytes.  ``fresh`` are shape, strides and type of the outputs that the call
+    allocates on ``device``.  ``plan`` is None where nothing is launched; what is one launch has a
+    ``packing``, and ``free`` are the packed ones that no thread uses.  ``check`` says of tensors
+    that they show the same as ``key``, or that it does not know.  ``guards_left`` and
+    ``lessons_left`` are how often that is made anew, and the extension told of the call, at most.
     """
 
     key: object
     residues: tuple[int, ...]
     sizes: tuple[int, ...]
-    fresh: tuple[tuple[tuple[int, ...], Any], ...]
+    fresh: tuple[tuple[tuple[int, ...], tuple[int, ...], Any], ...]
     device: Any
     index: int
     plan: Plan | None
@@ -111,12 +111,12 @@ class Repeated:
         scope = {
             "T": torch.Tensor,
             "P": _parameter(torch),
-            "empty": torch.empty,
+            # Quicker than torch.empty, which reads its sizes from any kind of arguments.
+            "empty": torch.empty_strided,
             "calls": self._calls,
             "nothing": _NOTHING,
             "guard": torch_guards.maker(torch),
             "stream_of": raw or torch_tensors.current_stream,
-            "asks": driver.asks_context(),
             "current": driver.current,
             "period": self._period,
             "far": _far,
@@ -162,7 +162,10 @@ class Repeated:
                 key,
                 residues,
                 tuple(view.bytes for view in views),
-                tuple((view.shape, getattr(torch, LIBRARY_NAMES[view.element])) for view in made),
+                tuple(
+                    (view.shape, view.strides, getattr(torch, LIBRARY_NAMES[view.element]))
+                    for view in made
+                ),
                 first.device,
                 index,
                 plan,
@@ -190,7 +193,7 @@ def _parameter(torch: Any) -> Any:
 
 _TEXT = """
 def make(
-    T, P, empty, calls, nothing, guard, stream_of, asks, current, period, far, order, keep_until
+    T, P, empty, calls, nothing, guard, stream_of, current, period, far, order, keep_until
 ):
     last = nothing
     mask = period - 1
@@ -272,10 +275,9 @@ def make(
         if stream != one.stream:
             one.config.stream = stream
             one.stream = stream
-        if asks(one.now_at) or one.now.value != one.context:
-            status = one.run_elsewhere()
-        else:
-            status = one.launch(*one.arguments)
+        status = one.launch(*one.arguments)
+        if status:
+            status = one.retried(status)
         kept.free.append(one)
         if status:
             one.failed(status)
@@ -337,10 +339,12 @@ def _functions(inputs: int, outputs: int, given: bool, powers: bool, guards: boo
     elif given:
         lines["take"] = f"{inside}() = outputs"
     else:
-        made = [f"{', '.join(f'(s{i}, d{i})' for i in range(outputs))}, = kept.fresh"]
+        made = [f"{', '.join(f'(s{i}, t{i}, d{i})' for i in range(outputs))}, = kept.fresh"]
         # What is on another stream has its memory from there.
         made += ["if elsewhere:", "    return None"]
-        made += [f"b{i} = empty(s{i}, dtype=d{i}, device=kept.device)" for i in range(outputs)]
+        made += [
+            f"b{i} = empty(s{i}, t{i}, dtype=d{i}, device=kept.device)" for i in range(outputs)
+        ]
         odd = " or ".join(f"type({x}) is not T or {x}.data_ptr() % period" for x in rest)
         made += [f"if {odd}:", "    return None"]
         lines["allocate"] = "".join(inside + line for line in made)

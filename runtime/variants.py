@@ -190,7 +190,13 @@ class Variant:
             pointers.append(WORKSPACE_ALIGN)
             needed, stays = prod(memory.shape) * workspace.item, workspace.name in kept
             if workspace.zeroed and needed:
-                fills.append((sizes[stays], needed))
+                start, (first, bytes_before) = sizes[stays], fills[-1] if fills else (0, -1)
+                end = first + -(-bytes_before // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
+                if bytes_before > 0 and end == start and not stays:
+                    # Neighbours are cleared at once: each time takes as long as a small kernel.
+                    fills[-1] = first, start + needed - first
+                else:
+                    fills.append((start, needed))
             places.append(Place(sizes[stays], stays))
             sizes[stays] += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
         plan = Plan(self.name, len(views), places, fills, sizes[False], sizes[True])

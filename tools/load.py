@@ -33,6 +33,7 @@ def load(
     sizes: Mapping[str, int] | None = None,
     records: str | Path | None = None,
     params: Given = None,
+    debug: bool = False,
 ) -> Program:
     """Compile a program; call its ``run`` on NumPy arrays, PyTorch's or others' tensors.
 
@@ -51,8 +52,13 @@ def load(
     file, several, or a mapping of names to tensors.  Calls then take the other inputs
     (docs/tools/parameters.md).
 
+    ``debug`` makes a debug build of a ``frontend.graph``: ``run`` raises PolycError for an index
+    that is outside of its axis where an op has a ``trap`` (docs/semantics.md).
+
     Raises PolycError with the place in the text, and OSError for a file.
     """
+    if debug:
+        return _debug_build(source, arch, name, kernels, sizes, records, params)
     found = None if params is None else Params.of(params)
 
     def program(ir: str, module: Callable[[], Operation]) -> Program:
@@ -84,6 +90,40 @@ def load(
     ir = _canonical(module)
     kept.save(front, {"ir": ir})
     return program(ir, lambda: module)
+
+
+def _debug_build(
+    source: str | Path | Operation,
+    arch: str | None,
+    name: str | None,
+    kernels: str | Path | None,
+    sizes: Mapping[str, int] | None,
+    records: str | Path | None,
+    params: Given,
+) -> Program:
+    """The program whose graph reports indices too, and that reads these reports."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.frontend import GraphOp
+    from polyc.passes.frontend.check_indices import FrontendCheckIndices
+    from polyc.rewriting.frontend.traps import traps
+    from polyc.tools.registry import make_context
+
+    if isinstance(source, str | Path):
+        if is_python_file(source):
+            raise PolycError("Usage", "debug is about a frontend.graph, not tiles in Python")
+        module: Operation = parsed(*text_of(source))
+    else:
+        module = source.clone()
+    graphs = [op for op in module.walk() if isinstance(op, GraphOp)]
+    if not isinstance(module, ModuleOp) or not graphs:
+        raise PolycError("Usage", "debug is about a frontend.graph; give one", module)
+    chosen = [g for g in graphs if name in (None, g.sym_name.data)]
+    reports = traps(chosen[0]) if len(chosen) == 1 else []
+    FrontendCheckIndices().apply(make_context(), module)
+    found = load(module, arch, name, kernels, sizes, records, params)
+    found.traps = reports
+    return found
 
 
 def is_python_file(source: str | Path) -> bool:

@@ -378,6 +378,38 @@ class Builder:
             )
         )
 
+    def arg_pool(
+        self,
+        fn: str,
+        x: SSAValue,
+        axes: Sequence[int],
+        size: Sequence[Dim | int],
+        *,
+        stride: Sequence[int] | None = None,
+        padding: Sequence[int] | None = None,
+        dilation: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        whole: bool = False,
+        element: Attribute = i64,
+    ) -> SSAValue:
+        """Where the largest or smallest element of each window is, as of ``pool``."""
+        if (fault := frontend.ArgPoolOp.fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.ArgPoolOp(
+                fn,
+                x,
+                [self.axis(x, axis) for axis in axes],
+                size,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+                ceil_mode=ceil_mode,
+                whole=whole,
+                element=element,
+            )
+        )
+
     def arg_reduce(
         self,
         fn: str,
@@ -422,6 +454,8 @@ class Builder:
         mode: str = "nearest",
         coordinates: str = "half_pixel",
         rounding: str | None = None,
+        coefficient: float | None = None,
+        exclude_outside: bool = False,
     ) -> SSAValue:
         """The elements of a grid of other sizes along axes, or what lies between them."""
         named = {"mode": mode, "coordinates": coordinates}
@@ -430,7 +464,33 @@ class Builder:
                 raise PolycError("BadArgument", fault, self.at())
         where = [self.axis(x, axis) for axis in axes]
         return self.add(
-            frontend.ResizeOp(x, where, size, mode=mode, coordinates=coordinates, rounding=rounding)
+            frontend.ResizeOp(
+                x,
+                where,
+                size,
+                mode=mode,
+                coordinates=coordinates,
+                rounding=rounding,
+                coefficient=coefficient,
+                exclude_outside=exclude_outside,
+            )
+        )
+
+    def grid_sample(
+        self,
+        x: SSAValue,
+        grid: SSAValue,
+        *,
+        mode: str = "linear",
+        padding: str = "zeros",
+        align_corners: bool = False,
+    ) -> SSAValue:
+        """What lies at the places that a grid has coordinates of."""
+        for what, name in (("mode", mode), ("padding", padding)):
+            if (fault := frontend.GridSampleOp.fault(what, name)) is not None:
+                raise PolycError("BadArgument", fault, self.at())
+        return self.add(
+            frontend.GridSampleOp(x, grid, mode=mode, padding=padding, align_corners=align_corners)
         )
 
     def gather(
@@ -442,21 +502,28 @@ class Builder:
         fill: Number | None = None,
         *,
         from_end: bool = True,
+        trap: bool = False,
     ) -> SSAValue:
         """Elements at indices along an axis; outside of it ``fill``, or the nearest one."""
         at = self.axis(x, axis)
         if (fault := kind.fault(tensor_of(x).dims, tensor_of(indices).dims, at)) is not None:
             raise PolycError("RankMismatch", fault, self.at())
-        return self.add(kind(x, indices, at, fill, from_end=from_end))
+        return self.add(kind(x, indices, at, fill, from_end=from_end, trap=trap))
 
     def gather_nd(
-        self, x: SSAValue, indices: SSAValue, batch: int, fill: Number | None = None
+        self,
+        x: SSAValue,
+        indices: SSAValue,
+        batch: int,
+        fill: Number | None = None,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Elements or blocks at tuples of indices, behind ``batch`` axes that both have."""
         kind, dims = frontend.GatherNdOp, tensor_of(x).dims
         if (fault := kind.fault(dims, tensor_of(indices).dims, batch)) is not None:
             raise PolycError("RankMismatch", fault, self.at())
-        return self.add(kind(x, indices, batch, fill, from_end=True))
+        return self.add(kind(x, indices, batch, fill, from_end=True, trap=trap))
 
     def scatter(
         self,
@@ -466,18 +533,29 @@ class Builder:
         indices: SSAValue,
         updates: SSAValue,
         axis: int,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Updates combined into elements at indices along an axis."""
         at = self.axis(x, axis)
         self._check_scatter(kind, fn, x, indices, at)
-        return self.add(kind(fn, x, indices, updates, at, from_end=True))
+        return self.add(kind(fn, x, indices, updates, at, from_end=True, trap=trap))
 
     def scatter_nd(
-        self, fn: str, x: SSAValue, indices: SSAValue, updates: SSAValue, batch: int
+        self,
+        fn: str,
+        x: SSAValue,
+        indices: SSAValue,
+        updates: SSAValue,
+        batch: int,
+        *,
+        trap: bool = False,
     ) -> SSAValue:
         """Updates combined into elements at tuples of indices, behind ``batch`` axes."""
         self._check_scatter(frontend.ScatterNdOp, fn, x, indices, batch)
-        return self.add(frontend.ScatterNdOp(fn, x, indices, updates, batch, from_end=True))
+        return self.add(
+            frontend.ScatterNdOp(fn, x, indices, updates, batch, from_end=True, trap=trap)
+        )
 
     def _check_scatter(
         self,

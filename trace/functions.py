@@ -18,7 +18,7 @@ from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor
 from polyc.trace.annotations import element_name
 from polyc.trace.captured import is_array
-from polyc.trace.elements import ELEMENTS
+from polyc.trace.elements import ELEMENTS, places_type
 from polyc.trace.sizes import SizeLike, dim_of, size_of
 from polyc.trace.source import public, refuse
 from polyc.trace.values import Axes, Value, current, operand, same_type, value_of
@@ -344,10 +344,8 @@ def var(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
 
 def _places(fn: str, x: Value, axis: int | None, keepdims: bool, last: bool, dtype: str) -> Value:
     one = value_of(x)
-    if dtype not in ("i64", "i32"):
-        refuse("BadArgument", f'places are "i64" or "i32", not {dtype!r}')
     made = one.builder.arg_reduce(
-        fn, one.ssa, axis, keepdims=keepdims, last=last, element=ELEMENTS[dtype]
+        fn, one.ssa, axis, keepdims=keepdims, last=last, element=places_type(dtype)
     )
     return Value(one.builder, made)
 
@@ -388,10 +386,8 @@ def _sorted(
     x: Value, first: Dim | None, axis: int, descending: bool, dtype: str
 ) -> tuple[Value, Value]:
     one = value_of(x)
-    if dtype not in ("i64", "i32"):
-        refuse("BadArgument", f'places are "i64" or "i32", not {dtype!r}')
     values, places = one.builder.sort(
-        one.ssa, axis, first, descending=descending, element=ELEMENTS[dtype]
+        one.ssa, axis, first, descending=descending, element=places_type(dtype)
     )
     return Value(one.builder, values), Value(one.builder, places)
 

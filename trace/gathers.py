@@ -1,7 +1,8 @@
 """Functions of traced values at indices: ``polyc.take``, ``polyc.embedding``, ``polyc.scatter``, ….
 
 A negative index counts from the end, as NumPy's does, but for ``embedding``.  One outside of
-its axis reads ``fill``, and the nearest element without one (docs/semantics.md).
+its axis reads ``fill``, and the nearest element without one (docs/semantics.md).  With ``trap``
+that is a fault, which ``polyc.load(…, debug=True)`` and playback report.
 """
 
 from __future__ import annotations
@@ -21,28 +22,46 @@ from polyc.trace.values import Value, same_type, value_of
 
 
 @public
-def take(x: Value, indices: Value, axis: int = 0, *, fill: float | int | None = None) -> Value:
+def take(
+    x: Value,
+    indices: Value,
+    axis: int = 0,
+    *,
+    fill: float | int | None = None,
+    trap: bool = False,
+) -> Value:
     """The elements of ``x`` at ``indices`` along an axis, which becomes the indices' axes.
 
     ``take(x, i, 1)[a, j, b]`` is ``x[a, i[j], b]``.
     """
-    return _gathered(frontend.GatherOp, "take", x, indices, axis, fill)
+    return _gathered(frontend.GatherOp, "take", x, indices, axis, fill, trap=trap)
 
 
 @public
 def take_along_axis(
-    x: Value, indices: Value, axis: int = -1, *, fill: float | int | None = None
+    x: Value,
+    indices: Value,
+    axis: int = -1,
+    *,
+    fill: float | int | None = None,
+    trap: bool = False,
 ) -> Value:
     """The elements of ``x`` at an index along an axis for each: PyTorch's ``gather``.
 
     ``take_along_axis(x, i, 1)[a, b]`` is ``x[a, i[a, b]]``.
     """
-    return _gathered(frontend.GatherElementsOp, "take_along_axis", x, indices, axis, fill)
+    what = "take_along_axis"
+    return _gathered(frontend.GatherElementsOp, what, x, indices, axis, fill, trap=trap)
 
 
 @public
 def gather_nd(
-    x: Value, indices: Value, batch: int = 0, *, fill: float | int | None = None
+    x: Value,
+    indices: Value,
+    batch: int = 0,
+    *,
+    fill: float | int | None = None,
+    trap: bool = False,
 ) -> Value:
     """The elements or blocks of ``x`` at tuples of indices, which are the indices' last axis.
 
@@ -51,15 +70,18 @@ def gather_nd(
     """
     one, at = value_of(x), _indices("gather_nd", indices)
     found = one.builder.gather_nd(
-        one.ssa, at.ssa, operator.index(batch), _fill("gather_nd", fill, one)
+        one.ssa, at.ssa, operator.index(batch), _fill("gather_nd", fill, one), trap=trap
     )
     return Value(one.builder, found)
 
 
 @public
-def embedding(table: Value, indices: Value, *, fill: float | int | None = None) -> Value:
+def embedding(
+    table: Value, indices: Value, *, fill: float | int | None = None, trap: bool = False
+) -> Value:
     """The rows of a table at indices, which count from 0: ``torch.nn.functional.embedding``."""
-    return _gathered(frontend.GatherOp, "embedding", table, indices, 0, fill, from_end=False)
+    how = {"from_end": False, "trap": trap}
+    return _gathered(frontend.GatherOp, "embedding", table, indices, 0, fill, **how)
 
 
 def _gathered(
@@ -70,10 +92,11 @@ def _gathered(
     axis: int,
     fill: float | int | None,
     from_end: bool = True,
+    trap: bool = False,
 ) -> Value:
     one, at = value_of(x), _indices(what, indices)
     number = _fill(what, fill, one)
-    found = one.builder.gather(kind, one.ssa, at.ssa, axis, number, from_end=from_end)
+    found = one.builder.gather(kind, one.ssa, at.ssa, axis, number, from_end=from_end, trap=trap)
     return Value(one.builder, found)
 
 
@@ -110,35 +133,54 @@ def _fill(what: str, fill: object, of: Value) -> Number | None:
 
 @public
 def scatter(
-    x: Value, indices: Value, updates: Value, axis: int = 0, *, reduce: str = "set"
+    x: Value,
+    indices: Value,
+    updates: Value,
+    axis: int = 0,
+    *,
+    reduce: str = "set",
+    trap: bool = False,
 ) -> Value:
     """``x`` with ``updates`` at ``indices`` along an axis, where ``take`` reads.
 
     ``reduce`` is ``set``, which takes the last update of an element, ``add``, ``mul``, ``max`` or
     ``min``.  An index outside of the axis leaves its updates out.
     """
-    return _scattered(frontend.ScatterOp, "scatter", x, indices, updates, axis, reduce)
+    return _scattered(frontend.ScatterOp, "scatter", x, indices, updates, axis, reduce, trap)
 
 
 @public
 def scatter_along_axis(
-    x: Value, indices: Value, updates: Value, axis: int = -1, *, reduce: str = "set"
+    x: Value,
+    indices: Value,
+    updates: Value,
+    axis: int = -1,
+    *,
+    reduce: str = "set",
+    trap: bool = False,
 ) -> Value:
     """``x`` with an update for each index along an axis, where ``take_along_axis`` reads:
     PyTorch's ``scatter`` and ``scatter_reduce``."""
     what = "scatter_along_axis"
-    return _scattered(frontend.ScatterElementsOp, what, x, indices, updates, axis, reduce)
+    return _scattered(frontend.ScatterElementsOp, what, x, indices, updates, axis, reduce, trap)
 
 
 @public
 def scatter_nd(
-    x: Value, indices: Value, updates: Value, batch: int = 0, *, reduce: str = "set"
+    x: Value,
+    indices: Value,
+    updates: Value,
+    batch: int = 0,
+    *,
+    reduce: str = "set",
+    trap: bool = False,
 ) -> Value:
     """``x`` with updates at tuples of indices, where ``gather_nd`` reads."""
     one, at, new = value_of(x), _indices("scatter_nd", indices), value_of(updates)
     same_type("scatter_nd", one, new)
     count = operator.index(batch)
-    return Value(one.builder, one.builder.scatter_nd(reduce, one.ssa, at.ssa, new.ssa, count))
+    made = one.builder.scatter_nd(reduce, one.ssa, at.ssa, new.ssa, count, trap=trap)
+    return Value(one.builder, made)
 
 
 def _scattered(
@@ -149,7 +191,9 @@ def _scattered(
     updates: Value,
     axis: int,
     reduce: str,
+    trap: bool,
 ) -> Value:
     one, at, new = value_of(x), _indices(what, indices), value_of(updates)
     same_type(what, one, new)
-    return Value(one.builder, one.builder.scatter(kind, reduce, one.ssa, at.ssa, new.ssa, axis))
+    made = one.builder.scatter(kind, reduce, one.ssa, at.ssa, new.ssa, axis, trap=trap)
+    return Value(one.builder, made)

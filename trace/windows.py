@@ -8,15 +8,18 @@ at borders is in docs/semantics.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor_of
+from polyc.dialects.frontend.resizing import NO_ANTIALIAS
 from polyc.trace.builder import Builder
+from polyc.trace.elements import places_type
 from polyc.trace.sizes import SizeLike, dim_of
 from polyc.trace.source import public, refuse
 from polyc.trace.values import Value, same_type, value_of
@@ -83,39 +86,72 @@ def _along(what: str, x: Value, sizes: Sizes, layout: str | None) -> tuple[list[
     return axes, [dim_of(sizes)] * len(axes)
 
 
-def _pool(
-    what: str,
-    fn: str,
-    x: Value,
-    kernel: Sizes,
-    stride: Numbers | None,
-    padding: Numbers,
-    dilation: Numbers,
-    ceil_mode: bool,
-    layout: str | None,
-    counted: bool = False,
-) -> Value:
-    one = value_of(x)
-    axes, sizes = _along(what, one, kernel, layout)
-    if stride is None:
-        known = [size.constant() for size in sizes]
-        steps = [k for k in known if k is not None]
-        if len(steps) < len(axes):
-            refuse("BadArgument", f"{what} with a window of {kernel} says its stride, a number")
-    else:
-        steps = numbers_of(what, stride, len(axes), "stride")
-    made = one.builder.pool(
-        fn,
-        one.ssa,
-        axes,
-        sizes,
-        stride=steps,
-        padding=rooms_of(what, padding, len(axes)),
-        dilation=numbers_of(what, dilation, len(axes), "dilation"),
-        ceil_mode=ceil_mode,
-        count_include_pad=counted,
-    )
-    return Value(one.builder, made)
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of a pooling along axes of a value."""
+
+    of: Value
+    axes: list[int]
+    size: list[Dim]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    ceil_mode: bool
+
+    @staticmethod
+    def named(
+        what: str,
+        x: Value,
+        kernel: Sizes,
+        stride: Numbers | None,
+        padding: Numbers,
+        dilation: Numbers,
+        ceil_mode: bool,
+        layout: str | None,
+    ) -> _Windows:
+        one = value_of(x)
+        axes, sizes = _along(what, one, kernel, layout)
+        if stride is None:
+            known = [size.constant() for size in sizes]
+            steps = [k for k in known if k is not None]
+            if len(steps) < len(axes):
+                refuse("BadArgument", f"{what} with a window of {kernel} says its stride, a number")
+        else:
+            steps = numbers_of(what, stride, len(axes), "stride")
+        ends = rooms_of(what, padding, len(axes))
+        spreads = numbers_of(what, dilation, len(axes), "dilation")
+        return _Windows(one, axes, sizes, steps, ends, spreads, ceil_mode)
+
+    def pool(self, fn: str, counted: bool = False) -> Value:
+        """A function of each window."""
+        made = self.of.builder.pool(
+            fn,
+            self.of.ssa,
+            self.axes,
+            self.size,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            ceil_mode=self.ceil_mode,
+            count_include_pad=counted,
+        )
+        return Value(self.of.builder, made)
+
+    def places(self, fn: str, whole: bool, element: Attribute) -> Value:
+        """Where the extreme of each window is."""
+        made = self.of.builder.arg_pool(
+            fn,
+            self.of.ssa,
+            self.axes,
+            self.size,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            ceil_mode=self.ceil_mode,
+            whole=whole,
+            element=element,
+        )
+        return Value(self.of.builder, made)
 
 
 @public
@@ -135,7 +171,31 @@ def max_pool(
     one for each axis, ``padding`` also two, before and after it.  With ``ceil_mode`` the last
     window may reach beyond the padding.
     """
-    return _pool("max_pool", "max", x, kernel, stride, padding, dilation, ceil_mode, layout)
+    parts = x, kernel, stride, padding, dilation, ceil_mode, layout
+    return _Windows.named("max_pool", *parts).pool("max")
+
+
+@public
+def max_pool_with_indices(
+    x: Value,
+    kernel: Sizes,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    *,
+    ceil_mode: bool = False,
+    layout: str | None = None,
+    whole: bool = False,
+    dtype: str = "i64",
+) -> tuple[Value, Value]:
+    """``max_pool``, and where the largest element of each window stands, the first of equal ones.
+
+    A place is counted in the plane of the axes that windows move along, as PyTorch's, or, with
+    ``whole``, in all of ``x``, as ONNX's; a window of padding alone has the place -1.
+    """
+    what = "max_pool_with_indices"
+    windows = _Windows.named(what, x, kernel, stride, padding, dilation, ceil_mode, layout)
+    return windows.pool("max"), windows.places("max", whole, places_type(dtype))
 
 
 @public
@@ -151,8 +211,8 @@ def avg_pool(
     layout: str | None = None,
 ) -> Value:
     """The mean of each window; zeros of the padding count unless ``count_include_pad`` is False."""
-    parts = x, kernel, stride, padding, dilation, ceil_mode, layout, count_include_pad
-    return _pool("avg_pool", "mean", *parts)
+    parts = x, kernel, stride, padding, dilation, ceil_mode, layout
+    return _Windows.named("avg_pool", *parts).pool("mean", count_include_pad)
 
 
 @public
@@ -170,7 +230,8 @@ def lp_pool(
     """The sum of absolute values of each window (``p`` is 1), or the root of its squares' (2)."""
     if p not in (1, 2):
         refuse("BadArgument", f"p of lp_pool is 1 or 2, not {p!r}")
-    return _pool("lp_pool", f"l{p}", x, kernel, stride, padding, dilation, ceil_mode, layout)
+    parts = x, kernel, stride, padding, dilation, ceil_mode, layout
+    return _Windows.named("lp_pool", *parts).pool(f"l{p}")
 
 
 @public
@@ -185,7 +246,8 @@ def sum_pool(
     layout: str | None = None,
 ) -> Value:
     """The sum of each window."""
-    return _pool("sum_pool", "sum", x, kernel, stride, padding, dilation, ceil_mode, layout)
+    parts = x, kernel, stride, padding, dilation, ceil_mode, layout
+    return _Windows.named("sum_pool", *parts).pool("sum")
 
 
 # Convolutions -------------------------------------------------------------------------------
@@ -477,6 +539,9 @@ def resize(
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     rounding: str | None = None,
+    coefficient: float | None = None,
+    exclude_outside: bool = False,
+    antialias: bool = False,
     layout: str | None = None,
 ) -> Value:
     """The elements at the places of a grid of ``size``, or of ``scale`` times as many.
@@ -484,14 +549,50 @@ def resize(
     ``mode`` is ``nearest``, ``linear`` or ``cubic``.  ``coordinates`` and ``rounding``, which is of
     the nearest, are ONNX's; PyTorch's ``nearest`` is ``asymmetric`` and ``floor``, and its
     ``bilinear`` and ``bicubic`` are ``linear`` and ``cubic`` along two axes, ``half_pixel``.
+    ``coefficient``, -0.75 unless given, and ``exclude_outside`` are of the cubic weights; there is
+    no ``antialias``.
     """
     one = value_of(x)
+    if antialias:
+        refuse("UnsupportedProgram", f"resize {NO_ANTIALIAS}")
     if (size is None) == (scale is None):
         refuse("BadArgument", "resize takes a size or a scale, one of them")
     axes, wanted = _along("resize", one, size if size is not None else scale or 1, layout)
     if size is None:
         wanted = [one.kind.dims[axis] * by for axis, by in zip(axes, wanted, strict=True)]
     made = one.builder.resize(
-        one.ssa, axes, wanted, mode=mode, coordinates=coordinates, rounding=rounding
+        one.ssa,
+        axes,
+        wanted,
+        mode=mode,
+        coordinates=coordinates,
+        rounding=rounding,
+        coefficient=coefficient,
+        exclude_outside=exclude_outside,
+    )
+    return Value(one.builder, made)
+
+
+@public
+def grid_sample(
+    x: Value,
+    grid: Value,
+    *,
+    mode: str = "linear",
+    padding: str = "zeros",
+    align_corners: bool = False,
+) -> Value:
+    """What lies in ``x``, [N, C, H, W], at the coordinates of ``grid``, [N, P, Q, 2]: [N, C, P, Q].
+
+    Coordinates are from -1 to 1, that of W first; so along one axis or three too.  ``mode`` is
+    ``nearest``, ``linear`` or ``cubic``, ``padding`` is ``zeros``, ``border`` or ``reflection``, as
+    PyTorch and ONNX have them.
+    """
+    one, places = value_of(x), value_of(grid)
+    for value in (one, places):
+        if value.dtype not in ("f16", "bf16", "f32"):
+            refuse("TypeMismatch", f"grid_sample takes real numbers, not {value!r}; cast it")
+    made = one.builder.grid_sample(
+        one.ssa, places.ssa, mode=mode, padding=padding, align_corners=align_corners
     )
     return Value(one.builder, made)

@@ -22,6 +22,7 @@ from polyc.passes.plan.select import checked, propose
 from polyc.passes.region.im2col import stores_columns
 from polyc.passes.support.json_text import JsonText
 from polyc.passes.support.plan.given import GivenPlan, user_schedule
+from polyc.passes.support.plan.single_row import single_rows
 from polyc.rewriting.driver import copied
 from polyc.rewriting.notes import unsaid
 from polyc.tuning.columns import FIELDS, check_columns, columns_time
@@ -188,7 +189,8 @@ def _bases(
         plans = family.attempt(region, arch)
         if isinstance(plans, PolycError):
             continue
-        for plan in (*plans, *family.others(family.recognise(region), arch)):
+        others = family.others(family.recognise(region), arch)
+        for plan in (*single_rows(region, arch), *plans, *others):
             if all(fact.holds(points) for fact in plan.when.data):
                 yield plan
 

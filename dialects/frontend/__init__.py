@@ -61,7 +61,7 @@ from polyc.dialects.frontend.movements import (
     SliceOp,
 )
 from polyc.dialects.frontend.parameters import ParameterOp, parameters, verify_entries
-from polyc.dialects.frontend.pooling import POOLINGS, PoolOp
+from polyc.dialects.frontend.pooling import POOLINGS, ArgPoolOp, PoolOp
 from polyc.dialects.frontend.products import GemmOp
 from polyc.dialects.frontend.random import DISTRIBUTIONS, DropoutOp, RandomOp
 from polyc.dialects.frontend.reductions import (
@@ -74,6 +74,7 @@ from polyc.dialects.frontend.reductions import (
     SoftmaxOp,
 )
 from polyc.dialects.frontend.resizing import COORDINATES, ROUNDINGS, ResizeOp
+from polyc.dialects.frontend.sampling import GridSampleOp
 from polyc.dialects.frontend.scans import ScanOp
 from polyc.dialects.frontend.scatters import (
     ScatterBase,
@@ -100,6 +101,7 @@ __all__ = [
     "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
+    "ArgPoolOp",
     "ArgReduceOp",
     "AttentionOp",
     "CastOp",
@@ -127,6 +129,7 @@ __all__ = [
     "GatherOp",
     "GemmOp",
     "GraphOp",
+    "GridSampleOp",
     "IotaOp",
     "LayerNormOp",
     "LogSoftmaxOp",
@@ -198,7 +201,9 @@ Frontend = Dialect(
         ConvTranspose3dOp,
         AttentionOp,
         PoolOp,
+        ArgPoolOp,
         ResizeOp,
+        GridSampleOp,
         GatherOp,
         GatherElementsOp,
         GatherNdOp,

@@ -2,7 +2,8 @@
 
 An index counts from 0, and with ``from_end`` a negative one from the end, -1 being the last.  One
 outside of its axis reads the nearest element with ``clamp``, and a number with ``fill 0.0``; of a
-tensor without elements it reads 0, or the fill.
+tensor without elements it reads 0, or the fill.  With ``trap`` it is a fault of the program, which
+playback and a debug build report (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class GatherBase(IRDLOperation, ABC):
     number_attr = prop_def(IntegerAttr, prop_name="axis")
     from_end = opt_prop_def(UnitAttr)
     fill = opt_prop_def(PlainAttr, prop_name="value")
+    trap = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -72,6 +74,7 @@ class GatherBase(IRDLOperation, ABC):
         fill: Number | None = None,
         *,
         from_end: bool = False,
+        trap: bool = False,
     ) -> None:
         """``number`` is the axis, or how many axes are a batch; ``fill`` None clamps."""
         source = tensor_of(operand)
@@ -82,6 +85,7 @@ class GatherBase(IRDLOperation, ABC):
                 "axis": IntegerAttr(number, i64),
                 "from_end": UnitAttr() if from_end else None,
                 "value": outside(fill, source.element_type),
+                "trap": UnitAttr() if trap else None,
             },
             result_types=[tensor(shape, source.element_type)],
         )
@@ -120,6 +124,8 @@ class GatherBase(IRDLOperation, ABC):
         if parser.parse_optional_keyword("from_end") is not None:
             properties["from_end"] = UnitAttr()
         fill = parse_outside(parser)
+        if parser.parse_optional_keyword("trap") is not None:
+            properties["trap"] = UnitAttr()
         args, results, attributes = parse_typed(parser, unresolved)
         fill = outside_of(fill, computed(results[0].element_type))
         if fill is not None:
@@ -135,6 +141,8 @@ class GatherBase(IRDLOperation, ABC):
         if self.from_end is not None:
             printer.print_string(" from_end")
         print_outside(printer, self.fill)
+        if self.trap is not None:
+            printer.print_string(" trap")
         print_typed(printer, self, {})
 
     def verify_(self) -> None:

@@ -73,12 +73,17 @@ class AlongAxes(IRDLOperation, ABC):
         self.need_elements(what)
         operand = tensor_of(self.operands[0])
         need_axes(what, self.axes, operand.dims)
-        need_element(f"the result of a {what}", self.results[0], operand.element_type)
+        self.need_result(what)
         need_shape(self, f"the result of this {what}", self.results[0], self.result_shape())
 
     def need_elements(self, what: str) -> None:
         """Check the operands' element types."""
         need_float(what, self.operands)
+
+    def need_result(self, what: str) -> None:
+        """Check the result's element type, which is the operand's."""
+        element = tensor_of(self.operands[0]).element_type
+        need_element(f"the result of a {what}", self.results[0], element)
 
     @abstractmethod
     def result_shape(self) -> Shape:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, isfinite
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, StringAttr, UnitAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, Shape, shape_text
 from polyc.dialects.common.movements import numbers_attr, numbers_text, parse_numbers
+from polyc.dialects.common.numbers import number_text, parse_f32
 from polyc.dialects.common.sizes import inferred, never_negative, quotient
 from polyc.dialects.frontend.reductions import AlongAxes
 from polyc.dialects.frontend.types import (
@@ -39,20 +40,20 @@ MODES = tuple(TAPS)
 """Ways in which ``frontend.resize`` takes elements."""
 
 CUBIC = -0.75
-"""The coefficient of the cubic convolution (R. G. Keys, 1981), as PyTorch's and ONNX's own."""
+"""The coefficient of the cubic convolution (R. G. Keys, 1981) unless said, as PyTorch's and ONNX's
+own; Keys's is -0.5."""
+
+NO_ANTIALIAS = (
+    "has no antialias: it takes the same few elements however much smaller the result is; smooth "
+    "the tensor by a pool or a convolution before it"
+)
+"""What is said where antialiasing is asked for."""
 
 COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel")
 """ONNX's ``coordinate_transformation_mode``: where a place of the result is in the operand."""
 
 ROUNDINGS = ("ceil", "floor", "round_prefer_ceil", "round_prefer_floor")
 """ONNX's ``nearest_mode``: which element is nearest to it."""
-
-
-NEAR = (CUBIC + 2, -(CUBIC + 3), 0.0, 1.0)
-"""The cubic weight of an element up to 1 from a place, by its distance, highest power first."""
-
-FAR = (CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
-"""That of one from 1 to 2 away."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ class ResizeOp(AlongAxes):
 
     ``frontend.resize linear %x axes [2, 3] half_pixel : …`` weighs the elements at both sides of a
     place by how near they are, and ``cubic`` the two at each side by Keys's convolution with the
-    coefficient -0.75, axis by axis.  An element that is outside is the nearest end.
+    coefficient -0.75, axis by axis; ``cubic %x axes [2, 3] half_pixel coefficient -0.5`` by
+    another.  An element that is outside is the nearest end; with ``exclude_outside``, of the cubic
+    one, it has no weight, and the others are over their sum.
     """
 
     name = "frontend.resize"
@@ -104,6 +107,8 @@ class ResizeOp(AlongAxes):
     operand = operand_def(TensorType)
     coordinates_attr = prop_def(StringAttr, prop_name="coordinates")
     rounding_attr = opt_prop_def(StringAttr, prop_name="rounding")
+    coefficient_attr = opt_prop_def(FloatAttr, prop_name="coefficient")
+    exclude_outside = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
     def __init__(
@@ -115,9 +120,11 @@ class ResizeOp(AlongAxes):
         mode: str = "nearest",
         coordinates: str = "half_pixel",
         rounding: str | None = None,
+        coefficient: float | None = None,
+        exclude_outside: bool = False,
     ) -> None:
         """``size`` are those of the axes in the result; ``rounding`` is of the nearest alone, whose
-        halves go down without it."""
+        halves go down without it, ``coefficient`` and ``exclude_outside`` of the cubic."""
         if rounding is None and mode == "nearest":
             rounding = "round_prefer_floor"
         kind = tensor_of(operand)
@@ -136,6 +143,8 @@ class ResizeOp(AlongAxes):
                 "axes": numbers_attr(axes),
                 "coordinates": StringAttr(coordinates),
                 "rounding": None if rounding is None else StringAttr(rounding),
+                "coefficient": None if coefficient is None else FloatAttr(coefficient, f32),
+                "exclude_outside": UnitAttr() if exclude_outside else None,
             },
         )
 
@@ -153,6 +162,11 @@ class ResizeOp(AlongAxes):
     def rounding(self) -> str | None:
         """One of ``ROUNDINGS``, of the nearest."""
         return None if self.rounding_attr is None else self.rounding_attr.data
+
+    @property
+    def coefficient(self) -> float:
+        """That of the cubic convolution."""
+        return CUBIC if self.coefficient_attr is None else self.coefficient_attr.value.data
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -278,6 +292,16 @@ class ResizeOp(AlongAxes):
             if self.rounding is None:
                 way_out = f"a rounding; name one of {', '.join(ROUNDINGS)}"
             raise VerifyException(f"resize {self.mode} takes {way_out}")
+        for word in ("coefficient", "exclude_outside"):
+            if word in self.properties and self.mode != "cubic":
+                raise VerifyException(
+                    f"{word} is of the cubic weights, and resize {self.mode} has none; leave it out"
+                )
+        if not isfinite(self.coefficient):
+            raise VerifyException(
+                f"the coefficient {self.coefficient} of a resize is no number that weights are "
+                f"made of; give a finite one, as {CUBIC} or -0.5"
+            )
         dims, found = (tensor_of(v).dims for v in (self.operand, self.result))
         need_axes("resize", self.axes, dims)
         if len(found) != len(dims):
@@ -307,6 +331,13 @@ class ResizeOp(AlongAxes):
         properties["coordinates"] = word("coordinates")
         if properties["fn"] == StringAttr("nearest"):
             properties["rounding"] = word("rounding")
+        if parser.parse_optional_keyword("coefficient") is not None:
+            properties["coefficient"] = FloatAttr(parse_f32(parser), f32)
+        if parser.parse_optional_keyword("exclude_outside") is not None:
+            properties["exclude_outside"] = UnitAttr()
+        start = parser.pos
+        if parser.parse_optional_keyword("antialias") is not None:
+            parser.raise_error(f"frontend.resize {NO_ANTIALIAS}", start, parser.pos)
         args, results, attributes = parse_typed(parser, unresolved)
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes
@@ -318,4 +349,8 @@ class ResizeOp(AlongAxes):
         printer.print_string(f" axes {numbers_text(self.axes)} {self.coordinates}")
         if self.rounding is not None:
             printer.print_string(f" {self.rounding}")
+        if self.coefficient_attr is not None:
+            printer.print_string(f" coefficient {number_text(self.coefficient)}")
+        if self.exclude_outside is not None:
+            printer.print_string(" exclude_outside")
         print_typed(printer, self, {})

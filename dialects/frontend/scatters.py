@@ -2,7 +2,8 @@
 
 Each scatter writes where the gather of its name reads, and its updates have the shape of what that
 gives.  Updates of one element are combined in their order, the last axis fastest: the last one
-stays of ``set``.  One whose index is outside of its axis is left out.
+stays of ``set``.  One whose index is outside of its axis is left out; with ``trap`` that is a fault
+of the program, which playback and a debug build report (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class ScatterBase(IRDLOperation, ABC):
     updates = operand_def(TensorType)
     number_attr = prop_def(IntegerAttr, prop_name="axis")
     from_end = opt_prop_def(UnitAttr)
+    trap = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -66,6 +68,7 @@ class ScatterBase(IRDLOperation, ABC):
         number: int,
         *,
         from_end: bool = False,
+        trap: bool = False,
     ) -> None:
         """``number`` is the axis, or how many axes are a batch."""
         super().__init__(
@@ -74,6 +77,7 @@ class ScatterBase(IRDLOperation, ABC):
                 "fn": StringAttr(fn),
                 "axis": IntegerAttr(number, i64),
                 "from_end": UnitAttr() if from_end else None,
+                "trap": UnitAttr() if trap else None,
             },
             result_types=[operand.type],
         )
@@ -113,8 +117,9 @@ class ScatterBase(IRDLOperation, ABC):
             "fn": StringAttr(fn),
             "axis": IntegerAttr(number, i64),
         }
-        if parser.parse_optional_keyword("from_end") is not None:
-            properties["from_end"] = UnitAttr()
+        for word in ("from_end", "trap"):
+            if parser.parse_optional_keyword(word) is not None:
+                properties[word] = UnitAttr()
         args, results, attributes = parse_typed(parser, unresolved)
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes
@@ -124,8 +129,9 @@ class ScatterBase(IRDLOperation, ABC):
         printer.print_string(f" {self.function} ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(f" {self.GATHER.WORD} {self.number}")
-        if self.from_end is not None:
-            printer.print_string(" from_end")
+        for word in ("from_end", "trap"):
+            if word in self.properties:
+                printer.print_string(f" {word}")
         print_typed(printer, self, {})
 
     def verify_(self) -> None:

@@ -46,7 +46,8 @@ EXTREMES = ("max", "min")
 """Functions of ``frontend.arg_reduce``."""
 
 
-def _need_places(what: str, value: SSAValue) -> None:
+def need_places(what: str, value: SSAValue) -> None:
+    """Check that places are of a type of ``PLACES``; raises VerifyException."""
     element = tensor_of(value).element_type
     if element not in PLACES:
         raise VerifyException(f"{what} has places of i64 or i32, not of {element}; cast them")
@@ -132,7 +133,7 @@ class ArgReduceOp(IRDLOperation):
             )
         shape = reduced_shape(dims, [self.axis], self.keepdims is not None)
         need_shape(self, f"the result of this {what}", self.result, shape)
-        _need_places(f"an {what}", self.result)
+        need_places(f"an {what}", self.result)
 
     @classmethod
     def parse(cls, parser: Parser) -> ArgReduceOp:
@@ -234,7 +235,7 @@ class SortOp(IRDLOperation):
                     f">= {first}"
                 )
         need_shape(self, "where elements of this sort stood", self.places, result.dims)
-        _need_places("a sort", self.places)
+        need_places("a sort", self.places)
 
     @classmethod
     def parse(cls, parser: Parser) -> SortOp:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
+    ArgPoolOp,
     ArgReduceOp,
     AttentionOp,
     CastOp,
@@ -45,7 +46,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 
 REDUCTIONS = (
     *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
-    *(ArgReduceOp, ScanOp, SortOp),
+    *(ArgPoolOp, ArgReduceOp, ScanOp, SortOp),
 )
 """Ops that compute an element of many."""
 

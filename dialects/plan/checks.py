@@ -304,7 +304,11 @@ def check_no_mma(op: ScheduleResources) -> None:
     for field, taken, there in (
         ("tensorize", op.tensorize.data, "empty"),
         ("loader", op.loader.data != "register" and not op.keeps_rows, "register"),
-        ("stages", op.integer("stages") != 1 and not op.takes_turns, "1"),
+        (
+            "stages",
+            op.integer("stages") != 1 and not op.takes_turns and op.pattern != "scans",
+            "1",
+        ),
         ("fragment_buffers", op.integer("fragment_buffers") != 1, "1"),
         ("consumers", op.integer("consumers") != 1, "1"),
         ("pingpong", op.flag("pingpong"), "false"),

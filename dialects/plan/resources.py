@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import cast
 
@@ -27,6 +27,12 @@ WARPGROUP = 128
 
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
+
+AHEAD: Mapping[str, Sequence[str]] = {
+    "listed": ("links", "order"),
+    "last": ("places",),
+}
+"""The kernels that run ahead of a scatter's own, by its way."""
 
 CLUSTERED = (2, 4, 8)
 """CTAs of a cluster that may share the steps of a product's tile."""
@@ -116,6 +122,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "windows"
 
     @property
+    def slides_lines(self) -> bool:
+        """Whether a thread of loops has neighbours of a line, along which windows slide."""
+        return record_of(self.algo_choice).get("loops") == "lines"
+
+    @property
     def of_few_queries(self) -> bool:
         """Whether it is a schedule of attention for few queries and many keys."""
         return plan_attention.of_few_queries(self)
@@ -123,6 +134,8 @@ class ScheduleResources(Schedule):
     @property
     def kernel_names(self) -> list[str]:
         """The names of the kernels that the schedule becomes, in their order."""
+        if ahead := AHEAD.get(str(record_of(self.algo_choice).get("scatters"))):
+            return [*(f"{self.kernel_name}_{name}" for name in ahead), self.kernel_name]
         return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
 
     @property

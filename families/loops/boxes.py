@@ -200,7 +200,7 @@ def _order_of(read: ReadOp) -> tuple[str, ...] | None:
 
 
 def _is_short(loops: Loops, innermost: Sequence[Dim], line: int) -> bool:
-    """Whether the innermost axis of either tensor is less than a line, or a turned tile is small."""
+    """Whether an innermost axis is less than a line, or the tile of both axes is small."""
     known = [size.constant() for size in innermost]
     if any(size is not None and size < line for size in known):
         return True

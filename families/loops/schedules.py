@@ -33,6 +33,8 @@ from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.loops.boxes import Box, find_box
+from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
+from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
 from polyc.families.loops.recognise import (
     TURNED,
@@ -191,6 +193,10 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
                 return found
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
+    if not empty and (plan := _lines(loops, arch)) is not None:
+        found.append(plan)
+        if not plan.when.data and pointers_promised(kernel, plan.widest):
+            return found
     vector = 1 if empty else vector_of(loops)
     while vector > 1:
         facts = [Assumption(row.mod(vector), "==") for row in rows]
@@ -252,6 +258,17 @@ def _windows(
         yield _schedule(loops, arch, False, name, vector, when, window=tile)
         if not when:
             return
+
+
+def _lines(loops: Loops, arch: str) -> ScheduleOp | None:
+    """A schedule whose windows slide along lines."""
+    lines = find_lines(loops)
+    tile = None if lines is None else best(lines, arch)
+    if lines is None or tile is None:
+        return None
+    widest = max(stored_vector(lines, loops.values), *map(tile.vector, lines.sliding))
+    name = f"line_{tile.outputs}"
+    return _schedule(loops, arch, False, name, widest, (), lines=tile)
 
 
 def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
@@ -327,13 +344,16 @@ def _schedule(
     way: Way | None = None,
     tile: tuple[int, int] | None = None,
     window: WindowTile | None = None,
+    lines: LineTile | None = None,
     box: Box | None = None,
 ) -> ScheduleOp:
     algorithm = "serial" if way is None else "partial_sums"
     if box is not None:
         tile, algorithm = box.result.tile, "boxes"
-    if window is not None:
-        tile, algorithm = (window.rows, window.columns), "windows"
+    slid = window or lines
+    if slid is not None:
+        tile = slid.rows, slid.columns
+        algorithm = "lines" if window is None else "windows"
     if tile is None:
         tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
@@ -343,7 +363,7 @@ def _schedule(
         "loader": "register",
         "tile": [*tile, 1],
         "stages": 1,
-        "warp_tile": _warp_tile(tile, arch, window, box),
+        "warp_tile": _warp_tile(tile, arch, slid, box),
         "vectorize": vector,
         "split_k": 1 if way is None else way.parts,
         "algo_choice": {"loops": algorithm},
@@ -356,11 +376,11 @@ def _schedule(
 
 
 def _warp_tile(
-    tile: tuple[int, int], arch: str, window: WindowTile | None, box: Box | None
+    tile: tuple[int, int], arch: str, slid: WindowTile | LineTile | None, box: Box | None
 ) -> list[int]:
     """What each warp of a block has of its tile."""
-    if window is not None:
-        return window.warp_tile
+    if slid is not None:
+        return slid.warp_tile
     if box is not None:
         return box.warp_tile
     return warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
@@ -380,6 +400,8 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
     Which tensors are turned in shared memory is chosen.
     """
     kernel, spaces = loops.kernel, loops.spaces
+    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "lines":
+        return _restated_lines(loops, cast("list[int]", fields["tile"]))
     rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
     tails: dict[str, None] = {}
@@ -403,6 +425,26 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
         "bind": bind,
         "cache": _cached(loops, list(kept)),
         "predicate_tail": list(tails),
+    }
+
+
+def _restated_lines(loops: Loops, tile: Sequence[int]) -> Fields:
+    """The same where windows slide along lines: the axes outside of them are one axis."""
+    *outer, column = type_of(loops.values[0]).labels
+    sizes = type_of(loops.values[0]).shape
+    rows, columns, _ = tile
+    cut = ((outer, prod(sizes[:-1], start=Dim.const(1)), rows), ([column], sizes[-1], columns))
+    known, symbols = loops.kernel.assumptions, loops.kernel.symbol_names
+    return {
+        "vectorize_axis": f"{column}.i.i",
+        "bind": {f"{label}.o": "block.x" for label in (*outer, column)},
+        "cache": [],
+        "predicate_tail": [
+            label
+            for labels, size, step in cut
+            for label in labels[:1]
+            if not holds_always(Assumption(size.mod(step), "=="), known, symbols)
+        ],
     }
 
 
@@ -510,6 +552,25 @@ def _check_box(loops: Loops, plan: ScheduleOp) -> None:
             refuse_choice(plan, field, "movements of boxes do not have", there)
 
 
+def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse lines along which no windows slide, or a tile that threads do not part."""
+    if find_lines(loops) is None:
+        why = "slides windows along lines, where no reduction of known size slides along those"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if plan.integer("split_k") > 1:
+        refuse_choice(plan, "split_k", "windows along lines do not have", "1")
+    rows, columns, _ = plan.tile_sizes
+    tile = line_tile_from((rows, columns), plan.threads())
+    if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
+        wanted = "points of one line a thread" if tile is None else shape_text(tile.warp_tile)
+        raise bad_plan(
+            plan,
+            f"gives each of {plan.threads() // plan.target.warp} warps "
+            f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
+            f"windows slide along lines by {wanted} a warp",
+        )
+
+
 def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
     rows, columns, _ = plan.tile_sizes
@@ -526,6 +587,9 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     check_raster(plan)
     if plan.slides_windows:
         _check_windows(loops, plan)
+        return
+    if plan.slides_lines:
+        _check_lines(loops, plan)
         return
     threads = plan.threads() // plan.target.warp
     if (wanted := warp_tile_of((rows, columns), threads)) != list(plan.warp_tile_sizes):

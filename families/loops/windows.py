@@ -114,11 +114,11 @@ def find_window(loops: Loops) -> Window | None:
         taps = size_of(reduce, label).constant()
         if taps is None or not 1 < taps <= MOST_TAPS:
             continue
-        found = [_sliding(loops.expanded, read, str(space.row), label, taps) for read in reads]
-        sliding = tuple(one for one in found if one is not None)
-        if sliding:
+        found = [sliding(loops.expanded, read, str(space.row), label, taps) for read in reads]
+        slid = tuple(one for one in found if one is not None)
+        if slid:
             still = tuple(r for r in reads if space.row not in r.result.type.labels)
-            return Window(reduce, label, taps, sliding, still, space)
+            return Window(reduce, label, taps, slid, still, space)
     return None
 
 
@@ -134,7 +134,7 @@ def _lies_along(read: ReadOp, column: str) -> bool:
     return used == {column}
 
 
-def _sliding(kernel: KernelOp, read: ReadOp, row: str, label: str, taps: int) -> Sliding | None:
+def sliding(kernel: KernelOp, read: ReadOp, row: str, label: str, taps: int) -> Sliding | None:
     """How a read slides by a row of the tile and a point of a window; None where it does not."""
     labels = read.result.type.labels
     if not {row, label} <= set(labels) or not (

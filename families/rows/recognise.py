@@ -37,6 +37,9 @@ class Rows:
     row: AxisAttr
     turned: bool = False
     """Whether the last of ``outer``, and not the row, is the last axis of what is read."""
+    covered: bool = True
+    """Whether something is read over all axes.  Else each row is made of what others are made of
+    too, as one of a product of matrices is."""
 
     @property
     def column(self) -> AxisAttr:
@@ -158,7 +161,8 @@ class Rows:
 
 
 def find_rows(kernel: KernelOp) -> Rows:
-    """The rows of a region; raises PolycError ``UnsupportedProgram`` with the reason."""
+    """The rows of a region, ``covered`` or not; raises PolycError ``UnsupportedProgram`` with the
+    reason."""
     _check_tensors(kernel)
     row = _row_axis(kernel)
     outer = tuple(axis for axis in kernel.iters if axis.label != row.label)
@@ -182,9 +186,7 @@ def find_rows(kernel: KernelOp) -> Rows:
         if gathers or not _lie_beside(rows, known):
             raise
     whole = (op.result.type.labels for op in (*rows.reads, *rows.gathers))
-    if not any(set(labels) == known for labels in whole):
-        axes = axes_text([*outer, row])
-        raise _unsupported(kernel, f"it reads no tensor over all of {axes}", kernel)
+    rows = replace(rows, covered=any(set(labels) == known for labels in whole))
     for value, name in zip(kernel.yield_op.values, kernel.res_names, strict=True):
         labels = cast(ValType, value.type).labels
         if not labels or not known - {row.label} <= set(labels):

@@ -20,6 +20,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.region.types import axes_text
 from polyc.families.facts import (
     holds_always,
     left_open,
@@ -202,8 +203,17 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
     A condition that the assumptions imply is dropped; a variant that they exclude is not emitted,
     nor is one of as wide vectors after a variant without conditions on sizes, nor any after one
     that has none on addresses either.  Raises PolycError ``UnsupportedProgram`` where the region is
-    not one of rows.
+    not one of rows: they are few, or made of what others are made of, as those of a product are,
+    whose own family asks for ``made``.
     """
+    if not rows.covered:
+        axes = axes_text([*rows.outer, rows.row])
+        raise rows.refused(f"it reads no tensor over all of {axes}", rows.kernel)
+    return made(rows, arch)
+
+
+def made(rows: Rows, arch: str) -> list[ScheduleOp]:
+    """The same of rows that are ``covered`` or not."""
     kernel = rows.kernel
     if at_most(rows, SHORTEST - 1):
         why = f"its rows have {rows.length} elements, fewer than the {SHORTEST} that threads share"
@@ -222,6 +232,18 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
                 break
             widest = variant.vector - 1
     return found
+
+
+def held_whole(rows: Rows, arch: str, vector: int) -> list[ScheduleOp]:
+    """The schedule that has rows of a known length in the registers of a block, where they are
+    longer than those of ``block``; none for others."""
+    length = rows.length.constant()
+    if length is None or length <= RESIDENT or rows.turned:
+        return []
+    found = [one for one in space(rows, arch, vector) if one.way == "resident"]
+    widest = max(found, key=lambda one: one.warps_a_row, default=None)
+    when = None if widest is None else conditions(rows, arch, widest)
+    return [] if widest is None or when is None else [_made(rows, arch, widest, when)]
 
 
 def _made(rows: Rows, arch: str, variant: RowsVariant, when: Sequence[Assumption]) -> ScheduleOp:

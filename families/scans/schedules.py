@@ -4,7 +4,9 @@
             fast where the other axes give enough threads
 ``rows``    a scan along the innermost axis: threads share a line, tile by tile, and a tile goes on
             with what the one before it ended with
-``teams``   of long lines and few, blocks that run at once share each, a tile a block
+``chains``  of long lines and few, blocks that run at once take the tiles of all in turn, and each
+            looks back at what those before it come to
+``teams``   the same, a team of blocks a line: all of it wait for each other
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ VECTOR = 8
 
 WARP = 32
 
+SIDE_BY_SIDE = 1024
+"""Lines a multiprocessor that lie side by side, from which on a thread each is enough."""
+
 ROW_THREADS = 256
 """Of a block whose threads share lines."""
 
@@ -56,6 +61,18 @@ LEAST_PARTS = 8
 
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
+
+STAGES = 1
+"""Tiles of a block of a chain that are on their way at once."""
+
+MEETING = ("chains", "teams")
+"""Ways in which blocks wait for others."""
+
+WORDS = 2048
+"""Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
+
+RUN = 32
+"""Elements of a thread of a chain of such lines."""
 
 ROOM = 4
 """Blocks of teams that a multiprocessor has room for, with 64 registers a thread; half as many
@@ -89,6 +106,7 @@ class Way:
     vector: int
     threads: int
     facts: Sequence[Assumption] = ()
+    stages: int = 1
 
 
 # Threads alone ------------------------------------------------------------------------------
@@ -96,6 +114,7 @@ class Way:
 
 def _alone(scans: Scans, arch: str) -> Iterator[Way]:
     """A thread has elements, or a vector of them, and walks the axis for each."""
+    yield from _stacked(scans, arch)
     vector = vector_of(scans)
     while vector > 1:
         lines = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
@@ -109,6 +128,33 @@ def _alone(scans: Scans, arch: str) -> Iterator[Way]:
         vector //= 2
     tile = tile_of(scans, 1)
     yield Way("scalar", "serial", tile, 1, prod(tile))
+
+
+def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
+    """A chain of tiles of lines that lie side by side, where they are too few for a thread each."""
+    column = scans.column
+    kinds = [cast("ValType", value.type) for value in scans.values]
+    if column is None or any(kind.labels[-1] != column for kind in kinds) or not in_32(scans):
+        return
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    length = scans.size(scans.along)
+    most = ARCHS[arch].multiprocessors * SIDE_BY_SIDE
+    for vector in dict.fromkeys((vector_of(scans), 1)):
+        facts = [Assumption(Dim.const(most) - lines, ">=")]
+        if vector > 1:
+            sizes = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
+            facts += [Assumption(size.mod(vector), "==") for size in sizes]
+        head = "" if vector == 1 else f"vector{vector}_"
+        for across in (WARP // 4, WARP):
+            columns = across * vector
+            # Alone, or where many have a line together, a thread has registers for half as many.
+            run = RUN if vector > 1 and across == WARP else RUN // 2
+            rows = ROW_THREADS // across * (run // vector)
+            own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
+            if across < WARP:
+                own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
+            name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES)
 
 
 def vector_of(scans: Scans) -> int:
@@ -155,8 +201,12 @@ def tile_of(scans: Scans, vector: int) -> tuple[int, int]:
 
 def is_shared(scans: Scans) -> bool:
     """Whether threads may share a line: lines lie in memory, and are scanned in f32 or i32."""
-    kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
-    return scans.is_of_rows and kind in (f32, i32)
+    return scans.is_of_rows and in_32(scans)
+
+
+def in_32(scans: Scans) -> bool:
+    """Whether a scan accumulates in 32 bits."""
+    return accumulation(scans.scan.fn.data, scans.scan.accumulator) in (f32, i32)
 
 
 def _rows(scans: Scans, arch: str) -> Iterator[Way]:
@@ -186,12 +236,30 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
                 yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
+            if not short:
+                wide = ROW_THREADS * vector * STEPS
+                few = [*facts, *_few(scans, arch, wide)[:2]]
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
-def room_of(scans: Scans) -> int:
-    """Blocks of teams that a multiprocessor is to have room for."""
-    return ROOM if len(scans.kernel.body.block.ops) <= FEW_OPS else ROOM // 2
+def axis_of(scans: Scans) -> int:
+    """The axis of a tile along which blocks that meet scan it: 1 where lines lie in memory."""
+    return int(scans.is_of_rows)
+
+
+def group_of(plan: ScheduleOp, axis: int) -> int:
+    """Posts of a chain that a block takes one by one, for each line of its tile."""
+    if axis == 1:
+        return plan.threads()
+    columns, vector = plan.tile_sizes[1], plan.integer("vectorize")
+    return max(WORDS // columns, plan.threads() * vector // columns)
+
+
+def room_of(scans: Scans, vector: int) -> int:
+    """Blocks that meet that a multiprocessor is to have room for."""
+    room = ROOM if scans.is_of_rows else ROOM - 1 if vector < VECTOR else ROOM - 2
+    return room if len(scans.kernel.body.block.ops) <= FEW_OPS else room // 2
 
 
 def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
@@ -215,10 +283,10 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "mma": "none",
         "loader": "register",
         "tile": [*way.tile, 1],
-        "stages": 1,
+        "stages": way.stages,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
         "vectorize": way.vector,
-        "persistent": way.algorithm == "teams",
+        "persistent": way.algorithm in MEETING,
         "algo_choice": {"scans": way.algorithm},
     }
     name = scans.kernel.sym_name.data
@@ -243,6 +311,8 @@ def axes_of(scans: Scans, algorithm: str, tile: tuple[int, int]) -> list[tuple[s
     rows, columns = tile
     if algorithm == "serial":
         return [(a, 1) for a in scans.outer] + [(scans.row, rows), (scans.column, columns)]
+    if not scans.is_of_rows:
+        return [(a, 1) for a in (*scans.outer, scans.row)] + [(scans.column, columns)]
     return [(a, 1) for a in (*scans.outer, scans.row)] + [(scans.column, rows)]
 
 
@@ -258,12 +328,12 @@ def restated(scans: Scans, fields: Mapping[str, Value]) -> Fields:
     for label, step in axes:
         if label is not None:
             bind[f"{label}.o" if (label, step) in ends else label] = "block.x"
-    walked = [] if algorithm == "serial" else [(scans.along, columns)]
+    walked = [] if algorithm == "serial" else [(scans.along, (rows, columns)[axis_of(scans)])]
     for label, step in (*axes, *walked):
         whole = None if label is None else Assumption(scans.size(label).mod(step), "==")
         if whole and not holds_always(whole, kernel.assumptions, kernel.symbol_names):
             tails[str(label)] = None
-    column = scans.column if algorithm == "serial" else scans.along
+    column = scans.along if algorithm != "serial" and scans.is_of_rows else scans.column
     return {
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
@@ -284,9 +354,12 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "a scan does not have", "[1, 1]")
     way = str(record_of(plan.algo_choice)["scans"])
-    if plan.flag("persistent") != (way == "teams"):
-        why = "a scan by teams has, and no other"
-        refuse_choice(plan, "persistent", why, str(way == "teams").lower())
+    if plan.flag("persistent") != (way in MEETING):
+        why = f"a scan by {' or '.join(MEETING)} has, and no other"
+        refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
+    stages, most = plan.integer("stages"), 3 if way == "chains" else 1
+    if not 1 <= stages <= most:
+        refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
     if plan.cached:
         refuse_choice(plan, "cache", "a scan does not have", "[]")
     check_raster(plan)
@@ -297,10 +370,32 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
             f"gives each of {warps} warps {shape_text(plan.warp_tile_sizes)} elements of a tile of "
             f"{rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
         )
-    if way != "serial":
+    if way == "chains" and not scans.is_of_rows:
+        _check_stacked(scans, plan)
+    elif way != "serial":
         _check_rows(scans, plan)
-    if way == "teams" and rows > 1:
-        raise bad_plan(plan, f"has tiles of {rows} lines, and a team has one at a time; make it 1")
+    if way in MEETING and scans.is_of_rows and rows > 1:
+        raise bad_plan(plan, f"has tiles of {rows} lines, and blocks that meet have one; make it 1")
+
+
+def _check_stacked(scans: Scans, plan: ScheduleOp) -> None:
+    """Refuse lines that cannot lie side by side in threads, or a tile that threads do not part."""
+    kinds = [cast("ValType", value.type) for value in scans.values]
+    inner = all(kind.labels[-1] == scans.column for kind in kinds)
+    if scans.column is None or not inner or not in_32(scans):
+        why = "chains lines side by side, which lie along the innermost axis, in f32 or 32 bits"
+        refuse_choice(plan, "algo_choice", why, '{"scans": "serial"}')
+    rows, columns, _ = plan.tile_sizes
+    vector, threads = plan.integer("vectorize"), plan.threads()
+    across = columns // vector
+    deep, left = divmod(threads, across)
+    whole = across & (across - 1) == 0 and not left and rows % max(1, deep) == 0
+    if not whole or across > threads or group_of(plan, 0) % deep or deep > PARTS:
+        raise bad_plan(
+            plan,
+            f"has {threads} threads for a tile of {rows}x{columns} in vectors of {vector}: a power "
+            f"of two of them is side by side, and {PARTS} at most have as many rows each",
+        )
 
 
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import linear_of
@@ -18,6 +18,32 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import IndexOp, KernelOp, ReduceOp, ReduceTogetherOp, ScatterOp
 from polyc.dialects.region.types import AxisAttr, ValType
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An index of an update, and the axis of the result on which it says a place."""
+
+    index: SSAValue
+    place: SSAValue
+    axis: AxisAttr
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What says to which places of the result an update falls, so that each has a list of its own.
+
+    ``placed``  the indices, the outermost axis first: all of them together say one place
+    ``batch``   the other axes that they depend on, each point of which has lists of its own
+    """
+
+    placed: tuple[Placed, ...]
+    batch: tuple[AxisAttr, ...]
+
+    @property
+    def labels(self) -> set[str]:
+        """The axes whose points have a list each."""
+        return {axis.label for axis in (*self.batch, *(one.axis for one in self.placed))}
 
 
 @dataclass(frozen=True)
@@ -73,10 +99,30 @@ class Scatters:
         innermost = self.axes[-1].label
         if innermost != there[0] and others and others[-1] in own:
             return None
-        assert isinstance(place.owner, IndexOp)
-        rest = linear_of(place.owner.expr - AffineExpr.dimension(0))
-        plain = all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
-        return there[0] if plain else None
+        return there[0] if _is_plain(place) else None
+
+    @cached_property
+    def lists(self) -> Lists | None:
+        """How the updates of a place are found, where each index says a place on an axis of its
+        own that no index depends on."""
+        found: dict[str, Placed] = {}
+        others: set[str] = set()
+        for index, place in self.scatter.pairs:
+            own, there = (cast(ValType, v.type).labels for v in (index, place))
+            if len(there) != 1 or there[0] in found or not _is_plain(place):
+                return None
+            axis = next(axis for axis in self.axes if axis.label == there[0])
+            found[axis.label] = Placed(index, place, axis)
+            others |= set(own) - set(self.scatter.labels)
+        if others & set(found):
+            return None
+        inside = {axis.label for axis in self.axes}
+        if not others <= inside:
+            return None
+        return Lists(
+            tuple(found[axis.label] for axis in self.axes if axis.label in found),
+            tuple(axis for axis in self.axes if axis.label in others),
+        )
 
     @property
     def over(self) -> list[tuple[str, Dim]]:
@@ -103,6 +149,13 @@ class Scatters:
             return []
         lines = [t.shape[-1] for t in self.kernel.seen if t.shape and t.shape[-1] == column.size]
         return list(dict.fromkeys([column.size, *lines]))
+
+
+def _is_plain(place: SSAValue) -> bool:
+    """Whether a place is the point on its axis, from a size on."""
+    assert isinstance(place.owner, IndexOp)
+    rest = linear_of(place.owner.expr - AffineExpr.dimension(0))
+    return all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
 
 
 def find_scatters(kernel: KernelOp) -> Scatters:

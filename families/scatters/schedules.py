@@ -1,16 +1,19 @@
 """The schedules of a region that scatters: a block has a tile of the result (S8, S9.3).
 
-A block goes through all updates in their order and combines those that fall into its tile, so that
-no two blocks write one element, and runs repeat to the bit.
+A block combines the updates that fall into its tile, in their order, so that no two blocks write
+one element, and runs repeat to the bit.  It looks for them among all, or kernels ahead of it have
+found those of each row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import cast
 
+from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
@@ -28,6 +31,9 @@ WIDE = 256
 
 OF_THREAD = 8
 """Elements of a tile that a thread has, at most."""
+
+AT_LEAST = 4
+"""And at least, where kernels ahead find updates."""
 
 HIGH = 16
 """Rows of a tile whose updates are pooled, at least."""
@@ -47,42 +53,70 @@ POOLED = 2048
 MANY = 256
 """Updates from which on this pays."""
 
+SEVERAL = 1024
+"""And from which on kernels ahead that find the updates of each row do."""
+
+SOME = 16
+"""And one that finds the last of each."""
+
+MOST = 1 << 30
+"""Updates of which kernels ahead can make lists at most, and places that have one."""
+
 
 def schedules(scatters: Scatters, arch: str) -> list[ScheduleOp]:
-    """The schedules for an architecture, in order of dispatch; the last takes every size."""
+    """The schedules for an architecture, in order of dispatch; the last takes every size.
+
+    Of known sizes it is the fastest by the model of time.
+    """
     found: list[ScheduleOp] = []
+    for vector, facts in _widths(scatters):
+        for way, more in _ways(scatters):
+            when = left_open(scatters.kernel, [*facts, *more])
+            if when is None:
+                continue
+            found.append(_schedule(scatters, arch, _variant(way, vector), vector, when, way))
+            if not when and scatters.kernel.symbol_names:
+                return found
+        if found and not found[-1].when.data:
+            break
+    if scatters.kernel.symbol_names:
+        return found
+    return [min(found, key=lambda plan: modelled(scatters.kernel, plan, {}).seconds)]
+
+
+def _widths(scatters: Scatters) -> Iterator[tuple[int, list[Assumption]]]:
+    """The widest vectors that lines along the columns may be multiples of, and none."""
     sizes = [element_bytes(without_sign(kind)) for kind in scatters.beside]
     vector = min(OF_THREAD, MAX_VECTOR_BYTES // max(sizes, default=4))
     while vector > 1:
         facts = [Assumption(n.mod(vector), "==") for n in scatters.lengths]
-        when = left_open(scatters.kernel, facts)
-        if when is not None and facts:
-            found += _pooled(scatters, arch, vector, facts)
-            if found and not found[-1].when.data:
-                return found
-            found.append(_schedule(scatters, arch, "vector", vector, when))
-            if not when:
-                return found
+        if facts and left_open(scatters.kernel, facts) is not None:
+            yield vector, facts
             break
         vector //= 2
-    found += _pooled(scatters, arch, 1, [])
-    if found and not found[-1].when.data:
-        return found
-    found.append(_schedule(scatters, arch, "scalar", 1, ()))
-    return found
+    yield 1, []
 
 
-def _pooled(
-    scatters: Scatters, arch: str, vector: int, facts: Sequence[Assumption]
-) -> Iterator[ScheduleOp]:
-    """The schedule whose blocks look for the updates of their rows first, where there are many."""
-    if scatters.single is None:
-        return
-    ((_, count),) = scatters.over
-    when = left_open(scatters.kernel, [*facts, Assumption(count - MANY, ">=")])
-    if when is not None:
-        name = "pooled_vector" if vector > 1 else "pooled"
-        yield _schedule(scatters, arch, name, vector, when, pooled=True)
+def _variant(way: str, vector: int) -> str:
+    """What a schedule of a way is called."""
+    if way == "serial":
+        return "vector" if vector > 1 else "scalar"
+    return f"{way}_vector" if vector > 1 else way
+
+
+def _ways(scatters: Scatters) -> Iterator[tuple[str, list[Assumption]]]:
+    """The ways that there are, each with what it asks of sizes; the last asks nothing."""
+    count = prod((size for _, size in scatters.over), start=Dim.const(1))
+    if (lists := scatters.lists) is not None:
+        rows = prod((one.axis.size for one in lists.placed), start=Dim.const(1))
+        countable = [Assumption(Dim.const(MOST) - size, ">=") for size in (rows, count)]
+        for way, least in (("last", SOME), ("listed", SEVERAL)):
+            if _unlike(scatters, way) is None:
+                yield way, [Assumption(count - least, ">="), *countable]
+                break
+    if _unlike(scatters, "pooled") is None:
+        yield "pooled", [Assumption(count - MANY, ">=")]
+    yield "serial", []
 
 
 def tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
@@ -115,15 +149,34 @@ def pool_tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
     return max(HIGH, min(ELEMENTS, ALONE * columns) // columns), columns
 
 
+def list_tile_of(scatters: Scatters, vector: int) -> tuple[int, int]:
+    """The same of one whose kernels ahead find the updates of each row."""
+    if scatters.column is None:
+        return THREADS, 1
+    elements = THREADS * max(vector, AT_LEAST)
+    columns, known = WIDE, scatters.column.size.constant()
+    if known is not None:
+        columns = max(vector, min(THREADS * vector, power_of_two(max(1, known))))
+    rows = max(1, elements // columns)
+    assert scatters.row is not None
+    known = scatters.row.size.constant()
+    if known is not None:
+        rows = min(rows, power_of_two(max(1, known)))
+    while rows * columns < ARCHS["sm_90a"].warp * vector:
+        rows *= 2
+    return rows, columns
+
+
 def _schedule(
     scatters: Scatters,
     arch: str,
     variant: str,
     vector: int,
     when: Sequence[Assumption],
-    pooled: bool = False,
+    way: str = "serial",
 ) -> ScheduleOp:
-    rows, columns = (pool_tile_of if pooled else tile_of)(scatters, vector)
+    tiles = {"serial": tile_of, "pooled": pool_tile_of}
+    rows, columns = tiles.get(way, list_tile_of)(scatters, vector)
     warp = ARCHS[arch].warp
     warps = max(1, min(THREADS, rows * columns // vector) // warp)
     chosen: Fields = {
@@ -135,7 +188,7 @@ def _schedule(
         "stages": 1,
         "warp_tile": warp_tile_of((rows, columns), warps),
         "vectorize": vector,
-        "algo_choice": {"scatters": "pooled" if pooled else "serial"},
+        "algo_choice": {"scatters": way},
     }
     name = scatters.kernel.sym_name.data
     op = ScheduleOp(name, variant, {**chosen, **restated(scatters, chosen)}, when)
@@ -189,13 +242,12 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
             plan,
             f"has {plan.threads()} threads that do not share a tile of {rows}x{columns} evenly",
         )
-    pools = record_of(plan.algo_choice)["scatters"] == "pooled"
-    if pools and scatters.single is None:
-        why = "pools updates that fall to a row each, and these do not"
+    way = str(record_of(plan.algo_choice)["scatters"])
+    if (why := _unlike(scatters, way)) is not None:
         refuse_choice(plan, "algo_choice", why, '{"scatters": "serial"}')
-    if pools and POOLED % plan.threads():
+    if way == "pooled" and POOLED % plan.threads():
         raise bad_plan(plan, f"has {plan.threads()} threads that do not share {POOLED} updates")
-    if pools and not _below_each_other(plan):
+    if way != "serial" and not _below_each_other(plan):
         raise bad_plan(
             plan,
             f"has {plan.threads()} threads that do not lie in rows below each other, by vectors of "
@@ -206,6 +258,18 @@ def check(scatters: Scatters, plan: ScheduleOp) -> None:
         refuse_choice(plan, "cluster", "scatters do not have", "[1, 1]")
     if plan.integer("split_k") > 1:
         refuse_choice(plan, "split_k", "scatters do not have", "1")
+
+
+def _unlike(scatters: Scatters, way: str) -> str | None:
+    """Why a region's updates are not found in a way, or None where they are."""
+    lists = scatters.lists
+    if way == "pooled" and scatters.single is None:
+        return "pools updates that fall to a row each, and these do not"
+    if way in ("listed", "last") and (lists is None or scatters.row is None):
+        return "lists the updates of each place, which indices of these do not say"
+    if way == "last" and scatters.scatter.fn.data != "set":
+        return f"takes the last update of each place, and these {scatters.scatter.fn.data} all"
+    return None
 
 
 def _below_each_other(plan: ScheduleOp) -> bool:

@@ -46,11 +46,12 @@ from polyc.lowering.frontend_to_tiny.gathers import LowerGather
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
-from polyc.lowering.frontend_to_tiny.pooling import LowerPool
+from polyc.lowering.frontend_to_tiny.pooling import LowerArgPool, LowerPool
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
 from polyc.lowering.frontend_to_tiny.resizing import LowerResize
+from polyc.lowering.frontend_to_tiny.sampling import LowerGridSample
 from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
@@ -67,6 +68,7 @@ __all__ = [
     "Builder",
     "DropUnusedConversion",
     "FrontendToTiny",
+    "LowerArgPool",
     "LowerArgReduce",
     "LowerAttention",
     "LowerCast",
@@ -82,6 +84,7 @@ __all__ = [
     "LowerGather",
     "LowerGemm",
     "LowerGraph",
+    "LowerGridSample",
     "LowerIota",
     "LowerMovement",
     "LowerNorm",
@@ -211,11 +214,13 @@ def patterns() -> list[RewritePattern]:
         LowerConvTranspose(),
         LowerAttention(),
         LowerPool(),
+        LowerArgPool(),
         LowerReduce(),
         LowerArgReduce(),
         LowerSort(),
         LowerScan(),
         LowerResize(),
+        LowerGridSample(),
         LowerGather(),
         LowerScatter(),
         LowerSoftmax(),

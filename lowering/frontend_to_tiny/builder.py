@@ -102,10 +102,12 @@ class Builder:
             return value
         return self.expand(value, range(len(shape) - len(dims), len(shape)), shape)
 
-    def size(self, size: Dim) -> SSAValue:
+    def size(self, size: Dim, element: Attribute = f32) -> SSAValue:
         """A size as a scalar."""
-        value = size.constant()
-        return self.add(tiny.DimOp(size) if value is None else tiny.ConstantOp(float(value)))
+        kind, value = tiny.tensor((), element), size.constant()
+        if value is None:
+            return self.add(tiny.DimOp(size, kind))
+        return self.add(tiny.ConstantOp(float(value) if element == f32 else value, kind))
 
     def spread(self, scalar: SSAValue, shape: Shape) -> SSAValue:
         """A scalar everywhere in ``shape``."""

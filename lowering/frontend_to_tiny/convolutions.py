@@ -27,6 +27,9 @@ are one vector."""
 GROUP = 16
 """Filters and channels of a group are multiples of it where an implicit GEMM has tiles inside."""
 
+FARTHEST = 8
+"""Pixels from a window to the next one that a copy of tiles of them goes at most."""
+
 WIDEST = 64
 """Elements of a window's line, up to which lines of few channels are stored as channels."""
 
@@ -323,9 +326,14 @@ def _patches(
 ) -> SSAValue | None:
     """An image [N, H, W, C] in windows that lie side by side, [N, Ho, Wo, R, S, C]: a reshape.
 
-    None where they overlap, leave gaps or do not come out even, and for windows of one pixel.
+    None where they overlap, leave gaps or do not come out even, for windows of one pixel, and for
+    many channels: tiles of pixels are taken from the image then, where it lies with its channels
+    inside, and a copy of it so is one of lines, where one of windows goes from pixel to pixel.
     """
     n, height, width, c = tiny.tensor_of(x).dims
+    channels = c.constant() or 0
+    if channels >= GROUP and channels % TILE == 0 and max(conv.stride) <= FARTHEST:
+        return None
     size = tuple(tap.constant() for tap in taps)
     beside = size == tuple(conv.stride) and set(conv.dilation) == {1} and not any(conv.padding)
     whole = (pixels[0] * taps[0], pixels[1] * taps[1]) == (height, width)

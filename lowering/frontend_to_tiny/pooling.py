@@ -1,8 +1,14 @@
-"""``frontend-to-tiny``: pool as pad, window and a reduction of each window (S3.2, S4.9)."""
+"""``frontend-to-tiny``: pool as pad, window and a reduction of each window (S3.2, S4.9).
+
+Where the largest element of a window stands is in the largest of its keys, as of ``arg_reduce``.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
     AffineConstraintExpr,
@@ -18,11 +24,13 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend, tiny
-from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import neutral
+from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import Number, bounds, neutral, ui32
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import product
+from polyc.dialects.frontend.pooling import WindowsOp
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
+from polyc.lowering.frontend_to_tiny.selection import is_wide, keyed, ordered, places, signed
 
 MOST_MASKS = 16
 """Taps of an axis that may be outside, up to which each is counted by itself."""
@@ -45,21 +53,123 @@ class LowerPool(RewritePattern):
             value = build.unary("abs", value)
         elif fn == "l2":
             value = build.binary("mul", value, value)
-        rank = tiny.tensor_of(value).rank
         kind = fn if fn in ("max", "min") else "sum"
-        if any(low or high for low, high in op.room()):
-            low, high = ([0] * rank for _ in range(2))
-            for axis, (before, after) in zip(op.axes, op.room(), strict=True):
-                low[axis], high[axis] = before, after
-            element = tiny.tensor_of(value).element_type
-            value = build.add(tiny.PadOp(value, low, high, neutral(kind, element)))
-        windows = build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
-        result = build.reduce(kind, windows, range(rank, rank + len(op.axes)))
+        windows = _windows(op, build, value, neutral(kind, tiny.tensor_of(value).element_type))
+        result = build.reduce(kind, windows, _taps(op))
         if fn == "l2":
             result = build.unary("sqrt", result)
         elif fn == "mean":
             result = build.binary("div", result, _divisor(op, build))
         replace(op, result, rewriter)
+
+
+class LowerArgPool(RewritePattern):
+    """``frontend.arg_pool`` → the largest key of each window, and the place in it (S4.9).
+
+    A key is made of an element and its place in the plane, before the windows are cut, so that of
+    equal elements the first in row-major order has the largest.  Around the operand is the least
+    number of i64, which no key is, so that a window of nothing gives -1.  Integers of 64 bits leave
+    no room for a place: theirs is the largest of those at which their window's extreme stands.
+    Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.ArgPoolOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build, fn = Builder.before(op, rewriter), op.function
+        # Complements: the first of equal elements has the largest.
+        place = build.unary("not", _places_in_plane(op, build))
+        if is_wide(value):
+            least = bounds(i32)[0]
+            element = tiny.tensor_of(value).element_type
+            elements = _windows(op, build, value, neutral(fn, element))
+            best = build.reduce(fn, elements, _taps(op))
+            shape = tiny.tensor_of(elements).dims
+            there = build.compare("eq", elements, build.repeat(best, _taps(op), shape))
+            at = _windows(op, build, signed(build, place), least)
+            none = build.splat(least, shape, i32)
+            largest = build.reduce("max", build.select(there, at, none), _taps(op))
+            found = signed(build, largest)
+        else:
+            key = keyed(build, ordered(build, value, turned=fn == "min", nan_above=True), place)
+            largest = build.reduce("max", _windows(op, build, key, bounds(i64)[0]), _taps(op))
+            found = build.cast(largest, ui32)
+        found = build.unary("not", found)
+        element = frontend.tensor_of(op.result).element_type
+        if not any(low or high for low, high in op.room()):
+            result = build.cast(_in_operand(op, build, found), element)
+        else:
+            shape = tiny.tensor_of(found).dims
+            none = build.compare("eq", found, build.splat(bounds(ui32)[1], shape, ui32))
+            result = build.cast(_in_operand(op, build, found), element)
+            result = build.select(none, build.splat(-1, shape, element), result)
+        replace(op, result, rewriter)
+
+
+def _taps(op: WindowsOp) -> range:
+    """The axes of what ``_windows`` gives that are along the windows."""
+    rank = frontend.tensor_of(op.operand).rank
+    return range(rank, rank + len(op.axes))
+
+
+def _windows(op: WindowsOp, build: Builder, value: SSAValue, outside: Number) -> SSAValue:
+    """The elements of each window of ``value``, which has the operand's shape."""
+    rank = tiny.tensor_of(value).rank
+    if any(low or high for low, high in op.room()):
+        low, high = ([0] * rank for _ in range(2))
+        for axis, (before, after) in zip(op.axes, op.room(), strict=True):
+            low[axis], high[axis] = before, after
+        value = build.add(tiny.PadOp(value, low, high, outside))
+    return build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
+
+
+def _places_in_plane(op: frontend.ArgPoolOp, build: Builder) -> SSAValue:
+    """The place of each element of the operand in the plane of the axes, ui32."""
+    shape = frontend.tensor_of(op.operand).dims
+    return _flat(build, [(a, places(build, shape, a)) for a in op.axes], shape, op.axes, ui32)
+
+
+def _flat(
+    build: Builder,
+    parts: Sequence[tuple[int, SSAValue]],
+    sizes: Shape,
+    axes: Sequence[int],
+    element: Attribute,
+) -> SSAValue:
+    """The sum of places along axes, each times the elements of ``axes`` behind its own."""
+    found = None
+    for axis, part in parts:
+        behind = product(sizes[a] for a in axes if a > axis)
+        shape = tiny.tensor_of(part).dims
+        if behind.constant() != 1:
+            part = build.binary("mul", part, build.spread(build.size(behind, element), shape))
+        found = part if found is None else build.binary("add", found, part)
+    assert found is not None  # there are axes
+    return found
+
+
+def _in_operand(op: frontend.ArgPoolOp, build: Builder, found: SSAValue) -> SSAValue:
+    """The place that is asked for, i64, by that in the plane, ui32."""
+    if op.whole is None:
+        return build.cast(found, i64)
+    sizes, shape = frontend.tensor_of(op.operand).dims, tiny.tensor_of(found).dims
+    every, axes = range(len(sizes)), op.axes
+    parts: list[tuple[int, SSAValue]] = []
+    for axis in every:
+        if axis not in axes:
+            place = build.add(tiny.IotaOp(shape[axis], i64))
+            parts.append((axis, build.expand(place, (axis,), shape)))
+            continue
+        part = found
+        behind = product(sizes[a] for a in axes if a > axis)
+        if behind.constant() != 1:
+            part = build.binary("div", part, build.spread(build.size(behind, ui32), shape))
+        if axis != axes[0]:
+            part = build.binary("mod", part, build.spread(build.size(sizes[axis], ui32), shape))
+        parts.append((axis, build.cast(part, i64)))
+    return _flat(build, parts, sizes, every, i64)
 
 
 def _divisor(op: frontend.PoolOp, build: Builder) -> SSAValue:

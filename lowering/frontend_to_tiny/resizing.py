@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineSet,
+)
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     RewritePattern,
@@ -13,7 +22,8 @@ from xdsl.pattern_rewriter import (
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.elements import neutral
-from polyc.dialects.frontend.resizing import FAR, NEAR, Line, Places
+from polyc.dialects.common.signature import graph_of
+from polyc.dialects.frontend.resizing import CUBIC, Line, Places
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
 
 
@@ -43,7 +53,12 @@ def _between(build: Builder, x: SSAValue, axis: int, op: frontend.ResizeOp) -> S
     """One axis, every element the weighted sum of those that its place takes."""
     count = frontend.tensor_of(op.result).dims[axis]
     rest = _rest(build, count, op.line(axis).reduced)
-    weights = (_linear if op.mode == "linear" else _cubic)(build, rest, (count,))
+    if op.mode == "linear":
+        weights = linear_weights(build, rest, (count,))
+    else:
+        weights = cubic_weights(build, rest, (count,), op.coefficient)
+        if op.exclude_outside is not None:
+            weights = _of_inside(build, weights, count, [op.places(axis, t) for t in op.taps], op)
     total: SSAValue | None = None
     for tap, weight in zip(op.taps, weights, strict=True):
         sample = _resized(build, x, axis, count, op.places(axis, tap))
@@ -52,6 +67,38 @@ def _between(build: Builder, x: SSAValue, axis: int, op: frontend.ResizeOp) -> S
         total = term if total is None else build.binary("add", total, term)
     assert total is not None
     return total
+
+
+def _of_inside(
+    build: Builder,
+    weights: Sequence[SSAValue],
+    count: Dim,
+    places: Sequence[Places],
+    op: frontend.ResizeOp,
+) -> list[SSAValue]:
+    """Weights that are 0 for the taps outside, and whose sum is 1 again."""
+    graph = graph_of(op)
+    names = () if graph is None else graph.symbol_names
+    end = count.as_affine(names)
+    assert end is not None, "a resize's sizes are affine where its places are"
+    here = AffineDimExpr(0)
+    kept: list[SSAValue] = []
+    total: SSAValue | None = None
+    for weight, place in zip(weights, places, strict=True):
+        rows = [here - place.low] if place.low else []
+        rows += [end - place.high - 1 - here] if place.high else []
+        if rows:
+            least = tuple(
+                AffineConstraintExpr(AffineConstraintKind.ge, row, AffineConstantExpr(0))
+                for row in rows
+            )
+            weight = build.mask(weight, AffineSet(1, len(names), least), 0.0)
+        kept.append(weight)
+        total = weight if total is None else build.binary("add", total, weight)
+    if all(not (place.low or place.high) for place in places):
+        return kept
+    assert total is not None
+    return [build.binary("div", weight, total) for weight in kept]
 
 
 def _rest(build: Builder, count: Dim, line: Line) -> SSAValue:
@@ -70,28 +117,30 @@ def _rest(build: Builder, count: Dim, line: Line) -> SSAValue:
     return build.binary("div", build.cast(number, f32), build.splat(float(line.divisor), (count,)))
 
 
-def _linear(build: Builder, rest: SSAValue, shape: Shape) -> list[SSAValue]:
+def linear_weights(build: Builder, rest: SSAValue, shape: Shape) -> list[SSAValue]:
+    """The weights of the elements before and behind a place, which is ``rest`` behind the first."""
     return [build.binary("sub", build.splat(1.0, shape), rest), rest]
 
 
-def _cubic(build: Builder, rest: SSAValue, shape: Shape) -> list[SSAValue]:
-    """Keys's weights of the elements 1 + t and t before a place, and 1 - t and 2 - t behind it."""
+def cubic_weights(
+    build: Builder, rest: SSAValue, shape: Shape, coefficient: float = CUBIC
+) -> list[SSAValue]:
+    """Keys's weights of the elements 1 + t and t before a place, and s = 1 - t and 1 + s behind it.
 
-    def polynomial(x: SSAValue, *factors: float) -> SSAValue:
-        found = build.splat(factors[0], shape)
-        for factor in factors[1:]:
-            found = build.binary("mul", found, x)
-            found = build.binary("add", found, build.splat(factor, shape))
-        return found
+    From 1 on the polynomial is a product: at 1 + t it is ``a * t * s * s``, at 1 + s
+    ``a * t * s * t``.
+    """
+    a, behind = coefficient, build.binary("sub", build.splat(1.0, shape), rest)
 
-    one = build.splat(1.0, shape)
-    behind = build.binary("sub", one, rest)
-    return [
-        polynomial(build.binary("add", rest, one), *FAR),
-        polynomial(rest, *NEAR),
-        polynomial(behind, *NEAR),
-        polynomial(build.binary("add", behind, one), *FAR),
-    ]
+    def near(x: SSAValue) -> SSAValue:
+        slope = build.binary("mul", x, build.splat(a + 2, shape))
+        slope = build.binary("sub", slope, build.splat(a + 3, shape))
+        square = build.binary("mul", x, x)
+        return build.binary("add", build.binary("mul", slope, square), build.splat(1.0, shape))
+
+    both = build.binary("mul", build.binary("mul", rest, behind), build.splat(a, shape))
+    far = [build.binary("mul", both, x) for x in (behind, rest)]
+    return [far[0], near(rest), near(behind), far[1]]
 
 
 def _resized(build: Builder, x: SSAValue, axis: int, count: Dim, places: Places) -> SSAValue:

@@ -61,6 +61,13 @@ def places(build: Builder, shape: Shape, axis: int) -> SSAValue:
     return build.expand(build.add(tiny.IotaOp(shape[axis], ui32)), (axis,), shape)
 
 
+def signed(build: Builder, x: SSAValue) -> SSAValue:
+    """A ui32 as an i32 in the same order, or such an i32 as the ui32 that it was."""
+    other = i32 if tiny.tensor_of(x).element_type == ui32 else ui32
+    top = build.splat(bounds(i32)[0], shape_of(x), i32)
+    return build.cast(build.binary("xor", build.cast(x, i32), top), other)
+
+
 def keyed(build: Builder, above: SSAValue, below: SSAValue) -> SSAValue:
     """A key of an i64 within 32 bits, and a ui32."""
     shape = shape_of(above)
@@ -93,10 +100,8 @@ class LowerArgReduce(RewritePattern):
             best = build.reduce(op.function, value, (axis,))
             there = build.compare("eq", value, build.repeat(best, (axis,), shape))
             least = build.splat(bounds(i32)[0], shape, i32)
-            signed = build.binary("xor", build.cast(below, i32), least)
-            largest = build.reduce("max", build.select(there, signed, least), (axis,))
-            none = build.splat(bounds(i32)[0], shape_of(largest), i32)
-            largest = build.binary("xor", largest, none)
+            largest = build.reduce("max", build.select(there, signed(build, below), least), (axis,))
+            largest = build.cast(signed(build, largest), i32)
         else:
             found = keyed(
                 build, ordered(build, value, turned=op.function == "min", nan_above=True), below

@@ -58,6 +58,8 @@ PREFIXES = (
     "wgmma_m64n",
     "load_cluster_",
     "store_cluster_",
+    "post_",
+    "await_posts_",
 )
 """How the names of the functions made on demand begin."""
 

@@ -48,6 +48,28 @@ def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
 
 
 @cache
+def exchange() -> DeviceFunction:
+    """What was at an address before it was set (PTX ``atom``)."""
+    return device_function(
+        "u32 exchange_global(void* pointer, u32 value)",
+        "u32 r;\n"
+        + asm(
+            "atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;",
+            outs='"=r"(r)',
+            ins='"l"(pointer), "r"(value)',
+        )
+        + "\nreturn r;",
+    )
+
+
+@prints(hw.ExchangeGlobalOp, "before")
+def _exchange_global(w: KernelWriter, op: hw.ExchangeGlobalOp) -> None:
+    pointer = pointer_to(w, op, op.tensor, op.indices)
+    call = w.call(exchange(), pointer, w.text(op.value))
+    w.define(op.result, call if op.predicate is None else f"{w.text(op.predicate)} ? {call} : 0u")
+
+
+@cache
 def fetch_add() -> DeviceFunction:
     """What was at a shared address before something was added (PTX ``atom``)."""
     return device_function(

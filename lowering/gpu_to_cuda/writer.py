@@ -382,7 +382,7 @@ class KernelWriter:
                 case "value" if op.results:
                     self.dead.add(op)
                 case "store":
-                    assert isinstance(op, hardware.StoreGlobalOp | hardware.AtomicGlobalOp)
+                    assert isinstance(op, _STORES)
                     self.stored.add(op.tensor)
                     needed += op.operands
                 case "wait":
@@ -429,6 +429,10 @@ def _workspaces(body: Block) -> list[SSAValue]:
 Role: TypeAlias = Literal["loop", "branch", "yield", "value", "store", "wait", "effect"]
 
 
+_STORES = (hardware.StoreGlobalOp, hardware.AtomicGlobalOp, hardware.ExchangeGlobalOp)
+"""Ops that write a tensor."""
+
+
 @cache
 def _role(kind: type[Operation]) -> Role:
     """What ops of a kind are to ``prepare``; a value is written only where something needs it."""
@@ -438,9 +442,11 @@ def _role(kind: type[Operation]) -> Role:
         return "branch"
     if issubclass(kind, scf.YieldOp):
         return "yield"
-    if issubclass(kind, hardware.StoreGlobalOp | hardware.AtomicGlobalOp):
+    if issubclass(kind, _STORES):
         return "store"
-    if issubclass(kind, hardware.WaitGlobalOp):
+    if issubclass(
+        kind, hardware.WaitGlobalOp | hardware.PostGlobalOp | hardware.AwaitPostsGlobalOp
+    ):
         return "wait"
     return "value" if issubclass(kind, _DROPPED) or kind.has_trait(Pure) else "effect"
 

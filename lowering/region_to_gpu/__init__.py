@@ -65,17 +65,21 @@ class Labels:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A region, as its family sees it, and its schedules, all for one architecture."""
+    """A region, as the families of its schedules see it, and these, all for one architecture.
 
-    lowering: Lowering
+    As a rule that is one family; a product of one row may be rows too.
+    """
+
+    kernel: KernelOp
+    lowerings: Mapping[str, Lowering]
     plans: Sequence[ScheduleOp]
     names: Mapping[ScheduleOp, Sequence[str]]
     """Of each schedule, those of the workspaces of its kernels."""
 
     @staticmethod
     def of(op: KernelOp, labels: Labels) -> Scheduled:
-        """Raises PolycError where the schedules are none, are of several architectures or
-        families, or speak of what the region does not have.
+        """Raises PolycError where the schedules are none, are of several architectures, are of a
+        family that the region is not of, or speak of what the region does not have.
         """
         plans = schedules_of(op)
         name = op.sym_name.data
@@ -91,39 +95,33 @@ class Scheduled:
                 "architecture at a time",
                 plans[1],
             )
-        patterns = list(dict.fromkeys(_pattern(p) for p in plans))
-        if len(patterns) > 1:
-            raise PolycError(
-                "UnsupportedPlan",
-                f"the schedules of @{name} are for {' and '.join(patterns)}; a region is one",
-                plans[1],
-            )
-        family = BY_NAME[patterns[0]]
-        found = family.recognise(op)
-        lowering = lowering_of(family, found)
+        families = {pattern: BY_NAME[pattern] for pattern in map(_pattern, plans)}
+        regions = {pattern: family.recognise(op) for pattern, family in families.items()}
+        lowerings = {p: lowering_of(family, regions[p]) for p, family in families.items()}
         for plan in plans:
+            pattern = _pattern(plan)
             for fact in plan.when.data:
                 if (fault := unknown_symbol(fact, op.symbol_names)) is not None:
                     raise PolycError("BadPlan", f"{fault} of region @{name}", plan)
             try:
-                family.check_found(found, plan)
+                families[pattern].check_found(regions[pattern], plan)
             except PolycError as error:
                 raise error.located(plan) from None
-            _built_from(plan, lowering).check_form(plan)
+            _built_from(plan, lowerings[pattern]).check_form(plan)
         names: dict[ScheduleOp, list[str]] = {}
         copies: dict[str, str] = {}
         for plan in plans:
             names[plan] = []
-            for space in _built_from(plan, lowering).spaces(plan):
+            for space in _built_from(plan, lowerings[_pattern(plan)]).spaces(plan):
                 label = copies.get(space.name) or labels.free(space.name)
                 if space.copies is not None or space.shared:
                     copies[space.name] = label
                 names[plan].append(label)
-        return Scheduled(lowering, plans, names)
+        return Scheduled(op, lowerings, plans, names)
 
-    @property
-    def kernel(self) -> KernelOp:
-        return self.lowering.kernel
+    def lowering(self, plan: ScheduleOp) -> Lowering:
+        """The region as the family of one of its schedules sees it."""
+        return self.lowerings[_pattern(plan)]
 
     @property
     def arch(self) -> str:
@@ -136,7 +134,7 @@ class Scheduled:
         found: dict[str, Operation] = {}
         for plan in self.plans:
             spaces = [BindAttr.workspace(name) for name in self.names[plan]]
-            for made in _built_from(plan, self.lowering).build(plan, bindings, spaces):
+            for made in _built_from(plan, self.lowering(plan)).build(plan, bindings, spaces):
                 found.setdefault(made.sym_name.data, made)
         return list(found.values())
 
@@ -146,8 +144,8 @@ class Scheduled:
 
     def variant(self, plan: ScheduleOp, bindings: Sequence[BindAttr]) -> LaunchOp | SequenceOp:
         """What runs a schedule's kernels."""
-        first, *rest = self.lowering.launches(plan)
-        if not rest and not _built_from(plan, self.lowering).spaces(plan):
+        first, *rest = self.lowering(plan).launches(plan)
+        if not rest and not _built_from(plan, self.lowering(plan)).spaces(plan):
             return first
         ops = [*self.workspaces(plan, bindings), *self.steps(plan)]
         return SequenceOp(plan.kernel_name, plan.when, first.align.data, ops)
@@ -157,13 +155,13 @@ class Scheduled:
         return [
             located(space.workspace(name, bindings), plan)
             for name, space in zip(
-                self.names[plan], _built_from(plan, self.lowering).spaces(plan), strict=True
+                self.names[plan], _built_from(plan, self.lowering(plan)).spaces(plan), strict=True
             )
         ]
 
     def steps(self, plan: ScheduleOp) -> list[LaunchOp]:
         """The launches of a schedule's kernels in a sequence."""
-        spaces = (space.name for space in _built_from(plan, self.lowering).spaces(plan))
+        spaces = (space.name for space in _built_from(plan, self.lowering(plan)).spaces(plan))
         called = dict(zip(spaces, self.names[plan], strict=True))
         made = (
             LaunchOp.of_sequence(
@@ -173,7 +171,7 @@ class Scheduled:
                 cooperative=None if one.cooperative is None else one.cooperative.data,
                 fills=called.get(one.fills_name or ""),
             )
-            for one in self.lowering.launches(plan)
+            for one in self.lowering(plan).launches(plan)
         )
         return [located(one, plan) for one in made]
 
@@ -322,7 +320,7 @@ def sequences(graph: GraphOp, scheduled: Sequence[Scheduled], places: Places) ->
         steps: list[Operation] = []
         for one, plan in zip(scheduled, chosen, strict=True):
             bound = places.bindings(one.kernel)
-            aligned = one.lowering.launches(plan)[0].align.data
+            aligned = one.lowering(plan).launches(plan)[0].align.data
             for binding, wanted in zip(bound, aligned, strict=True):
                 if (index := binding.tensor_index) is not None:
                     align[index] = max(align[index], wanted)

@@ -171,11 +171,11 @@ class Frame:
             self._views[number, dims] = found
         return self._views[number, dims]
 
-    def space(self, kind: GlobalType, binding: BindAttr) -> SSAValue:
+    def space(self, kind: GlobalType, binding: BindAttr, hint: str = "sums") -> SSAValue:
         """An argument for a workspace.  A kernel with one has no tensor that it does not use."""
         place = len(self.block.args) - len(self.symbols)
         found = self.block.insert_arg(kind, place)
-        found.name_hint = "sums"
+        found.name_hint = hint
         self._spaces[found] = binding
         return found
 
@@ -185,9 +185,10 @@ class Frame:
         bindings: Sequence[BindAttr],
         cluster: int = 1,
         adding: int | None = None,
+        ahead: tuple[str, int] | None = None,
     ) -> gpu.KernelOp:
         """The kernel of what was emitted, under the schedule's name; or, of so many threads, the
-        one that is ``adding`` what that left."""
+        one that is ``adding`` what that left, or one that runs ``ahead``, of a name and threads."""
         self.emit.op(gpu.ReturnOp())
         self.block.add_ops(self.emit.ops)
         bound = {arg: BindAttr.symbol(name) for name, arg in self.symbols.items()}
@@ -198,14 +199,18 @@ class Frame:
         for number in unused:
             if not self._tensors[number].uses.get_length():
                 self.block.erase_arg(self._tensors[number])
+        name, threads = plan.kernel_name, plan.threads()
+        if adding is not None:
+            name, threads = plan.kernel_names[1], adding
+        name, threads = ahead or (name, threads)
         kernel = gpu.KernelOp(
-            plan.kernel_names[0 if adding is None else 1],
+            name,
             [bound[arg] for arg in self.block.args],
-            adding or plan.threads(),
+            threads,
             Region(self.block),
             cluster=cluster,
         )
-        if adding is None and (split := plan.integers("registers")):
+        if adding is None and ahead is None and (split := plan.integers("registers")):
             kernel.registers = IntsAttr(tuple(split))
         return located(kernel, self.kernel)
 

@@ -13,6 +13,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
+from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
@@ -29,10 +30,16 @@ def tile_sizes(space: Space, plan: ScheduleOp) -> list[int]:
 
 @dataclass(frozen=True)
 class AxisPlace:
-    """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on."""
+    """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on.
+
+    Of an axis of the tile that is several axes it is one: its points are ``inside`` points of that
+    each, and it begins again after ``size`` of them.
+    """
 
     along: int | None
     start: SSAValue
+    inside: int = 1
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,8 @@ class LoopPoint(Point):
 
 
 class WindowPoint(Point):
-    """A point of what a tile reads: its rows go along one coordinate of what is ``slid``."""
+    """A point of what a tile reads: ``along`` of the tile, its rows or its columns, goes along one
+    coordinate of what is ``slid``, from so many elements ``before`` on."""
 
     def __init__(
         self,
@@ -96,14 +104,16 @@ class WindowPoint(Point):
         axes: Mapping[str, AffineExpr],
         origin: Sequence[SSAValue],
         slid: Mapping[Operation, int],
+        along: AffineExpr = ROW,
+        before: int = 0,
     ) -> None:
         super().__init__(frame, block, {}, axes, 2, origin, dict[SSAValue, Held]().get)
-        self.slid = slid
+        self.slid, self.step = slid, along - before
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         tensor, place = super().source(op)
         along = self.slid.get(op)
-        return tensor, tuple(e + ROW if i == along else e for i, e in enumerate(place))
+        return tensor, tuple(e + self.step if i == along else e for i, e in enumerate(place))
 
 
 def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
@@ -113,6 +123,17 @@ def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
         if label is not None and label not in space.walked:
             places[label] = AxisPlace(space.along(i), at[label])
             at[label].name_hint = f"{label}0"
+    return places
+
+
+def line_places(lines: Lines, at: Coordinates) -> dict[str, AxisPlace]:
+    """The same of a tile of lines: those of all axes outside of them are its rows."""
+    row, column = at[lines.space.row or ""], at[lines.space.column or ""]
+    places: dict[str, AxisPlace] = {}
+    for number, (label, inside, size) in enumerate(lines.outer):
+        # What is beyond the last line is outside of the first axis, whose size is not asked then.
+        places[label] = AxisPlace(0, row, inside, size if number else None)
+    places[str(lines.space.column)] = AxisPlace(1, column)
     return places
 
 
@@ -146,4 +167,6 @@ def placed(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
     if place.start not in origin:
         origin.append(place.start)
     start = AffineExpr.symbol(origin.index(place.start))
-    return start if place.along is None else AffineExpr.dimension(place.along) + start
+    found = start if place.along is None else AffineExpr.dimension(place.along) + start
+    found = found // place.inside if place.inside > 1 else found
+    return found if place.size is None else found % place.size

@@ -34,6 +34,8 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
 from polyc.families.loops.boxes import Box, find_box
+from polyc.families.loops.lines import Lines, LineTile, find_lines
+from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
@@ -50,7 +52,14 @@ from polyc.families.loops.recognise import (
     turned_reads,
     type_of,
 )
-from polyc.families.loops.windows import Window, WindowTile, find_window, held_value, tile_from
+from polyc.families.loops.windows import (
+    Sliding,
+    Window,
+    WindowTile,
+    find_window,
+    held_value,
+    tile_from,
+)
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
@@ -64,6 +73,7 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     Walk,
     WindowPoint,
     held_in,
+    line_places,
     placed,
     places_of,
     projection,
@@ -108,7 +118,7 @@ class LoopsLowering(Walked):
         """A block has a tile of each space of outputs, and walks some axes of it."""
         if plan.moves_boxes:
             return [box_grid(self.kernel, self.box(plan))]
-        return [_grid(space, plan) for space in spaces_of(self.kernel)]
+        return [_grid(space, plan) for space in _spaces(self.kernel, plan)]
 
     def box(self, plan: ScheduleOp) -> Box:
         """The box that a block moves."""
@@ -158,6 +168,17 @@ class LoopsLowering(Walked):
 LOWERING = LoopsLowering
 
 
+def _lines(kernel: KernelOp, plan: ScheduleOp) -> Lines | None:
+    """The lines along which a schedule's windows slide; None where none do."""
+    return find_lines(Loops(kernel, kernel)) if plan.slides_lines else None
+
+
+def _spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
+    """The spaces of a region's outputs as a schedule parts them."""
+    lines = _lines(kernel, plan)
+    return spaces_of(kernel) if lines is None else [lines.space]
+
+
 def _part(kernel: KernelOp, plan: ScheduleOp) -> Part:
     """How a schedule parts the reductions of a region, which has one space of outputs."""
     (space,) = spaces_of(kernel)
@@ -182,7 +203,9 @@ class LoopBuilder(Builder):
         self, kernel: KernelOp, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
     ) -> None:
         super().__init__(kernel, plan, grids)
-        self.spaces = spaces_of(kernel)
+        self.spaces = _spaces(kernel, plan)
+        self.lines = _lines(kernel, plan)
+        """The windows that slide along lines of the outputs."""
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
@@ -210,6 +233,11 @@ class LoopBuilder(Builder):
             windows = tile_from(self.tile, threads, vector)
             assert window is not None and windows is not None  # checked with the plan
             self.slides, layout = (window, windows), windows.layout
+        self.line_tile: LineTile | None = None
+        if self.lines is not None:
+            self.line_tile = line_tile_from(self.tile, threads)
+            assert self.line_tile is not None  # checked with the plan
+            layout = self.line_tile.layout
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
@@ -269,6 +297,8 @@ class LoopBuilder(Builder):
     def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
         """Whether the results of a reduction differ between a tile's rows, and its columns."""
         labels = type_of(reduce.result).labels
+        if self.lines is not None:
+            return True, True
         return (
             any(s.row in labels for s in self.spaces),
             any(s.column in labels for s in self.spaces),
@@ -295,7 +325,7 @@ class LoopBuilder(Builder):
         and the first one writes.
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
-        places = places_of(space, at)
+        places = places_of(space, at) if self.lines is None else line_places(self.lines, at)
         scope = Scope(self.emit, places)
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
@@ -450,7 +480,8 @@ class LoopBuilder(Builder):
         neutral = _neutral(emit, reduce)
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
-        inner = {*apart, *([] if self.slides is None else [self.slides[0].label])}
+        slid = self.lines if self.slides is None else self.slides[0]
+        inner = {*apart, *([] if slid is None else [slid.label])}
         order = sorted(reduce.labels, key=lambda label: label in inner)
         if self.part is None:
             self.loop(scope, reduce, order, apart, acc, fold)
@@ -518,6 +549,9 @@ class LoopBuilder(Builder):
         if self.slides is not None and list(labels) == [self.slides[0].label]:
             self.slide(scope, *self.slides, acc)
             return
+        if self.lines is not None and list(labels) == [self.lines.label]:
+            self.slide_along(scope, self.lines, acc)
+            return
         label, *rest = labels
         along = apart.get(label)
         size = self.frame.size(size_of(reduce, label))
@@ -545,7 +579,7 @@ class LoopBuilder(Builder):
             kind = FragmentType.of(sizes, type_of(value).element_type, layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
             places = {**first.places, row: AxisPlace(None, first.places[row].start)}
-            self.hold(Scope(emit, places), value, held, (ROW, COLUMN), {one.read: one.result})
+            self.hold(Scope(emit, places), value, held, {one.read: one.result})
             self.shared[value] = Held(held, (ROW, COLUMN))
         slid = {held_value(one.read): one for one in window.sliding}
         whole = dict(self.shared)
@@ -558,7 +592,7 @@ class LoopBuilder(Builder):
                 kind = FragmentType.of(sizes, type_of(value).element_type, layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
                 place = projection((False, along)).results
-                self.hold(here, value, held, place, {})
+                self.hold(here, value, held, {})
                 self.shared[value] = Held(held, place)
             for value, one in slid.items():
                 at = ROW * one.step + tap * one.dilation
@@ -566,20 +600,56 @@ class LoopBuilder(Builder):
             self.step(here, window.reduce, {}, acc)
         self.shared.clear()
 
+    def slide_along(self, scope: Scope, lines: Lines, acc: SSAValue) -> None:
+        """The same of windows that slide along lines: what they read is there in whole vectors."""
+        tile_of, column, emit = self.line_tile, lines.space.column, scope.emit
+        assert tile_of is not None and column is not None
+        places = {**scope.places, column: AxisPlace(None, scope.places[column].start)}
+        wide: dict[SSAValue, tuple[Sliding, SSAValue]] = {}
+        for one in lines.sliding:
+            sizes, layout = tile_of.window(one, lines.taps)
+            value = held_value(one.read)
+            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
+            before, at = tile_of.before(one), Scope(emit, places)
+            self.hold(at, value, held, {one.read: one.result}, COLUMN, before, lines.label)
+            wide[value] = one, held
+        layout = self.spread.image(projection((True, False))).layout()
+        for tap in range(lines.taps):
+            here = scope.inside(emit, lines.label, AxisPlace(None, emit.index(tap)))
+            for read in lines.still:
+                value = held_value(read)
+                kind = FragmentType.of([self.tile[0], 1], type_of(value).element_type, layout)
+                held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
+                self.hold(here, value, held, {})
+                self.shared[value] = Held(held, projection((True, False)).results)
+            for value, (one, held) in wide.items():
+                at = COLUMN * one.step + (tap * one.dilation + tile_of.before(one))
+                self.shared[value] = Held(held, (ROW, at))
+            self.step(here, lines.reduce, {}, acc)
+        self.shared.clear()
+
     def hold(
         self,
         scope: Scope,
         value: SSAValue,
         held: SSAValue,
-        place: tuple[AffineExpr, ...],
         slid: Mapping[Operation, int],
+        along: AffineExpr = ROW,
+        before: int = 0,
+        first: str | None = None,
     ) -> None:
-        """Bring a value at the places of a scope into a fragment, by a map over it."""
+        """Bring a value at the places of a scope, and the ``first`` point of an axis, into a
+        fragment, by a map over it."""
         origin: list[SSAValue] = []
         used = axes_in([value])
-        axes = {a: placed(scope.places[a], origin) for a in used}
+        axes = {
+            a: AffineExpr.constant(0) if a == first else placed(scope.places[a], origin)
+            for a in used
+        }
         kind = cast("FragmentType", held.type).element_type
-        point = WindowPoint(self.frame, Block(arg_types=[kind]), axes, origin, slid)
+        own = Block(arg_types=[kind])
+        point = WindowPoint(self.frame, own, axes, origin, slid, along, before)
         owner = value.owner
         assert isinstance(owner, Operation)
         scope.emit.op(point.write(held, [Wanted(value, held, (ROW, COLUMN))], owner))

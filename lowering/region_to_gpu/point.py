@@ -206,6 +206,8 @@ class Point:
         self._found: list[SSAValue] = []
         """The places that indices say, which stand for dimensions behind the tile's."""
         self._places: list[tuple[AffineExpr, ...]] = []
+        self.where: SSAValue | None = None
+        """Which elements at places that are data are read; None of all."""
 
     @property
     def input_maps(self) -> list[AffineMap]:
@@ -357,11 +359,10 @@ class Point:
         kind = without_sign(op.result.type.element_type)
         if self.is_data(place):
             at = [self.index(e) for e in place]
-            arg = self.emit.value(LoadGlobalOp(tensor, at, kind), op.tensor.name_hint)
+            asked = self.asked_where(tensor, at)
+            arg = self.emit.value(LoadGlobalOp(tensor, at, kind, asked), op.tensor.name_hint)
         else:
-            self._places.append(place)
-            self.inputs.append(tensor)
-            arg = self.block.insert_arg(kind, len(self.block.args))
+            arg = self.input(tensor, place)
             arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
@@ -369,6 +370,31 @@ class Point:
             return arg  # What is outside of a tensor a map sees as 0.
         fill = self.number(number_of(op.fill), op.result.type.element_type)
         return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
+
+    def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        """What a tensor or a fragment has at a place, as an input of the map."""
+        self._places.append(tuple(place))
+        self.inputs.append(tensor)
+        return self.block.insert_arg(without_sign(element_of(tensor)), len(self.block.args))
+
+    def place_at(self, value: SSAValue) -> AffineExpr:
+        """An index that the map computes, as what stands for it in places."""
+        self._found.append(value)
+        return AffineExpr.dimension(self.rank + len(self._found) - 1)
+
+    def asked_where(self, tensor: SSAValue, at: Sequence[SSAValue]) -> SSAValue | None:
+        """Whether an element at a place that is data is read: inside, of those that are wanted.
+
+        None where all are wanted, and ``gpu-legalize-access`` guards them.
+        """
+        found = self.where
+        if found is None:
+            return None
+        assert isinstance(tensor.type, GlobalType)
+        for index, size in zip(at, tensor.type.dims, strict=True):
+            inside = self.emit.compare("ult", index, self.frame.size(size))
+            found = self.emit.both(found, inside)
+        return found
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         """The kernel's argument that a read is from, and where in it the point reads."""
@@ -405,8 +431,7 @@ class Point:
             else:
                 here, place = integers.place_inside(self.emit, value, size, element)
                 inside = self.emit.both(inside, here)
-            self._found.append(self.emit.value(arith.IndexCastOp(place, IndexType())))
-            axes[label] = AffineExpr.dimension(self.rank + len(self._found) - 1)
+            axes[label] = self.place_at(self.emit.value(arith.IndexCastOp(place, IndexType())))
         self.axes = axes
         found = yield op.operand
         if inside is None:

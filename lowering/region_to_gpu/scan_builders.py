@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from types import MappingProxyType
+from typing import Protocol, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, f32
@@ -209,11 +210,23 @@ class RowsBuilder(ScanBuilder):
         emit.op(located(tile.ScanOp(scan.fn.data, held, 1, acc, **how), scan))
         self.store(emit, held, at)
 
-    def load(self, emit: Emit, held: SSAValue, at: Lines, size: SSAValue) -> None:
-        """What is scanned of a tile; in reverse nothing comes from beyond the lines' ends."""
+    def load(
+        self,
+        emit: Emit,
+        held: SSAValue,
+        at: Placed,
+        size: SSAValue,
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+    ) -> None:
+        """What is scanned of a tile; in reverse nothing comes from beyond the lines' ends.
+
+        Values that fragments hold already, ``raw``, are not read again.
+        """
         scan, origin = self.scans.scan, list[SSAValue]()
         axes = at.axes(origin)
-        point = Point(self.frame, Block(arg_types=[element_of(held)]), {}, axes, 2, origin)
+        there = {value: Held(fragment, (ROW, COLUMN)) for value, fragment in raw.items()}
+        block = Block(arg_types=[element_of(held)])
+        point = Point(self.frame, block, {}, axes, 2, origin, there.get)
 
         def taken(here: Point, scalar: SSAValue) -> SSAValue:
             value = here.converted(scalar, element_of(scan.operand), self.kind)
@@ -226,13 +239,21 @@ class RowsBuilder(ScanBuilder):
         wanted = [Wanted(scan.operand, held, (ROW, COLUMN), taken)]
         emit.op(point.write(held, wanted, scan))
 
-    def store(self, emit: Emit, held: SSAValue, at: Lines) -> None:
+    def store(self, emit: Emit, held: SSAValue, at: Placed) -> None:
         """The outputs, of what was scanned."""
         scan, origin = self.scans.scan, list[SSAValue]()
         axes = at.axes(origin)
         point = Point(self.frame, Block(arg_types=[element_of(held)]), {}, axes, 2, origin)
         point.take(scan.result, point.block.args[0])
         emit.op(point.write(held, self.outputs(axes), self.kernel.yield_op))
+
+
+class Placed(Protocol):
+    """Where a tile of lines stands."""
+
+    def axes(self, origin: list[SSAValue]) -> dict[str, AffineExpr]:
+        """The axes in a map's dimensions and origins, which learn where the tile begins."""
+        ...
 
 
 @dataclass(frozen=True)

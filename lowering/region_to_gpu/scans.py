@@ -17,11 +17,16 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.scans.recognise import Scans
-from polyc.families.scans.schedules import axes_of
+from polyc.families.scans.schedules import MEETING, axes_of, axis_of
 from polyc.lowering.region_to_gpu.frame import Space
-from polyc.lowering.region_to_gpu.grid import Axis, Grid
+from polyc.lowering.region_to_gpu.grid import Axis, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.scan_builders import RowsBuilder, ScanBuilder
+from polyc.lowering.region_to_gpu.scan_chains import (
+    ChainBuilder,
+    ColumnChainBuilder,
+    chain_words,
+)
 from polyc.lowering.region_to_gpu.scan_teams import TeamBuilder
 
 
@@ -50,12 +55,18 @@ class ScansLowering(Walked):
         ]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> Builder:
-        ways = {"serial": ScanBuilder, "rows": RowsBuilder, "teams": TeamBuilder}
+        ways = {
+            "serial": ScanBuilder,
+            "rows": RowsBuilder,
+            "chains": ChainBuilder if axis_of(self.scans) else ColumnChainBuilder,
+            "teams": TeamBuilder,
+        }
         return ways[way_of(plan)](self.scans, plan, grids)
 
     def parts(self, plan: ScheduleOp) -> Dim:
-        """The blocks of a team: one a tile of a line."""
-        return self.scans.size(self.scans.along).ceildiv(plan.tile_sizes[1])
+        """The tiles of a line; a team has a block for each."""
+        axis = axis_of(self.scans)
+        return self.scans.size(self.scans.along).ceildiv(plan.tile_sizes[axis])
 
     @property
     def lines(self) -> Dim:
@@ -64,19 +75,25 @@ class ScansLowering(Walked):
         return prod(sizes, start=Dim.const(1))
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
-        """The kernel; teams run at once, as many whole ones as find room."""
-        if way_of(plan) != "teams":
+        """The kernel; blocks that wait for others run at once, teams as many as find room whole."""
+        if way_of(plan) not in MEETING:
             return super().launches(plan)
         parts = self.parts(plan)
-        own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), [self.lines, parts], True)
-        own.cooperative = ShapeAttr.of([parts])
+        grid, together = [self.lines, parts], parts
+        if way_of(plan) == "chains":
+            grid, together = [*blocks_of(self.grids(plan)), parts], Dim.const(1)
+        own = LaunchOp(plan.kernel_name, plan.when, self.aligned(plan), grid, True)
+        own.cooperative = ShapeAttr.of([together])
         return [own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        """What each block of a team has of a line, and how many have told it."""
-        if way_of(plan) != "teams":
+        """What each block has of a line, and how many have told it or what groups come to."""
+        if way_of(plan) not in MEETING:
             return []
         scan, name = self.scans.scan, plan.kernel_name
+        if way_of(plan) == "chains":
+            words = zip(("told", "groups", "ends"), chain_words(self.scans, plan), strict=True)
+            return [Space(f"{name}_{what}", kind, zeroed=True) for what, kind in words]
         kind = accumulation(scan.fn.data, scan.accumulator)
         told = GlobalType.of([self.lines, self.parts(plan)], kind)
         arrived = GlobalType.of([self.lines], i32)
@@ -86,7 +103,7 @@ class ScansLowering(Walked):
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
         builder = self.builder(plan, self.grids(plan))
-        if isinstance(builder, TeamBuilder):
+        if isinstance(builder, TeamBuilder | ChainBuilder):
             kinds = [space.kind for space in self.spaces(plan)]
             builder.taking(kinds, spaces)
         return [builder.build(bindings)]

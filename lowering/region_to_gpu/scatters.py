@@ -12,14 +12,17 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.hardware import LoadGlobalOp, LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
+    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     SharedType,
@@ -27,11 +30,13 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
+from polyc.dialects.plan.resources import AHEAD
 from polyc.dialects.region import KernelOp
-from polyc.dialects.region.types import ValType
+from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.scatters.recognise import Scatters
 from polyc.families.scatters.schedules import POOLED
 from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import (
@@ -43,7 +48,10 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
+from polyc.lowering.region_to_gpu.scatter_lists import GROUP, ListMaker
 from polyc.passes.support.gpu.free_layouts import row_layout
+from polyc.passes.support.gpu.spread import Spread
+from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
 
@@ -60,8 +68,16 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
+LEFT = {"listed": 5, "last": 1}
+"""Workspaces, the last ones, that the kernels ahead leave for a scatter's own."""
+
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
+
+
+def way_of(plan: ScheduleOp) -> str:
+    """How a schedule finds the updates of a tile."""
+    return str(record_of(plan.algo_choice)["scatters"])
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,33 @@ class ScattersLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> ScatterBuilder:
         return ScatterBuilder(self.scatters, plan, grids)
 
+    def maker(self, plan: ScheduleOp) -> ListMaker | None:
+        """What makes the lists that a schedule reads, where it does."""
+        way = way_of(plan)
+        if way not in AHEAD:
+            return None
+        lists = self.scatters.lists
+        assert lists is not None
+        return ListMaker(self.scatters, lists, plan, way)
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        own, maker = super().launches(plan), self.maker(plan)
+        return own if maker is None else [*maker.launches(self.aligned(plan)), *own]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        maker = self.maker(plan)
+        return [] if maker is None else maker.spaces()
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        maker = self.maker(plan)
+        if maker is None:
+            return super().build(plan, bindings, spaces)
+        builder = self.builder(plan, self.grids(plan))
+        builder.taking(maker, spaces)
+        return [*maker.build(bindings, spaces), builder.build(bindings)]
+
 
 LOWERING = ScattersLowering
 
@@ -99,6 +142,15 @@ class ScatterBuilder(Builder):
         self.scatters = scatters
         self.op = scatters.scatter
         self.element = self.op.result.type.element_type
+        self.maker: ListMaker | None = None
+        self.lists: list[SSAValue] = []
+
+    def taking(self, maker: ListMaker, spaces: Sequence[BindAttr]) -> None:
+        """Let kernels ahead of it leave which updates there are in workspaces."""
+        self.maker = maker
+        for space, binding in list(zip(maker.spaces(), spaces, strict=True))[-LEFT[maker.way] :]:
+            hint = space.name.rpartition("_")[2]
+            self.lists.append(self.frame.space(space.kind, binding, hint))
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The tile of a block: what is updated, the updates, and what is stored."""
@@ -112,16 +164,20 @@ class ScatterBuilder(Builder):
         rows, columns, _ = self.plan.tile_sizes
         kind = without_sign(self.element)
         vector, threads = self.plan.integer("vectorize"), self.plan.threads()
-        pools = record_of(self.plan.algo_choice)["scatters"] == "pooled"
+        way = way_of(self.plan)
         layout, _ = row_layout(rows, columns, vector, element_bytes(f32), threads)
-        if pools:
+        if way != "serial":
             layout = below_each_other(rows, columns, vector, threads)
         held = self.emit.value(
             tile.FragmentOp(FragmentType.of([rows, columns], kind, layout)), self.op.fn.data
         )
         self.map(self.emit, held, places, origin, [Wanted(self.op.operand, held, (ROW, COLUMN))])
-        if pools:
+        if way == "pooled":
             self.pooled(held, places, origin)
+        elif way == "listed":
+            self.listed(held, places, origin)
+        elif way == "last":
+            self.last(held, places, origin)
         else:
             self.updates(self.emit, held, places, origin, self.scatters.over)
         self.store(held, places, origin)
@@ -287,6 +343,66 @@ class ScatterBuilder(Builder):
         wanted = [Wanted(self.op.updates, held, (ROW, COLUMN), then)]
         self.map(emit, held, here, [*origin, at], wanted)
 
+    # Updates that kernels ahead have found
+
+    def listed(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """The updates of each row of the tile, in their order; rows go side by side."""
+        assert self.maker is not None
+        emit, maker, longest = self.emit, self.maker, self.lists[-1]
+        at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
+        tiles = [at[axis.label] for axis in maker.outer]
+        for axis, wide in maker.sides:
+            tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [at[axis.label]]))
+        most = emit.value(LoadGlobalOp(longest, tiles, i32))
+        most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
+        walk = Walk(self, held, places, origin)
+        walk.begin(emit)
+        whole = emit.apply(AffineExpr.dimension(0) // GROUP * GROUP, [most])
+
+        def group(outer: Emit, _: SSAValue) -> None:
+            outer.loop(GROUP, walk.step, unroll=True)
+            walk.go_on(outer)
+
+        emit.loop(whole, group, step=GROUP, hint="group")
+        rest = emit.value(arith.SubiOp(most, whole))
+        emit.loop(rest, walk.step, hint="step")
+
+    def last(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """The last update of each element, where there is one."""
+        assert self.maker is not None
+        (last,) = self.lists
+        block = Block(arg_types=[without_sign(self.element)])
+        block.args[0].name_hint = self.op.fn.data
+        axes = dict(places)
+        point = Point(self.frame, block, {}, axes, 2, origin)
+        number = point.input(last, [places[axis.label] for axis in self.maker.listed])
+        then = point.emit
+        here = then.compare("sgt", number, then.int32(0))
+        before = integers.binary(then, "sub", number, then.int32(1), i32)
+        place = then.value(arith.SelectOp(here, before, then.int32(0)))
+        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
+        point.where = here
+        self.write_where(self.emit, point, held, here)
+
+    def write_where(self, emit: Emit, point: Point, held: SSAValue, here: SSAValue) -> None:
+        """The map that combines an update into the elements of a tile where it is ``here``."""
+
+        def then(point: Point, update: SSAValue) -> SSAValue:
+            return self.joined(point, update, here)
+
+        wanted = [Wanted(self.op.updates, held, (ROW, COLUMN), then)]
+        emit.op(point.write(held, wanted, self.op))
+
+    @property
+    def axes_at(self) -> list[AxisAttr]:
+        """The axes of a tile's place, in the order of the grid's."""
+        ends = (self.scatters.row, self.scatters.column)
+        return [*self.scatters.outer, *(axis for axis in ends if axis is not None)]
+
     def store(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
     ) -> None:
@@ -301,3 +417,89 @@ class ScatterBuilder(Builder):
             wanted.append(Wanted(value, output, at))
         known: dict[SSAValue, Held] = {self.op.result: Held(held, (ROW, COLUMN))}
         self.map(self.emit, held, places, origin, wanted, known)
+
+
+class Walk:
+    """Goes along the lists of all rows of a tile, or of all its elements, at once.
+
+    Two fragments hold the update that owns the group at hand of each list, and how many updates are
+    left from its first on.
+    """
+
+    def __init__(
+        self,
+        builder: ScatterBuilder,
+        held: SSAValue,
+        places: Mapping[str, AffineExpr],
+        origin: Sequence[SSAValue],
+    ) -> None:
+        assert builder.maker is not None
+        self.builder, self.maker, self.held = builder, builder.maker, held
+        self.places, self.origin = places, origin
+        self.lengths, self.firsts, self.groups, self.following, _ = builder.lists
+        kind = held.type
+        assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
+        sizes, layout = list(kind.sizes), kind.layout
+        self.own: tuple[AffineExpr, ...] = (ROW, COLUMN)
+        if self.maker.column is None:
+            self.own, sizes = (ROW,), sizes[:1]
+            layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
+        self.kind = FragmentType.of(sizes, i32, layout)
+        emit = builder.emit
+        self.owner = emit.value(tile.FragmentOp(self.kind), "owner")
+        self.left = emit.value(tile.FragmentOp(self.kind), "left")
+
+    def point(self) -> Point:
+        """A point of the lists."""
+        block = Block(arg_types=[i32])
+        return Point(self.builder.frame, block, {}, self.places, len(self.own), self.origin)
+
+    def batch(self, point: Point) -> list[SSAValue]:
+        """The point of the batch that a list is of."""
+        return [point.index(self.places[axis.label]) for axis in self.maker.lists.batch]
+
+    def state(self, emit: Emit, point: Point, owner: SSAValue, left: SSAValue) -> None:
+        """The map that sets both fragments."""
+        point.block.add_ops([*point.emit.ops, tile.YieldOp([owner, left])])
+        own = point.map(self.own)
+        maps, targets = [*point.input_maps, own, own], [self.owner, self.left]
+        body = Region(point.block)
+        new = tile.MapOp(self.owner, point.origin, point.inputs, targets, maps, body)
+        emit.op(located(new, self.builder.op))
+
+    def begin(self, emit: Emit) -> None:
+        """The first group of each list."""
+        point = self.point()
+        where = [self.places[axis.label] for axis in self.maker.listed]
+        left = point.input(self.lengths, where)
+        then = point.emit
+        some = then.compare("sgt", left, then.int32(0))
+        at = [point.index(place) for place in where]
+        owner = then.value(LoadGlobalOp(self.firsts, at, i32, some))
+        self.state(emit, point, owner, left)
+
+    def go_on(self, emit: Emit) -> None:
+        """The group after the one at hand."""
+        point = self.point()
+        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
+        then, many = point.emit, point.emit.int32(GROUP)
+        more = then.compare("sgt", left, many)
+        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
+        coming = then.value(LoadGlobalOp(self.following, at, i32, more))
+        self.state(emit, point, coming, integers.binary(then, "sub", left, many, i32))
+
+    def step(self, emit: Emit, number: SSAValue) -> None:
+        """Combine an update of the group of each list, where it has so many."""
+        builder = self.builder
+        block = Block(arg_types=[without_sign(builder.element)])
+        block.args[0].name_hint = builder.op.fn.data
+        axes = dict(self.places)
+        point = Point(builder.frame, block, {}, axes, 2, self.origin)
+        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
+        then = point.emit
+        here = then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
+        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX)), number]
+        place = then.value(LoadGlobalOp(self.groups, at, i32, here), "place")
+        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
+        point.where = here
+        builder.write_where(emit, point, self.held, here)

@@ -126,6 +126,20 @@ class GuardAtomic(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class GuardExchange(RewritePattern):
+    """An element outside the tensor is not set; what was there is 0."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.ExchangeGlobalOp, rewriter: PatternRewriter) -> None:
+        if op.predicate is not None:
+            return
+        emit = Emit()
+        guard = in_bounds(emit, op, op.tensor, op.indices)
+        if guard is not None:
+            new = hw.ExchangeGlobalOp(op.value, op.tensor, op.indices, guard)
+            rewriter.replace(op, [*emit.ops, new], [new.result])
+
+
 @dataclass(frozen=True)
 class GpuLegalizeAccess(ModulePass):
     """Predicate every global access by the sizes of its tensor."""
@@ -133,4 +147,4 @@ class GpuLegalizeAccess(ModulePass):
     name = "gpu-legalize-access"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [GuardLoad(), GuardStore(), GuardCpAsync(), GuardAtomic()])
+        rewrite(op, [GuardLoad(), GuardStore(), GuardCpAsync(), GuardAtomic(), GuardExchange()])

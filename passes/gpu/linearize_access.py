@@ -189,6 +189,18 @@ class LinearizeAtomic(RewritePattern):
             rewriter.replace(op, [*emit.ops, new], [])
 
 
+class LinearizeExchange(RewritePattern):
+    """An exchange at coordinates becomes one at an offset."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: hw.ExchangeGlobalOp, rewriter: PatternRewriter) -> None:
+        emit = Emit()
+        offset = linear_offset(emit, op, op.tensor, op.indices)
+        if offset is not None:
+            new = hw.ExchangeGlobalOp(op.value, op.tensor, [offset], op.predicate)
+            rewriter.replace(op, [*emit.ops, new], [new.result])
+
+
 class LinearizeCounter(RewritePattern):
     """A counter at coordinates becomes one at an offset."""
 
@@ -207,6 +219,28 @@ class LinearizeCounter(RewritePattern):
         rewriter.replace(op, [*emit.ops, new], [])
 
 
+class LinearizePost(RewritePattern):
+    """Words at coordinates become words at offsets."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: hw.PostGlobalOp | hw.AwaitPostsGlobalOp, rewriter: PatternRewriter
+    ) -> None:
+        emit = Emit()
+        places = [list(op.indices)] if isinstance(op, hw.PostGlobalOp) else op.places
+        offsets: list[SSAValue] = []
+        for place in places:
+            offset = linear_offset(emit, op, op.words, place)
+            if offset is None:
+                return
+            offsets.append(offset)
+        if isinstance(op, hw.PostGlobalOp):
+            new = hw.PostGlobalOp(op.value, op.words, offsets, op.predicate)
+        else:
+            new = hw.AwaitPostsGlobalOp(op.words, offsets, op.predicates, op.registers, op.offset)
+        rewriter.replace(op, [*emit.ops, new], [])
+
+
 @dataclass(frozen=True)
 class GpuLinearizeAccess(ModulePass):
     """Turn coordinates into linear offsets by the symbolic strides."""
@@ -221,6 +255,8 @@ class GpuLinearizeAccess(ModulePass):
                 LinearizeStore(),
                 LinearizeCpAsync(),
                 LinearizeAtomic(),
+                LinearizeExchange(),
                 LinearizeCounter(),
+                LinearizePost(),
             ],
         )

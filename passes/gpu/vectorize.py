@@ -16,7 +16,12 @@ from polyc.dialects.gpu.loops import is_unrolled
 from polyc.passes.support.gpu.random_blocks import multiple_of_first, share_block
 from polyc.passes.support.gpu.round_pairs import RoundPairs
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
-from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
+from polyc.passes.support.gpu.vectors import (
+    clone_lanes,
+    guards_bounds,
+    is_shared,
+    is_vector,
+)
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim
@@ -36,7 +41,7 @@ class VectorizeLoop(RewritePattern):
     Iterations are independent: the body has no other effect than these accesses and
     registers addressed by the loop's variable (or only read), it reads no tensor that it stores
     to and writes no shared memory, and an access is guarded by nothing but its own coordinates'
-    bounds.
+    bounds, and what is the same for all of a vector.
     """
 
     @op_type_rewrite_pattern
@@ -51,10 +56,8 @@ class VectorizeLoop(RewritePattern):
         if not (stores or self.fills(op)) or any(o.regions for o in op.body.block.ops):
             return
         variable = op.body.block.args[0]
-        if not self.independent(op, stores):
-            return
         for width in WIDTHS:
-            if bound % width:
+            if bound % width or not self.independent(op, stores, width, bound):
                 continue
             if stores:
                 wide = all(
@@ -82,16 +85,21 @@ class VectorizeLoop(RewritePattern):
         return bool(written) and all(isinstance(o.value.owner, hw.LoadGlobalOp) for o in written)
 
     @staticmethod
-    def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp]) -> bool:
-        """Whether iterations may run side by side, and a first element's guard be all's."""
+    def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp], width: int, bound: int) -> bool:
+        """Whether iterations may run side by side, and the guard of the first of ``width`` be
+        theirs."""
         variable, stored = op.body.block.args[0], {s.tensor for s in stores}
+
+        def alike(value: SSAValue) -> bool:
+            return is_shared(value, op.body.block, width, bound)
+
         written = {o.memref for o in op.body.block.ops if isinstance(o, memref.StoreOp)}
         for inner in op.body.block.ops:
             match inner:
                 case hw.LoadGlobalOp():
-                    fine = inner.tensor not in stored and guards_bounds(inner)
+                    fine = inner.tensor not in stored and guards_bounds(inner, alike)
                 case hw.StoreGlobalOp():
-                    fine = guards_bounds(inner)
+                    fine = guards_bounds(inner, alike)
                 case memref.LoadOp() if inner.memref not in written:
                     fine = True
                 case hw.LoadSharedOp():  # an op that writes there is not fine
@@ -168,11 +176,11 @@ class ShareBlocks(RewritePattern):
             return
         if any(isinstance(o, hw.StoreGlobalOp) for o in ops):
             return
-        if not VectorizeLoop.independent(op, []):
-            return
         variable, kernel = op.body.block.args[0], enclosing_kernel(op)
         for width in WIDTHS:
-            if bound % width == 0 and all(
+            if bound % width or not VectorizeLoop.independent(op, [], width, bound):
+                continue
+            if all(
                 multiple_of_first(o, variable, width, bound, kernel) is not None
                 for o in ops
                 if isinstance(o, hw.PhiloxOp)

@@ -28,10 +28,13 @@ from polyc.dialects.region.graph import ends, source
 from polyc.dialects.region.types import MemRefType
 from polyc.families.family import Family, Recognised, bad_plan, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
+from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
+from polyc.passes.support.plan.single_row import with_single_rows
 from polyc.passes.support.plan.worth import worth
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import show
@@ -52,7 +55,10 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
     for family in FAMILIES:
         found = family.attempt(kernel, arch)
         if not isinstance(found, PolycError):
-            return family, worth(kernel, found), refused
+            found = worth(kernel, found)
+            if family is GEMM:
+                found = with_single_rows(kernel, arch, found)
+            return family, found, refused
         if refused is None or isinstance(found, Recognised):
             refused = found
         last = found
@@ -134,6 +140,8 @@ def checked(
 
     Raises PolycError where it does not suit the region, at the field of ``given`` that is wrong.
     """
+    if family is GEMM and chosen.pattern == ROWS.name:
+        family = ROWS  # as those of one row are
     chosen = family.completed(kernel, chosen, given.said)
     for fact in chosen.when.data:
         if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:

@@ -32,9 +32,10 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.gathers import gathered
-from polyc.playback.frontend.pooling import pool
+from polyc.playback.frontend.pooling import arg_pool, pool
 from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
+from polyc.playback.frontend.sampling import grid_sample
 from polyc.playback.frontend.scatters import scattered
 from polyc.playback.frontend.selection import arg_reduce, sort
 from polyc.playback.frontend.transposed import transposed_convolution
@@ -184,12 +185,16 @@ class _Player:
                 )
             case frontend.ResizeOp():
                 return resize(op, args[0], self.symbols)
+            case frontend.GridSampleOp():
+                return grid_sample(op, *args)
             case frontend.GatherBase():
                 return gathered(op, *args)
             case frontend.ScatterBase():
                 return scattered(op, *args)
             case frontend.PoolOp():
                 return pool(op, args[0], self.symbols, self.exact)
+            case frontend.ArgPoolOp():
+                return arg_pool(op, args[0], self.symbols)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():
                 return self._softmax(args[0], op.axes, isinstance(op, frontend.LogSoftmaxOp))
             case frontend.LayerNormOp() | frontend.RmsNormOp():

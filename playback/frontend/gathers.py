@@ -10,16 +10,34 @@ import numpy as np
 from polyc.dialects import frontend
 from polyc.dialects.common.elements import computed
 from polyc.dialects.frontend.gathers import GatherBase
+from polyc.dialects.frontend.scatters import ScatterBase
+from polyc.playback.estimate import as_estimate
 from polyc.playback.functions import Array
 from polyc.playback.gathers import gather
+from polyc.rewriting.frontend.traps import traps_of
 
 
 def gathered(op: GatherBase, x: Array, indices: Array) -> Array:
     """The result of ``op``."""
+    refuse_outside(op, x.shape, indices)
     element = computed(frontend.tensor_of(op.result).element_type)
     places, axes = places_of(type(op), op.number, op.counts_from_end, x.shape, indices)
     shape = np.broadcast_shapes(*(p.shape for p in places))
     return np.broadcast_to(gather(x, places, axes, op.outside, element), shape)
+
+
+def refuse_outside(op: GatherBase | ScatterBase, sizes: Sequence[int], indices: Array) -> None:
+    """Raise PolycError where an op traps an index that is outside, of those that are known."""
+    for trap in traps_of(op):
+        at: Any = () if trap.component is None else (..., trap.component)
+        part = as_estimate(indices[at])
+        index, size = part.value.reshape(-1), sizes[trap.axis]
+        inside = index < size
+        if index.dtype.kind == "i":
+            inside &= index >= (-size if trap.from_end else 0)
+        wrong = np.flatnonzero(~inside & (part.error.reshape(-1) == 0))
+        if wrong.size and (error := trap.error(int(wrong[0]), int(index[wrong[0]]), size)):
+            raise error
 
 
 def places_of(

@@ -1,4 +1,4 @@
-"""NumPy semantics of ``frontend.pool``: the elements of each window, tap by tap (S0.6)."""
+"""NumPy semantics of ``frontend.pool`` and ``arg_pool``: each window, tap by tap (S0.6)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ import numpy as np
 
 from polyc.dialects import frontend
 from polyc.dialects.common.elements import Number, neutral
+from polyc.dialects.frontend.pooling import WindowsOp
 from polyc.playback import functions
-from polyc.playback.functions import Array, as_array, widen
+from polyc.playback.estimate import Estimate, unsure_where
+from polyc.playback.frontend.selection import extreme_at
+from polyc.playback.functions import Array, as_array, posing, widen
 from polyc.playback.signature import sizes, value_sizes
 
 
 def pool(op: frontend.PoolOp, x: Array, symbols: Mapping[str, int], exact: bool) -> Array:
     """The result of ``op`` on f32 or integers; sums of f32 are in f64 where ``exact``."""
     fn, axes, size = op.function, op.axes, sizes(op.size, symbols)
-    shape = value_sizes(frontend.tensor_of(op.result), symbols)
-    windows = [shape[axis] for axis in axes]
-    # Of each axis, the operand's element that each tap of each window is, inside or not.
-    places = [
-        step * np.arange(count)[:, None] + spread * np.arange(taps)[None, :] - low
-        for count, taps, step, spread, low in zip(
-            windows, size, op.stride, op.dilation, op.padding[::2], strict=True
-        )
-    ]
+    places = _places(op, symbols)
     if fn == "l1":
         x = np.abs(x)
     elif fn == "l2":
@@ -44,6 +39,62 @@ def pool(op: frontend.PoolOp, x: Array, symbols: Mapping[str, int], exact: bool)
     if fn == "l2":
         return np.sqrt(made)
     return made / _counts(op, x.shape, places, size) if fn == "mean" else made
+
+
+def _places(op: WindowsOp, symbols: Mapping[str, int]) -> list[Array]:
+    """Of each axis, the operand's element that each tap of each window is, inside or not."""
+    shape = value_sizes(frontend.tensor_of(op.result), symbols)
+    windows = [shape[axis] for axis in op.axes]
+    return [
+        step * np.arange(count)[:, None] + spread * np.arange(taps)[None, :] - low
+        for count, taps, step, spread, low in zip(
+            windows,
+            sizes(op.size, symbols),
+            op.stride,
+            op.dilation,
+            op.padding[::2],
+            strict=True,
+        )
+    ]
+
+
+def arg_pool(op: frontend.ArgPoolOp, x: Array, symbols: Mapping[str, int]) -> Array:
+    """Where the extreme of each window is, in the plane or the whole; -1 where it has no element.
+
+    The taps of a window are an axis in front, those inside of the operand first, in their order.
+    """
+    plain = x.value if isinstance(x, Estimate) else x
+    least = op.function == "min"
+    outside = functions.IDENTITY[op.function]
+    if plain.dtype.kind in "iu":
+        outside = neutral(op.function, functions.element_of(plain.dtype))
+    counted = op.axes if op.whole is None else range(plain.ndim)
+    where: Array = np.zeros(plain.shape, np.int64)
+    for axis in counted:
+        behind = int(np.prod([plain.shape[a] for a in counted if a > axis], dtype=np.int64))
+        own: Sequence[Array] = np.indices(plain.shape, sparse=True)
+        where = where + own[axis] * behind
+    places = _places(op, symbols)
+    taps = [
+        [p[:, r] for p, r in zip(places, tap, strict=True)]
+        for tap in product(*(range(place.shape[1]) for place in places))
+    ]
+
+    def cut(array: Array, other: Number) -> Array:
+        return np.concatenate([elements_at(array, op.axes, at, other)[None] for at in taps])
+
+    order = np.argsort(~cut(np.ones(plain.shape, np.bool_), 0), axis=0, kind="stable")
+    values = cut(x, outside)
+    if isinstance(values, Estimate):
+        values = posing(values.moved(lambda a: np.take_along_axis(a, order, 0)))
+    else:
+        values = np.take_along_axis(values, order, 0)
+    found, doubtful = extreme_at(values, 0, least=least)
+    kind = functions.dtype_of(frontend.tensor_of(op.result).element_type)
+    result = np.take_along_axis(np.take_along_axis(cut(where, -1), order, 0), found, 0).astype(kind)
+    if doubtful is not None:
+        result = posing(unsure_where(Estimate(result), doubtful))
+    return result[0]
 
 
 def elements_at(x: Array, axes: Sequence[int], places: Sequence[Array], outside: Number) -> Array:

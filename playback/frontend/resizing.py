@@ -42,8 +42,17 @@ def _between(op: frontend.ResizeOp, x: Array, axis: int, places: Sequence[Fracti
     rests = [place - at for place, at in zip(places, before, strict=True)]
     if not any(rests):
         return _at(x, axis, before)
-    weigh = {"linear": _linear, "cubic": _cubic}[op.mode]
-    weights = weigh(np.asarray([float(rest) for rest in rests], np.float32))
+    behind = np.asarray([float(rest) for rest in rests], np.float32)
+    if op.mode == "linear":
+        weights = linear_weights(behind)
+    else:
+        weights = cubic_weights(behind, op.coefficient)
+    if op.exclude_outside is not None:
+        size = x.shape[axis]
+        held = [[float(0 <= at + tap < size) for at in before] for tap in op.taps]
+        weights = [w * np.asarray(h, np.float32) for w, h in zip(weights, held, strict=True)]
+        total = ((weights[0] + weights[1]) + weights[2]) + weights[3]
+        weights = [weight / total for weight in weights]
     wide = (...,) + (None,) * (x.ndim - 1 - axis)
     terms = [
         _at(x, axis, [at + tap for at in before]) * weight[wide]
@@ -55,20 +64,21 @@ def _between(op: frontend.ResizeOp, x: Array, axis: int, places: Sequence[Fracti
     return total
 
 
-def _linear(rest: Array) -> list[Array]:
+def linear_weights(rest: Array) -> list[Array]:
+    """The weights of the elements before and behind a place, which is ``rest`` behind the first."""
     return [np.float32(1) - rest, rest]
 
 
-def _cubic(rest: Array) -> list[Array]:
-    a, one = np.float32(CUBIC), np.float32(1)
+def cubic_weights(rest: Array, coefficient: float = CUBIC) -> list[Array]:
+    """Keys's weights of the two elements at each side of a place."""
+    a, one = np.float32(coefficient), np.float32(1)
+    behind = one - rest
 
     def near(x: Array) -> Array:
-        return (((a + np.float32(2)) * x - (a + np.float32(3))) * x) * x + one
+        return ((a + np.float32(2)) * x - (a + np.float32(3))) * (x * x) + one
 
-    def far(x: Array) -> Array:
-        return ((a * x - np.float32(5) * a) * x + np.float32(8) * a) * x - np.float32(4) * a
-
-    return [far(rest + one), near(rest), near(one - rest), far(one - rest + one)]
+    far = (rest * behind) * a
+    return [far * behind, near(rest), near(behind), far * rest]
 
 
 def place_of(coordinates: str, i: int, size: int, count: int) -> Fraction:

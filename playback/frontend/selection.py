@@ -21,18 +21,29 @@ def arg_reduce(op: frontend.ArgReduceOp, x: Array) -> Array:
         shape[op.axis] = 1
         found = np.full(shape, -1, kind)
         return found if keep else np.squeeze(found, op.axis)
-    function = np.argmax if op.function == "max" else np.argmin
-    if op.last is None:
-        found = function(plain, axis=op.axis, keepdims=True)
-    else:
-        found = plain.shape[op.axis] - 1 - function(np.flip(plain, op.axis), op.axis, keepdims=True)
+    found, doubtful = extreme_at(x, op.axis, least=op.function == "min", last=op.last is not None)
     result = found.astype(kind)
-    if isinstance(x, Estimate) and not x.exact:
-        doubtful = _may_be_another(x, found, op.axis, op.function == "min")
+    if doubtful is not None:
         result = posing(unsure_where(Estimate(result), doubtful))
     return (
         result if keep else result.reshape([n for i, n in enumerate(result.shape) if i != op.axis])
     )
+
+
+def extreme_at(
+    x: Array, axis: int, *, least: bool, last: bool = False
+) -> tuple[Array, Array | None]:
+    """Where along an axis the extreme is, the first or last of equal ones, and whether it may be
+    another; None where all is exact.  The axis stays, with size 1."""
+    plain = x.value if isinstance(x, Estimate) else x
+    function = np.argmin if least else np.argmax
+    if last:
+        found = plain.shape[axis] - 1 - function(np.flip(plain, axis), axis, keepdims=True)
+    else:
+        found = function(plain, axis=axis, keepdims=True)
+    if not isinstance(x, Estimate) or x.exact:
+        return found, None
+    return found, _may_be_another(x, found, axis, least)
 
 
 def _may_be_another(x: Estimate, found: Array, axis: int, least: bool) -> Array:

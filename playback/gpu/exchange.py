@@ -58,10 +58,40 @@ class Exchange:
         m: Mask,
     ) -> None:
         """One update a lane, in any order."""
+        lanes, offsets = self._updated(number, tensor, indices, predicate, m)
+        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
+
+    def exchange_global(
+        self,
+        number: int,
+        value: Value,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        m: Mask,
+    ) -> Array:
+        """One element a lane, the first lane first, each with what it found."""
+        lanes, offsets = self._updated(number, tensor, indices, predicate, m)
+        result = np.zeros(32, np.int32)
+        new = _of_lanes(value, lanes, tensor.data.dtype)
+        for lane, offset, one in zip(lanes.tolist(), offsets.tolist(), new.tolist(), strict=True):
+            result[lane] = tensor.data[offset]
+            tensor.data[offset] = one
+        return result
+
+    def _updated(
+        self,
+        number: int,
+        tensor: GlobalTensor,
+        indices: Sequence[Value],
+        predicate: Value,
+        m: Mask,
+    ) -> tuple[Array, Array]:
+        """The lanes that update an element of a tensor, and where; what is wrong of it is found."""
         lanes = self.core.active(m, predicate)
         lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, 1)
         if not lanes.size:
-            return
+            return lanes, offsets
         tensor.track()
         shadow = tensor.shadow
         assert shadow is not None
@@ -85,7 +115,6 @@ class Exchange:
             for thread, offset in zip(threads.tolist(), offsets.tolist(), strict=True):
                 if offset in known:
                     self.tensors.also_updated(number, tensor, offset, thread, known[offset])
-        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
         size = offsets.size * tensor.itemsize
         self.core.counters.global_read_bytes += size
         self.core.counters.global_write_bytes += size
@@ -93,6 +122,7 @@ class Exchange:
         self.core.counters.global_read_sectors += touched
         self.core.counters.global_write_sectors += touched
         self.core.dirty = True
+        return lanes, offsets
 
     def atomic_shared(
         self,
@@ -163,6 +193,16 @@ def _atomic_global(t: Translator, op: hw.AtomicGlobalOp) -> None:
     t.line(
         f"w.exchange.atomic_global({t.number(op)}, {op.function.data!r}, {t.name(op.value)}, "
         f"{t.name(op.tensor)}, ({t.values(op.indices)}), {t.predicate(op.predicate)}, {t.mask})"
+    )
+
+
+@simulates(hw.ExchangeGlobalOp)
+def _exchange_global(t: Translator, op: hw.ExchangeGlobalOp) -> None:
+    t.stores(op.tensor)
+    t.define(
+        op.result,
+        f"w.exchange.exchange_global({t.number(op)}, {t.name(op.value)}, {t.name(op.tensor)}, "
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, {t.mask})",
     )
 
 

@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "some with a condition",
     "BarrierPhase": "threads may be counted at a barrier in place of others that meet there",
     "SignalCount": "a wait for a counter may be met by other signals than those that it means",
+    "PostedTwice": "a word that threads wait for is posted again",
     "Deadlock": "no warp can go on",
     "NotUniform": "a value that the kernel states to be equal in a warp differs",
     "OutOfBounds": "an access outside a tensor, the shared memory or the registers",

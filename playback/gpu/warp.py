@@ -37,7 +37,7 @@ class Warp:
         self.tensor_cores = TensorCores(core, self.registers, shared)
         self.wgmma = Wgmma(core, self.registers, shared)
         self.cluster = ClusterAccess(core, tensors, self.sync, peers)
-        self.grid = GridSignals(core, tensors)
+        self.grid = GridSignals(core, tensors, self.registers)
 
     def finish(self) -> None:
         """The warp's threads have ended."""

@@ -60,6 +60,8 @@ REMOVABLE = (
     hw.MBarrierArriveClusterOp,
     hw.SignalGlobalOp,
     hw.WaitGlobalOp,
+    hw.PostGlobalOp,
+    hw.AwaitPostsGlobalOp,
 )
 """Ops without a result whose absence is a mistake.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import affine, arith
+from xdsl.dialects import affine, arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 from xdsl.ir.affine import (
@@ -19,11 +19,14 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
+    AtomicGlobalOp,
     ErfcOp,
+    ExchangeGlobalOp,
     FmodOp,
     LoadGlobalOp,
     LoadSharedOp,
     SharedTileOp,
+    StoreGlobalOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback import functions
@@ -313,6 +316,8 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = as_array(operands[0]) | operands[1]
             case arith.AddiOp() | arith.SubiOp() | arith.MuliOp():
                 found = INTEGER[type(op)](*operands)
+            case arith.DivUIOp() | arith.RemUIOp():
+                found = INTEGER[type(op)](*operands)
             case arith.MinSIOp() | arith.MaxSIOp():
                 found = (np.minimum if isinstance(op, arith.MinSIOp) else np.maximum)(*operands)
             case arith.CmpfOp():
@@ -322,6 +327,14 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = np.where(condition, then, other)
             case LoadGlobalOp():
                 found = _loaded(cta, op)
+            case StoreGlobalOp() | AtomicGlobalOp():
+                _written(cta, op)
+                return
+            case ExchangeGlobalOp():
+                found = _exchanged(cta, op)
+            case scf.ForOp():
+                _repeated(cta, op)
+                return
             case arith.BitcastOp():
                 kind = op.result.type
                 source = as_array(operands[0])
@@ -352,6 +365,63 @@ def _load_shared(cta: Cta, op: LoadSharedOp) -> None:
     shared, place = cta.values[op.address]
     found = as_estimate(shared).value[place]
     cta.values[op.result] = int(found) if found.dtype.kind == "i" else found
+
+
+def _repeated(cta: Cta, op: scf.ForOp) -> None:
+    """A loop of a map's body, whose elements go on as long as their own bounds say."""
+    index, *carried = op.body.block.args
+    *body, end = op.body.block.ops
+    lower, upper, step = (as_array(cta.values[v]) for v in (op.lb, op.ub, op.step))
+    values: list[Any] = [cta.values[v] for v in op.iter_args]
+    for number in range(int(np.max(-((lower - upper) // step), initial=0))):
+        at = lower + number * step
+        cta.values[index] = at
+        cta.values.update(zip(carried, values, strict=True))
+        for inner in body:
+            if isinstance(inner, StoreGlobalOp | AtomicGlobalOp | ExchangeGlobalOp):
+                raise PolycError("NotPlayed", f"a loop of a map's body has no {inner.name}", inner)
+            _scalar(cta, inner)
+        new: list[Any] = [cta.values[v] for v in end.operands]
+        goes = at < upper
+        values = [np.where(goes, *both) for both in zip(new, values, strict=True)]
+    cta.values.update(zip(op.results, values, strict=True))
+
+
+def _places(
+    cta: Cta, op: StoreGlobalOp | AtomicGlobalOp | ExchangeGlobalOp
+) -> tuple[tuple[Array, ...], Array, Array]:
+    """Where a map's elements are written, which of them are, and what is written."""
+    tensor: Array = cta.values[op.tensor]
+    holds = True if op.predicate is None else cta.values[op.predicate]
+    given = [*(cta.values[i] for i in op.indices), holds, cta.values[op.value]]
+    *places, here, value = np.broadcast_arrays(*(np.asarray(x) for x in given))
+    for place, size in zip(places, tensor.shape, strict=True):
+        here = here & (place >= 0) & (place < size)
+    return tuple(places), here, value
+
+
+def _exchanged(cta: Cta, op: ExchangeGlobalOp) -> Array:
+    """What was there before each element was set, one after another."""
+    tensor: Array = cta.values[op.tensor]
+    places, here, value = _places(cta, op)
+    found = np.zeros(here.shape, tensor.dtype)
+    for element in zip(*np.nonzero(here), strict=True):
+        at = tuple(place[element] for place in places)
+        found[element] = tensor[at]
+        tensor[at] = value[element]
+    return found
+
+
+def _written(cta: Cta, op: StoreGlobalOp | AtomicGlobalOp) -> None:
+    """Elements at places that a map computes, one after another; none outside of the tensor."""
+    tensor: Array = cta.values[op.tensor]
+    places, here, value = _places(cta, op)
+    at = tuple(place[here] for place in places)
+    if isinstance(op, AtomicGlobalOp):
+        with np.errstate(all="ignore"):
+            ATOMIC[op.function.data].at(tensor, at, value[here])
+    else:
+        tensor[at] = value[here]
 
 
 def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:

@@ -9,6 +9,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
@@ -20,6 +21,7 @@ from polyc.dialects.gpu.hardware import (
     OpaqueOp,
 )
 from polyc.dialects.gpu.kernel import ReturnOp
+from polyc.dialects.gpu.types import FragmentType
 from polyc.playback.tile.cta import Array, Cta, Plays
 from polyc.playback.tile.roles import Ring, Turns
 
@@ -149,6 +151,57 @@ def _grid_wait(cta: Cta, op: tile.GridWaitOp) -> None:
     cta.floor.wait(lambda: bool(counters[at] >= count), op)
 
 
+def _words(cta: Cta, op: tile.PostOp | tile.AwaitPostsOp) -> tuple[Array, list[int]]:
+    """The words of a fragment's elements, and where they lie in memory."""
+    words: Array = cta.values[op.words]
+    part: Array = words[
+        tuple(
+            slice(first, first + size)
+            for first, size in zip(
+                cta.numbers(op.indices), cta.values[op.fragment].shape, strict=True
+            )
+        )
+    ]
+    base = int(part.ctypes.data)
+    places = [
+        base + sum(i * step for i, step in zip(at, part.strides, strict=True))
+        for at in np.ndindex(*part.shape)
+    ]
+    return part, places
+
+
+def _post(cta: Cta, op: tile.PostOp) -> None:
+    """The mark is in the word, and the number, of which an error may be known, beside it."""
+    fragment: Array = cta.values[op.fragment]
+    words, places = _words(cta, op)
+    for place, at in zip(places, np.ndindex(*fragment.shape), strict=True):
+        cta.floor.posted[place] = fragment[tuple(slice(i, i + 1) for i in at)].copy()
+    words[...] = 1
+    cta.floor.changed()
+
+
+def _await_posts(cta: Cta, op: tile.AwaitPostsOp) -> None:
+    fragment: Array = cta.values[op.fragment]
+    kind = op.fragment.type
+    assert isinstance(kind, FragmentType)
+    fragment[...] = neutral(op.kind.data, kind.element_type)
+    (count,) = cta.numbers([op.count])
+    if count <= 0:
+        return
+    words, places = _words(cta, op)
+    wanted = np.indices(words.shape)[op.axis] < count
+
+    def ready() -> bool:
+        return bool((words[wanted[tuple(slice(0, n) for n in words.shape)]] != 0).all())
+
+    if not cta.floor.busy and not ready():
+        raise PolycError("NotCooperative", "a CTA waits for others that do not run beside it", op)
+    cta.floor.wait(ready, op)
+    for place, at in zip(places, np.ndindex(*words.shape), strict=True):
+        if wanted[at]:
+            fragment[tuple(slice(i, i + 1) for i in at)] = cta.floor.posted[place]
+
+
 def _roles(cta: Cta, op: tile.RolesOp) -> None:
     consumers = op.consumers.value.data
     produce = cta.role(op.producer.block, 1)
@@ -207,6 +260,8 @@ FLOW: Plays = {
     tile.OrderLeaveOp: _leave,
     tile.GridSignalOp: _grid_signal,
     tile.GridWaitOp: _grid_wait,
+    tile.PostOp: _post,
+    tile.AwaitPostsOp: _await_posts,
     tile.RolesOp: _roles,
     tile.AwaitOp: _nothing,
     tile.YieldOp: _nothing,

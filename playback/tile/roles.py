@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.ir import Operation
 
@@ -28,6 +29,8 @@ class Floor:
         self._live = 0
         self._waiting: dict[int, Operation] = {}
         self._error: BaseException | None = None
+        self.posted: dict[int, Any] = {}
+        """The numbers of words that are posted, by their addresses."""
 
     def run(self, roles: Sequence[Callable[[], None]]) -> None:
         """Play all roles to their end; raises what the first raised.

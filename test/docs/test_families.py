@@ -11,7 +11,18 @@ from polyc.families.loops.schedules import PARTED
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import SHORTEST
 from polyc.families.rows.variants import VARIANTS, WARP
-from polyc.families.scatters.schedules import ALONE, BROAD, ELEMENTS, HIGH, MANY, POOLED
+from polyc.families.scatters.schedules import (
+    ALONE,
+    BROAD,
+    ELEMENTS,
+    HIGH,
+    MANY,
+    MOST,
+    POOLED,
+    SEVERAL,
+    SOME,
+)
+from polyc.lowering.region_to_gpu.scatter_lists import GROUP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -58,20 +69,26 @@ def test_the_variants_of_rows_are_those_of_the_rule() -> None:
     assert f"fewer than {SHORTEST} elements" in table
 
 
-def test_scatters_pool_as_the_page_says() -> None:
+def test_scatters_find_their_updates_as_the_page_says() -> None:
     text = DOC[DOC.index("\n## Scatters") : DOC.index("\n## Scans")].replace("\n", " ")
+    assert MOST == 1 << 30 and "Lists are made of 2³⁰ updates" in text
     for said in (
         f"From {MANY} updates on",
         f"looks at {POOLED} indices at a time",
         f"{HIGH} rows high or more, up to {BROAD} columns wide",
         f"has {ELEMENTS} elements at most, or {ALONE} rows of one column",
+        f"with a thread an update, from {SEVERAL} updates on",
+        f"{GROUP} updates beside each other, linked to the next {GROUP}",
+        f"as `listed`, from {SOME} updates on",
     ):
         assert " ".join(text.split()).count(said) == 1, said
-    assert re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:256|such|every)", text) == [
-        ("pooled_vector", "pooled"),
-        ("vector", "serial"),
-        ("pooled", "pooled"),
-        ("scalar", "serial"),
+    shown = re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:`set` of )?(\d+)?", text)
+    assert shown == [
+        ("last_vector", "last", str(SOME)),
+        ("listed_vector", "listed", str(SEVERAL)),
+        ("pooled_vector", "pooled", str(MANY)),
+        ("vector", "serial", ""),
+        ("scalar", "serial", ""),
     ]
 
 

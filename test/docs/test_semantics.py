@@ -312,10 +312,19 @@ def resize(
     coordinates: str = "half_pixel",
     rounding: str | None = None,
     mode: str = "nearest",
+    coefficient: float | None = None,
+    exclude_outside: bool = False,
 ) -> list[float]:
     value = frontend.ConstantOp(0.0, frontend.tensor([len(x)], f32)).result
     op = frontend.ResizeOp(
-        value, [0], [size], mode=mode, coordinates=coordinates, rounding=rounding
+        value,
+        [0],
+        [size],
+        mode=mode,
+        coordinates=coordinates,
+        rounding=rounding,
+        coefficient=coefficient,
+        exclude_outside=exclude_outside,
     )
     return cast(list[float], _alone(op, [np.asarray(x, np.float32)]).tolist())
 
@@ -422,6 +431,40 @@ def pool(
         count_include_pad=count_include_pad,
     )
     return cast(list[float], _alone(op, [array]).tolist())
+
+
+def window_places(
+    fn: str,
+    x: Sequence[Sequence[float]],
+    size: tuple[int, int],
+    *,
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    whole: bool = False,
+) -> list[list[int]]:
+    array = np.asarray(x, np.float32)[None]
+    op = frontend.ArgPoolOp(
+        fn,
+        frontend.ConstantOp(0, frontend.tensor(array.shape, f32)).result,
+        [1, 2],
+        size,
+        padding=padding,
+        whole=whole,
+    )
+    return cast(list[list[int]], _alone(op, [array])[0].tolist())
+
+
+def grid_sample(
+    x: Sequence[float],
+    grid: Sequence[float],
+    mode: str = "linear",
+    *,
+    padding: str = "zeros",
+    corners: bool = False,
+) -> list[float]:
+    arrays = [np.asarray(x, np.float32)[None, None], np.asarray(grid, np.float32)[None, :, None]]
+    operands = [frontend.ConstantOp(0, frontend.tensor(a.shape, f32)).result for a in arrays]
+    op = frontend.GridSampleOp(*operands, mode=mode, padding=padding, align_corners=corners)
+    return cast(list[float], _alone(op, arrays)[0, 0].tolist())
 
 
 def _attention(
@@ -647,6 +690,7 @@ NAMES: dict[str, Any] = {
     "gather_elements": gather_elements,
     "gather_nd": gather_nd,
     "gemm": gemm,
+    "grid_sample": grid_sample,
     "in_order": in_order,
     "inf": math.inf,
     "integers": integers,
@@ -658,6 +702,7 @@ NAMES: dict[str, Any] = {
     "pad": pad,
     "place": place,
     "pool": pool,
+    "window_places": window_places,
     "random_numbers": random_numbers,
     "ranged": ranged,
     "read_twice": read_twice,

@@ -19,6 +19,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import ui8, ui64
 from polyc.dialects.frontend import GraphOp, broadcast, tensor, tensor_of
+from polyc.dialects.frontend.sampling import PADDINGS
 
 TAME = (
     *("abs", "erf", "gelu", "gelu_tanh", "neg", "relu", "sigmoid", "silu", "tanh"),
@@ -128,7 +129,9 @@ class Maker:
             "dropout",
         ]
         kinds += ["reduce", "softmax", "norm", "permute", "slice", "concat", "unit"] * (rank > 0)
-        kinds += ["pool", "resize", "gather", "scatter", "place", "ordered", "scan"] * (rank > 0)
+        kinds += ["pool", "resize", "sampled", "gather", "scatter", "place", "ordered", "scan"] * (
+            rank > 0
+        )
         kinds += ["gemm", "merge", "split"] * (rank > 1)
         kinds += ["product", "conv2d", "conv", "transposed", "attention"]
         before = len(self.inputs)
@@ -236,20 +239,42 @@ class Maker:
         for taps, spread in zip(size, apart, strict=True):
             low = self.dice.randint(0, taps * spread)
             room += [low, max((taps - 1) * spread - low, 0) + self.dice.randint(0, 1)]
-        name = self.dice.choice(frontend.POOLINGS)
-        op = frontend.PoolOp(
-            name,
-            x if name != "l2" else self.fn("tanh", x),
-            axes,
-            size,
-            stride=[self.dice.randint(1, 3) for _ in axes],
-            padding=room,
-            dilation=apart,
-            ceil_mode=self.dice.random() < 0.3,
-            count_include_pad=name == "mean" and self.dice.random() < 0.5,
-        )
+        name = self.dice.choice((*frontend.POOLINGS, "place"))
+        step, ceil = [self.dice.randint(1, 3) for _ in axes], self.dice.random() < 0.3
+        how: Any = {"stride": step, "padding": room, "dilation": apart, "ceil_mode": ceil}
+        if name == "place":
+            fn, whole = self.dice.choice(("max", "min")), self.dice.random() < 0.5
+            given = self.input(tensor_of(x).dims)
+            op = frontend.ArgPoolOp(fn, given, axes, size, whole=whole, element=i32, **how)
+            return self.f32(self.add(op))
+        counted = name == "mean" and self.dice.random() < 0.5
+        if name == "l2":
+            x = self.fn("tanh", x)
+        op = frontend.PoolOp(name, x, axes, size, count_include_pad=counted, **how)
         # A window of nothing but padding is an infinity, or NaN.
         return self.fn("tanh", self.add(op))
+
+    def sampled(self, x: SSAValue) -> SSAValue | None:
+        """What lies in a value at the coordinates of an input, of its axes behind the second."""
+        dims = list(tensor_of(x).dims)
+        while len(dims) < 3:
+            dims.insert(0, Dim.const(1))
+        if list(tensor_of(x).dims) != dims:
+            x = self.add(frontend.ReshapeOp(x, dims))
+        count = len(dims) - 2
+        if count > 3:
+            return None
+        out = [Dim.const(self.dice.randint(0, 3)) for _ in range(count)]
+        grid = self.input([dims[0], *out, Dim.const(count)])
+        if self.dice.random() < 0.5:
+            grid = self.fn("mul", grid, self.number(2.5))
+        # Four elements along three axes are more than an op takes.
+        mode = self.dice.choice(("nearest", "linear", "cubic") if count < 3 else ("linear",))
+        padding = self.dice.choice(PADDINGS)
+        corners = self.dice.random() < 0.5
+        return self.add(
+            frontend.GridSampleOp(x, grid, mode=mode, padding=padding, align_corners=corners)
+        )
 
     def dropout(self, x: SSAValue) -> SSAValue:
         """What is left of a value, by a seed and an offset that are numbers."""

@@ -97,7 +97,8 @@ class FakeCuda:
         self.waited: list[int] = []
         self.synchronized = 0
         self.memory: dict[int, Memory] = {}
-        self.loaded: set[int] = set()
+        self.loaded: dict[int, int] = {}
+        """The contexts of the modules that are loaded."""
         self.freed: list[int] = []
         self.freed_in_use: list[int] = []
         self.broken_captures: list[int] = []
@@ -148,7 +149,7 @@ class FakeCuda:
 
     def replay(self, graph: Graph) -> None:
         """Run a graph: everything that it addresses must be there."""
-        assert graph.launches and graph.code <= self.loaded, "code was unloaded"
+        assert graph.launches and graph.code <= self.loaded.keys(), "code was unloaded"
         for launch in graph.launches:
             for value in launch.values:
                 assert value not in self.freed, f"{launch.kernel} uses memory that was freed"
@@ -259,7 +260,7 @@ class FakeCuda:
         if not self.stack:
             return INVALID_CONTEXT
         module._obj.value = self._fresh()
-        self.loaded.add(module._obj.value)
+        self.loaded[module._obj.value] = self.stack[-1]
         return 0
 
     def cuModuleUnload(self, module: Any) -> int:
@@ -270,7 +271,7 @@ class FakeCuda:
         if module.value not in self.loaded:
             return INVALID_HANDLE
         self._finished()
-        self.loaded.remove(module.value)
+        del self.loaded[module.value]
         return 0
 
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
@@ -301,6 +302,8 @@ class FakeCuda:
         if not self.stack:
             return INVALID_CONTEXT
         name, module = self._functions[function.value]
+        if self.loaded.get(module, self.stack[-1]) != self.stack[-1]:
+            return INVALID_HANDLE
         stream = config._obj.stream or 0
         values = [ctypes.c_uint64.from_address(one).value for one in pointers if one]
         made = Launched(name, stream, values, self.stack[-1], threading.get_ident())

@@ -247,5 +247,12 @@ class FakeTorch(ModuleType):
         self.made.append((made, self._current(device.index)))
         return made
 
+    def empty_strided(
+        self, shape: Sequence[int], strides: Sequence[int], dtype: str, device: Device
+    ) -> Tensor:
+        made = self.empty(shape, dtype, device)
+        assert tuple(strides) == made.stride()
+        return made
+
     def zeros(self, *shape: int, index: int = 0, device: str = "cuda") -> Tensor:
         return self.empty(shape, "float32", Device("cuda", index))

@@ -137,6 +137,19 @@ def _conv(g: Graph) -> list[SSAValue]:
     return [g.fn("silu", g.add(op))]
 
 
+def _each_channel(g: Graph) -> list[SSAValue]:
+    """A convolution of each channel by itself, whose windows slide along lines of memory."""
+    op = frontend.Conv2dOp(
+        *g.ins,
+        layout="nchw",
+        stride=(2, 1),
+        padding=[1, 1, 1, 1],
+        dilation=(1, 1),
+        groups=3,
+    )
+    return [g.fn("silu", g.add(op))]
+
+
 def _attention(g: Graph) -> list[SSAValue]:
     q, k, v, mask = g.ins
     op = frontend.AttentionOp(q, k, v, [mask], causal=True, lse=True)
@@ -203,6 +216,9 @@ PROGRAMS: Mapping[str, Program] = {
         [(("B", 4, "H", "W"), f32), ((6, 2, 3, 2), f32)],
         _conv,
         ({"B": 2, "H": 7, "W": 9}, {"B": 1, "H": 5, "W": 12}),
+    ),
+    "windows along lines": Program(
+        [(("B", 3, 7, 14), f16), ((3, 1, 3, 3), f16)], _each_channel, ({"B": 2}, {"B": 11})
     ),
     "an attention of f32": Program(
         [((2, "M", 4), f32), ((2, "N", 4), f32), ((2, "N", 3), f32), ((1, "N"), i1)],

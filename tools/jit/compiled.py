@@ -116,6 +116,9 @@ class Compiled(base(), Runnable):
         gives sizes that no shape shows.  With ``out_idx`` the outputs that it leaves out follow the
         inputs.  Raises PolycError for what does not fit, in one sentence.
         """
+        plain = stream is None and symbols is None and gpu_index is None
+        if plain and (found := self.again(inputs, out)) is not None:
+            return found
         return self.call(inputs, out, stream, symbols, gpu_index)
 
     def call(
@@ -126,10 +129,8 @@ class Compiled(base(), Runnable):
         symbols: Mapping[str, int] | None,
         gpu_index: int | None,
     ) -> Any:
-        """What calling it does, with the inputs as they are."""
+        """What a call does that is not like one of before, with the inputs as they are."""
         plain = stream is None and symbols is None and gpu_index is None
-        if plain and (found := self.again(inputs, out)) is not None:
-            return found
         given, told = list(inputs), None
         if self._made is not None:
             given, told = self._placed(given, out)

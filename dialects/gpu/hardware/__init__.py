@@ -31,11 +31,17 @@ from polyc.dialects.gpu.hardware.cluster import (
 from polyc.dialects.gpu.hardware.exchange import (
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
-from polyc.dialects.gpu.hardware.grid import SignalGlobalOp, WaitGlobalOp
+from polyc.dialects.gpu.hardware.grid import (
+    AwaitPostsGlobalOp,
+    PostGlobalOp,
+    SignalGlobalOp,
+    WaitGlobalOp,
+)
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
 from polyc.dialects.gpu.hardware.integers import PowerOp
 from polyc.dialects.gpu.hardware.memory import (
@@ -141,9 +147,12 @@ HARDWARE_OPS: list[type[Operation]] = [
     ShuffleOp,
     AtomicGlobalOp,
     AtomicSharedOp,
+    ExchangeGlobalOp,
     FetchAddSharedOp,
     SignalGlobalOp,
     WaitGlobalOp,
+    PostGlobalOp,
+    AwaitPostsGlobalOp,
     TmaStoreOp,
     BulkCommitOp,
     BulkWaitOp,
@@ -165,6 +174,7 @@ __all__ = [
     "AddressRemainderOp",
     "AtomicGlobalOp",
     "AtomicSharedOp",
+    "AwaitPostsGlobalOp",
     "BarrierAnyOp",
     "BarrierOp",
     "BlockIdOp",
@@ -177,6 +187,7 @@ __all__ = [
     "CpAsyncWaitOp",
     "ElectOp",
     "ErfcOp",
+    "ExchangeGlobalOp",
     "FenceMBarrierInitOp",
     "FenceProxyAsyncOp",
     "FetchAddSharedOp",
@@ -200,6 +211,7 @@ __all__ = [
     "OpaqueOp",
     "PackOp",
     "PhiloxOp",
+    "PostGlobalOp",
     "PowerOp",
     "PrefetchTensorMapOp",
     "RegisterFenceOp",

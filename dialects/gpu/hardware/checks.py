@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     VectorType,
+    f32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -75,6 +76,20 @@ def verify_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
             f"a tensor of rank {rank} is accessed at {rank} coordinates of type index, or at "
             f"one i64 offset, not at ({given})"
         )
+
+
+def verify_posts(words: SSAValue) -> None:
+    """Refuse a tensor whose elements are no words that have a number and say that it is there."""
+    kind = words.type
+    assert isinstance(kind, GlobalType)
+    if kind.element_type != i64:
+        raise VerifyException(f"posts are words of i64, and {kind} has none; post in one that has")
+
+
+def verify_posted(element: Attribute) -> None:
+    """Refuse what does not fit a word beside the mark that it is there."""
+    if element not in (f32, I32):
+        raise VerifyException(f"what is posted is an f32 or an i32, not of {element}")
 
 
 def verify_counter(counters: SSAValue, indices: Sequence[SSAValue]) -> None:

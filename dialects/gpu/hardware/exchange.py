@@ -109,6 +109,43 @@ class AtomicGlobalOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ExchangeGlobalOp(IRDLOperation):
+    """Set one i32 of a tensor atomically, and give what was there (``atom.exch``).
+
+    The order of the threads that set one element is not defined.  Where ``predicate`` is given and
+    false nothing is set and the result is zero.
+    """
+
+    name = "gpu.exchange_global"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    value = operand_def(I32)
+    tensor = operand_def(base(GlobalType))
+    indices = var_operand_def()
+    predicate = opt_operand_def(I1)
+    result = result_def(I32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? "
+        "attr-dict `:` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        predicate: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[value, tensor, list(indices), predicate], result_types=[value.type]
+        )
+
+    def verify_(self) -> None:
+        verify_indices(self.tensor, self.indices)
+        verify_global_vector(self.tensor, self.value.type)
+
+
+@irdl_op_definition
 class FetchAddSharedOp(IRDLOperation):
     """Add to the i32 at a shared address atomically, and give what was there (``atom.shared.add``).
 

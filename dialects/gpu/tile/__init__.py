@@ -52,6 +52,7 @@ from polyc.dialects.gpu.tile.flow import (
     YieldOp,
 )
 from polyc.dialects.gpu.tile.grid import GridSignalOp, GridWaitOp
+from polyc.dialects.gpu.tile.posts import AwaitPostsOp, PostOp
 from polyc.dialects.gpu.tile.scan import ScanOp
 from polyc.dialects.gpu.tile.schedule import (
     RASTERS,
@@ -94,6 +95,8 @@ TILE_OPS: list[type[Operation]] = [
     OrderLeaveOp,
     GridSignalOp,
     GridWaitOp,
+    PostOp,
+    AwaitPostsOp,
     RolesOp,
     ElementAddressOp,
 ]
@@ -111,6 +114,7 @@ __all__ = [
     "AnyOp",
     "AtomicOp",
     "AwaitOp",
+    "AwaitPostsOp",
     "ContractOp",
     "ContractSide",
     "CopyEnd",
@@ -134,6 +138,7 @@ __all__ = [
     "OrderLeaveOp",
     "PipelineOp",
     "PoolOp",
+    "PostOp",
     "ReduceOp",
     "ReduceScatterOp",
     "RingAcquireOp",

@@ -357,6 +357,9 @@ class MapOp(IRDLOperation):
     Elements outside a tensor are not read (the body sees 0) and not written.  Where the body does
     not use the first argument, ``space`` says only how the tile is spread over threads.  In the
     body ``gpu.tile_index`` is the element's coordinate in the tile.
+
+    What the body writes to a tensor by itself, at places that it computes, each thread writes that
+    holds the element: such a map has a layout in which that is one.
     """
 
     name = "gpu.map"

@@ -50,7 +50,7 @@ class LowerGridWait(RewritePattern):
         _replace(op, emit, rewriter)
 
 
-def check_cooperative(op: tile.GridWaitOp) -> None:
+def check_cooperative(op: tile.GridWaitOp | tile.AwaitPostsOp) -> None:
     """Refuse a wait in a kernel that some launch does not run all at once."""
     kernel = enclosing_kernel(op)
     module = kernel.parent_op()

@@ -365,8 +365,8 @@ class Order(ABC):
         return met(state, who_meets(op)) if self.made.crosses_warps(op) else state
 
     def scanned(self, op: tile.ScanOp, state: State) -> State:
-        """A scan's threads meet where lines lie in several warps."""
-        return met(state, who_meets(op)) if line_of(op).warps > 1 else state
+        """A scan's threads meet where a line lies in several warps, or several runs of it."""
+        return met(state, who_meets(op)) if line_of(op).meets else state
 
     # Control
 

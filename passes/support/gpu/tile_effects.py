@@ -19,6 +19,8 @@ def writes(op: Operation) -> Sequence[SSAValue]:
             return op.outputs
         case tile.ReduceOp() | tile.ReduceScatterOp() | tile.CopyOp():
             return [op.target]
+        case tile.AwaitPostsOp():
+            return [op.fragment]
         case tile.ScanOp():
             return list(op.operands)
         case tile.ContractOp():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -92,8 +92,11 @@ def _expr_divisor(expr: AffineExpr, divisors: Sequence[int], dims: int) -> int:
             return 1
 
 
-def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
-    """Whether what guards an access in its own block bounds the access's coordinates.
+def guards_bounds(
+    op: hw.LoadGlobalOp | hw.StoreGlobalOp, alike: Callable[[SSAValue], bool] = lambda _: False
+) -> bool:
+    """Whether what guards an access in its own block bounds the access's coordinates, or is
+    ``alike`` for the elements of a vector.
 
     The last coordinate's bounds are the row's length, which holds whole vectors, and, compared as
     an unsigned number, 0 too: a vector at a multiple of its width is whole on one side.  Those of
@@ -103,7 +106,8 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
     assert isinstance(op.tensor.type, GlobalType)
     work = [] if op.predicate is None else [op.predicate]
     while work:
-        owner = work.pop().owner
+        value = work.pop()
+        owner = value.owner
         match owner:
             case arith.AndIOp():
                 work += owner.operands
@@ -117,8 +121,10 @@ def guards_bounds(op: hw.LoadGlobalOp | hw.StoreGlobalOp) -> bool:
                 pass
             case Block() if owner is not op.parent:
                 pass
-            case _:
+            case _ if not alike(value):
                 return False
+            case _:
+                pass
     return True
 
 

@@ -30,3 +30,11 @@ frontend.graph @tuples(%x: !frontend.tensor<[A, B, C], f32>, %i: !frontend.tenso
   %1 = frontend.gather_nd %0, %j batch 1 from_end fill -inf : (!frontend.tensor<[A, C], f32>, !frontend.tensor<[A, K, 1], i16>) -> !frontend.tensor<[A, K], f32>
   frontend.output %1 : !frontend.tensor<[A, K], f32>
 }
+
+// What is outside may be a fault, beside what it reads where nothing is said.
+
+// CHECK: frontend.gather %x, %i axis 0 from_end fill 0.0 trap : (!frontend.tensor<[A], f32>, !frontend.tensor<[I], i64>) -> !frontend.tensor<[I], f32>
+frontend.graph @traps(%x: !frontend.tensor<[A], f32>, %i: !frontend.tensor<[I], i64>) -> !frontend.tensor<[I], f32> {
+  %0 = frontend.gather %x, %i axis 0 from_end fill 0.0 trap : (!frontend.tensor<[A], f32>, !frontend.tensor<[I], i64>) -> !frontend.tensor<[I], f32>
+  frontend.output %0 : !frontend.tensor<[I], f32>
+}

@@ -1,5 +1,5 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
-// Each text breaks one rule of frontend.pool; the message says which, with the values.
+// Each text breaks one rule of frontend.pool or frontend.arg_pool; the message says which, with the values.
 
 // CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: avg is not a function of frontend.pool; there are l1, l2, max, mean, min, sum
 frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K], f32> {
@@ -125,4 +125,60 @@ frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K],
 frontend.graph @f(%x: !frontend.tensor<[M, K], i32>) -> !frontend.tensor<[M, K], i32> {
   %r = frontend.pool mean %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i32> -> !frontend.tensor<[M, K], i32>
   frontend.output %r : !frontend.tensor<[M, K], i32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: mean is not a function of frontend.arg_pool; there are max, min
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool mean %x axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, K - 1], i64>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: an arg_pool has places of i64 or i32, not of f32; cast them
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %x axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, K - 1], f32>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: arg_pool max computes with numbers, not i1; use frontend.select or a frontend.cast
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %i axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[70000, 65536], i1> -> !frontend.tensor<[70000, 65535], i64>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: stride 0 of an arg_pool is too small; give 1 or more
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %x axes [1] size [2] stride [0] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, K - 1], i64>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the result of this arg_pool is [M, K - 1], not [M, K]
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %x axes [1] size [2] stride [1] padding [0, 0] dilation [1] : !frontend.tensor<[M, K], f32> -> !frontend.tensor<[M, K], i64>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: arg_pool has a plane of 4587520000 elements, and a place in it is one of 4294967295; slice it
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %n axes [0, 1] size [1, 1] stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] : !frontend.tensor<[70000, 65536], f16> -> !frontend.tensor<[70000, 65536], i64>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
+}
+
+// -----
+
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: arg_pool has places of i32 among 4587520000 elements, of which i32 has 2147483648; take i64
+frontend.graph @f(%x: !frontend.tensor<[M, K], f32>, %i: !frontend.tensor<[70000, 65536], i1>, %n: !frontend.tensor<[70000, 65536], f16>) -> !frontend.tensor<[M, K], f32> {
+  %r = frontend.arg_pool max %n axes [1] size [1] stride [1] padding [0, 0] dilation [1] whole : !frontend.tensor<[70000, 65536], f16> -> !frontend.tensor<[70000, 65536], i32>
+  frontend.output %x : !frontend.tensor<[M, K], f32>
 }

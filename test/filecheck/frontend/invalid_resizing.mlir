@@ -102,3 +102,35 @@ frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> !frontend.tensor<[2 * N], f
   %r = frontend.resize cubic %x axes [0] half_pixel : !frontend.tensor<[N], f32> -> !frontend.tensor<[2 * N], f32>
   frontend.output %r : !frontend.tensor<[2 * N], f32>
 }
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: coefficient is of the cubic weights, and resize linear has none; leave it out
+frontend.graph @f(%x: !frontend.tensor<[8], f32>) -> !frontend.tensor<[16], f32> {
+  %r = frontend.resize linear %x axes [0] half_pixel coefficient -0.5 : !frontend.tensor<[8], f32> -> !frontend.tensor<[16], f32>
+  frontend.output %r : !frontend.tensor<[16], f32>
+}
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: exclude_outside is of the cubic weights, and resize linear has none; leave it out
+frontend.graph @f(%x: !frontend.tensor<[8], f32>) -> !frontend.tensor<[16], f32> {
+  %r = frontend.resize linear %x axes [0] half_pixel exclude_outside : !frontend.tensor<[8], f32> -> !frontend.tensor<[16], f32>
+  frontend.output %r : !frontend.tensor<[16], f32>
+}
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: the coefficient nan of a resize is no number that weights are made of; give a finite one, as -0.75 or -0.5
+frontend.graph @f(%x: !frontend.tensor<[8], f32>) -> !frontend.tensor<[16], f32> {
+  %r = frontend.resize cubic %x axes [0] half_pixel coefficient nan : !frontend.tensor<[8], f32> -> !frontend.tensor<[16], f32>
+  frontend.output %r : !frontend.tensor<[16], f32>
+}
+
+// -----
+
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[ParseError]: frontend.resize has no antialias: it takes the same few elements however much smaller the result is; smooth the tensor by a pool or a convolution before it
+frontend.graph @f(%x: !frontend.tensor<[8], f32>) -> !frontend.tensor<[16], f32> {
+  %r = frontend.resize cubic %x axes [0] half_pixel antialias : !frontend.tensor<[8], f32> -> !frontend.tensor<[16], f32>
+  frontend.output %r : !frontend.tensor<[16], f32>
+}

@@ -36,3 +36,13 @@ frontend.graph @integers(%x: !frontend.tensor<[M, K], i8>) -> !frontend.tensor<[
   %r = frontend.pool l1 %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i8> -> !frontend.tensor<[M, K], i8>
   frontend.output %r : !frontend.tensor<[M, K], i8>
 }
+
+// Where the extreme of each window is, in the plane or in the whole.
+
+// CHECK: %p = frontend.arg_pool max %x axes [2, 3] size [3, 2] stride [2, 1] padding [1, 1, 0, 0] dilation [1, 1] ceil_mode : !frontend.tensor<[N, C, H, W], f16> -> !frontend.tensor<[N, C, H floordiv 2 + 1, W - 1], i64>
+// CHECK-NEXT: %q = frontend.arg_pool min %x axes [1] size [C] stride [1] padding [0, 0] dilation [1] whole {note = "kept"} : !frontend.tensor<[N, C, H, W], f16> -> !frontend.tensor<[N, 1, H, W], i32>
+frontend.graph @places(%x: !frontend.tensor<[N, C, H, W], f16>) -> (!frontend.tensor<[N, C, (H + 2) floordiv 2, W - 1], i64>, !frontend.tensor<[N, 1, H, W], i32>) assuming (C >= 1) {
+  %p = frontend.arg_pool max %x axes [2, 3] size [3, 2] stride [2, 1] padding [1, 1, 0, 0] dilation [1, 1] ceil_mode : !frontend.tensor<[N, C, H, W], f16> -> !frontend.tensor<[N, C, (H + 2) floordiv 2, W - 1], i64>
+  %q = frontend.arg_pool min %x axes [1] size [C] stride [1] padding [0, 0] dilation [1] whole {note = "kept"} : !frontend.tensor<[N, C, H, W], f16> -> !frontend.tensor<[N, 1, H, W], i32>
+  frontend.output %p, %q : !frontend.tensor<[N, C, (H + 2) floordiv 2, W - 1], i64>, !frontend.tensor<[N, 1, H, W], i32>
+}

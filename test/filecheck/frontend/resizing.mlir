@@ -28,3 +28,11 @@ frontend.graph @between(%x: !frontend.tensor<[M, N], f16>) -> !frontend.tensor<[
   %1 = frontend.resize cubic %0 axes [1] asymmetric {note = "kept"} : !frontend.tensor<[M, 2 * N], f16> -> !frontend.tensor<[M, N], f16>
   frontend.output %1 : !frontend.tensor<[M, N], f16>
 }
+
+// Cubic weights may have another coefficient, and leave out what is outside.
+
+// CHECK: frontend.resize cubic %x axes [0] asymmetric coefficient -0.5 exclude_outside : !frontend.tensor<[N], f32> -> !frontend.tensor<[2 * N], f32>
+frontend.graph @weights(%x: !frontend.tensor<[N], f32>) -> !frontend.tensor<[2 * N], f32> assuming (N >= 3) {
+  %0 = frontend.resize cubic %x axes [0] asymmetric coefficient -0.5 exclude_outside : !frontend.tensor<[N], f32> -> !frontend.tensor<[2 * N], f32>
+  frontend.output %0 : !frontend.tensor<[2 * N], f32>
+}

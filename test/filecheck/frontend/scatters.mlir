@@ -38,3 +38,11 @@ frontend.graph @conditions(%x: !frontend.tensor<[V], i1>, %i: !frontend.tensor<[
   %0 = frontend.scatter set %x, %i, %u axis 0 : (!frontend.tensor<[V], i1>, !frontend.tensor<[N], i64>, !frontend.tensor<[N], i1>) -> !frontend.tensor<[V], i1>
   frontend.output %0 : !frontend.tensor<[V], i1>
 }
+
+// What is outside may be a fault.
+
+// CHECK: frontend.scatter add %x, %i, %u axis 0 from_end trap : (!frontend.tensor<[A], f32>, !frontend.tensor<[I], i64>, !frontend.tensor<[I], f32>) -> !frontend.tensor<[A], f32>
+frontend.graph @traps(%x: !frontend.tensor<[A], f32>, %i: !frontend.tensor<[I], i64>, %u: !frontend.tensor<[I], f32>) -> !frontend.tensor<[A], f32> {
+  %0 = frontend.scatter add %x, %i, %u axis 0 from_end trap : (!frontend.tensor<[A], f32>, !frontend.tensor<[I], i64>, !frontend.tensor<[I], f32>) -> !frontend.tensor<[A], f32>
+  frontend.output %0 : !frontend.tensor<[A], f32>
+}

@@ -2,7 +2,7 @@
 
 // Shuffles, atomics, and the way from registers through shared memory to a tensor map.
 gpu.module @m arch "sm_90a" symbols [M, N] {
-  gpu.kernel @every_op(%C: !gpu.global<[M, N], f32> = tensor 0, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 1, %i: index = symbol M) threads 128 {
+  gpu.kernel @every_op(%C: !gpu.global<[M, N], f32> = tensor 0, %O: !gpu.global<[M], i32> = tensor 0, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 1, %i: index = symbol M) threads 128 {
     %x = arith.constant 1.000000e+00 : f32
     %n = arith.constant 7 : i32
     %a = arith.constant 0 : i32
@@ -16,6 +16,10 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.atomic_global "add" %s, %C[%i, %i : index, index] : f32, !gpu.global<[M, N], f32>
     // CHECK-NEXT: gpu.atomic_global "add" %s, %C[%i, %i : index, index] if %p : f32, !gpu.global<[M, N], f32>
     gpu.atomic_global "add" %s, %C[%i, %i : index, index] if %p : f32, !gpu.global<[M, N], f32>
+    // CHECK-NEXT: %was = gpu.exchange_global %n, %O[%i : index] : !gpu.global<[M], i32>
+    %was = gpu.exchange_global %n, %O[%i : index] : !gpu.global<[M], i32>
+    // CHECK-NEXT: %were = gpu.exchange_global %n, %O[%i : index] if %p : !gpu.global<[M], i32>
+    %were = gpu.exchange_global %n, %O[%i : index] if %p : !gpu.global<[M], i32>
     // CHECK-NEXT: gpu.atomic_shared "max" %t, %a : i32
     gpu.atomic_shared "max" %t, %a : i32
     // CHECK-NEXT: %before = gpu.fetch_add_shared %t, %a : i32

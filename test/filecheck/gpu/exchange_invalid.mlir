@@ -73,3 +73,25 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%C: !gpu.global<[M], f32> = tensor 0, %i: index = symbol M) threads 32 {
+    %n = arith.constant 1 : i32
+    // CHECK: elements of !gpu.global<[M], f32> are f32, not i32
+    %was = gpu.exchange_global %n, %C[%i : index] : !gpu.global<[M], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%C: !gpu.global<[M], i32> = tensor 0, %i: index = symbol M) threads 32 {
+    %n = arith.constant 1 : i32
+    // CHECK: a tensor of rank 1 is accessed at 1 coordinates of type index, or at one i64 offset, not at (index, index)
+    %was = gpu.exchange_global %n, %C[%i, %i : index, index] : !gpu.global<[M], i32>
+    gpu.return
+  }
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32, i64
+from xdsl.ir import Attribute
 
 from polyc.cost.time import Time, modelled
 from polyc.dialects import frontend
@@ -15,8 +16,8 @@ from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
 
-def scanned(rows: int, columns: int, axis: int) -> ModuleOp:
-    s = Sketch("f", f32)
+def scanned(rows: int, columns: int, axis: int, kind: Attribute = f32) -> ModuleOp:
+    s = Sketch("f", kind)
     return s.done(y=s.add(frontend.ScanOp("sum", s.input("x", rows, columns), axis)))
 
 
@@ -37,7 +38,7 @@ def test_columns_of_many_threads_are_as_well() -> None:
 
 
 def test_a_thread_waits_for_each_of_its_points() -> None:
-    short, long = (time_of(scanned(points, 64, 0)) for points in (1 << 10, 1 << 14))
+    short, long = (time_of(scanned(points, 64, 0, i64)) for points in (1 << 10, 1 << 14))
     assert long.seconds > 8 * short.seconds
 
 
@@ -50,3 +51,11 @@ def test_teams_of_blocks_use_the_chip_for_few_lines() -> None:
     team, alone = (time_of(scanned(lines, 1 << 20, 1)) for lines in (32, 133))
     assert team.variant == "vector4_team" and alone.variant == "vector4"
     assert team.seconds < alone.seconds / 3
+
+
+def test_chains_of_tiles_use_the_chip_for_few_columns() -> None:
+    chain, alone = (time_of(scanned(16384, 4096, 0, kind)) for kind in (f32, i64))
+    assert chain.variant == "vector4_chain" and alone.variant == "scalar"
+    assert chain.bound == "memory" and chain.seconds < alone.seconds / 3
+    longer = time_of(scanned(4, 1 << 24, 1))
+    assert longer.variant == "vector4_chain" and longer.bound == "memory"

@@ -17,9 +17,9 @@ from polyc.families.scatters.schedules import SCATTERS
 from polyc.test.unit.families.scatters.test_recognise import ROWS, TUPLES, region
 
 
-def rows(element: Attribute = f32) -> KernelOp:
+def rows(element: Attribute = f32, fn: str = "add") -> KernelOp:
     """Rows of a table at indices, of open sizes."""
-    return region(ROWS, ("V", "D"), ("N",), ("N", "D"), element=element).kernel
+    return region(ROWS, ("V", "D"), ("N",), ("N", "D"), element=element, fn=fn).kernel
 
 
 def plan_of(kernel: KernelOp, variant: str) -> ScheduleOp:
@@ -29,7 +29,8 @@ def plan_of(kernel: KernelOp, variant: str) -> ScheduleOp:
 
 def work(kernel: KernelOp, variant: str, **sizes: int) -> Work:
     plan = plan_of(kernel, variant)
-    return scatters_work(Values(kernel, sizes), plan, at_once(plan, device_of("sm_90a")))
+    device = device_of("sm_90a")
+    return scatters_work(Values(kernel, sizes), plan, at_once(plan, device), device)
 
 
 def time(kernel: KernelOp, variant: str, **sizes: int) -> Time:
@@ -70,6 +71,37 @@ def test_pooled_blocks_read_all_indices_and_the_updates_of_their_rows() -> None:
     blocks = 5 * 2
     assert found.blocks == blocks
     assert found.cache == blocks * (100 / 5 * 512 * 4 + 100 * 8 + 16 * 512 * 4)
+
+
+def test_blocks_with_lists_read_the_updates_of_their_rows_and_no_index() -> None:
+    """A tile of 4 x 256, with a 20th of the rows."""
+    found = work(rows(), "listed_vector", V=80, D=1024, N=100)
+    blocks = 20 * 4
+    assert found.blocks == blocks
+    assert found.cache == blocks * (100 / 20 * 256 * 4 + 4 * 256 * 4)
+    assert found.before > 0
+
+
+def test_of_set_one_update_of_a_place_is_read() -> None:
+    kernel = rows(fn="set")
+    few, many = (work(kernel, "last_vector", V=80, D=1024, N=n) for n in (8, 80000))
+    tiles = 80 * 4 * 256 * 4
+    assert tiles < few.cache < tiles * 1.1
+    assert many.cache == pytest.approx(2 * tiles)  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.parametrize("sizes", [(16384, 4096, 16384), (262144, 128, 65536), (4096, 64, 4096)])
+def test_lists_are_before_pools_where_there_is_much(sizes: tuple[int, int, int]) -> None:
+    known = dict(zip("VDN", sizes, strict=True))
+    times = [time(rows(), way, **known).seconds for way in ("listed_vector", "pooled_vector")]
+    assert times[0] < times[1] / 2
+    assert time(rows(fn="set"), "last_vector", **known).seconds < times[0]
+
+
+def test_kernels_ahead_are_not_worth_it_for_few_updates() -> None:
+    known = {"V": 4096, "D": 1024, "N": 300}
+    times = [time(rows(), way, **known).seconds for way in ("listed_vector", "pooled_vector")]
+    assert times[0] > times[1]
 
 
 def test_halves_are_half_of_the_bytes_of_updates() -> None:

@@ -586,6 +586,12 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def empty(shape: Sequence[int], dtype: str, device: str) -> FakeTensor:
         return FakeTensor(shape, dtype)
 
+    def strided(
+        shape: Sequence[int], strides: Sequence[int], dtype: str, device: str
+    ) -> FakeTensor:
+        assert tuple(strides) == row_major(shape)
+        return FakeTensor(shape, dtype)
+
     def view(tensor: Any, name: str, at: int | None, output: bool) -> TensorView:
         seen.append(name)
         if tensor.requires_grad:
@@ -604,13 +610,13 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         bfloat16="bf16",
         float32="f32",
         empty=empty,
+        empty_strided=strided,
         _C=SimpleNamespace(_cuda_getCurrentRawStream=stream),
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(tensors, "view", view)
     # The launches of these tests are none that could be packed.
     monkeypatch.setattr(Packing, "of", Mock(return_value=None))
-    monkeypatch.setattr(driver, "asks_context", Mock())
     return seen
 
 

@@ -334,13 +334,13 @@ def test_outputs_that_torch_places_oddly_are_checked(
     both: Both, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = counted(monkeypatch, both.quick)
-    real, offset = torch.empty, [0]
+    real, offset = torch.empty_strided, [0]
 
     def odd(*given: Any, **named: Any) -> Tensor:
         made = real(*given, **named)
         return Tensor(made.pointer + offset[0], made.shape, made.dtype, made.device.index)
 
-    monkeypatch.setattr(torch, "empty", odd)
+    monkeypatch.setattr(torch, "empty_strided", odd)
     x, w = torch.zeros(2, 4), torch.zeros(4)
     for offset[0], checks in [(0, 1), (0, 1), (4, 2), (4, 3), (0, 3)]:
         both.quick.run([x, w])
@@ -350,7 +350,7 @@ def test_outputs_that_torch_places_oddly_are_checked(
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_overlaps_of_many_tensors(count: int) -> None:
     """In a text for few pairs and in a loop for many, with outputs among themselves."""
-    scope: dict[str, Any] = dict.fromkeys(["T", "P", "empty", "guard", "stream_of", "asks"])
+    scope: dict[str, Any] = dict.fromkeys(["T", "P", "empty", "guard", "stream_of"])
     scope |= dict.fromkeys(["order", "keep_until"])
     nothing = repeated._NOTHING  # pyright: ignore
     made = repeated._functions(count, 2, True, True, False)  # pyright: ignore
@@ -377,7 +377,7 @@ def test_a_period_that_is_no_power_of_two() -> None:
         period = 256 if powers else 768
         scope = dict.fromkeys(["T", "P", "empty", "calls", "nothing", "guard", "stream_of"])
         scope |= dict.fromkeys(["order", "keep_until"])
-        found = make(**scope, asks=None, current=None, period=period, far=None)
+        found = make(**scope, current=None, period=period, far=None)
         assert found[2](period, 2 * period, 4) == (0, 0, 4)
         assert found[2](period, 256, period) == (0, 256 % period, 0)
 

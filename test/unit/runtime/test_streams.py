@@ -299,19 +299,41 @@ def test_a_context_that_does_not_go_is_said_once(cuda: FakeCuda) -> None:
 
 
 def test_what_a_call_like_one_before_asks_of_the_driver(case: Case, torch: FakeTorch) -> None:
-    """With the context current, as PyTorch has it, that is one question beside the launches."""
+    """With the context current, as PyTorch has it, a launch asks nothing, several ask once."""
     case.cuda.stack[:] = [primary(0)]
     x, y, empty = torch.zeros(4, 5), torch.zeros(4), torch.zeros(4, 0)
     with torch.on(7):
         for _ in range(2):
             case.cuda.log.clear()
             case.job.run([empty], out=[y])
-        assert case.cuda.log == ["cuCtxGetCurrent", "cuLaunchKernelEx"]
+        assert case.cuda.log == ["cuLaunchKernelEx"]
         for _ in range(2):
             case.cuda.log.clear()
             case.job.run([x], out=[y])
         workspace = ["cuStreamIsCapturing", "cuStreamGetId", "cuMemsetD8Async"]
         assert case.cuda.log == ["cuCtxGetCurrent", *workspace, *["cuLaunchKernelEx"] * 2]
+
+
+def test_a_launch_that_another_context_refuses_is_asked_again(case: Case, torch: FakeTorch) -> None:
+    """The driver launches nothing where the current context is not the kernel's (C5)."""
+    y, empty = torch.zeros(4), torch.zeros(4, 0)
+    case.job.run([empty], out=[y])
+    for current in ([], [primary(1)]):
+        case.cuda.stack[:] = current
+        case.cuda.log.clear()
+        before = len(case.cuda.launches)
+        case.job.run([empty], out=[y])
+        asked = ["cuCtxGetCurrent"] * 2
+        found = ["cuLaunchKernelEx", *asked, "cuCtxPushCurrent_v2", "cuLaunchKernelEx"]
+        assert case.cuda.log == [*found, "cuCtxPopCurrent_v2"]
+        assert [one.context for one in case.cuda.launches[before:]] == [primary(0)]
+        assert case.cuda.stack == current
+    # What fails in its own context is not tried twice.
+    case.cuda.stack[:] = [primary(0)]
+    case.cuda.log.clear()
+    case.cuda.fail["cuLaunchKernelEx"] = 701
+    assert refused(lambda: case.job.run([empty], out=[y])).kind == "LaunchFailed"
+    assert case.cuda.log == ["cuLaunchKernelEx", "cuCtxGetCurrent"]
 
 
 def test_there_is_no_gpu_9(cuda: FakeCuda, case: Case) -> None:

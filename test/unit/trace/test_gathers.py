@@ -129,3 +129,16 @@ def test_what_is_recorded() -> None:
     assert "frontend.gather_elements %a, %b axis 1 from_end clamp" in found
     found = text(lambda x, i: polyc.gather_nd(x, i, 1), ROWS, Tensor["V", "N", 1, "i64"])
     assert "frontend.gather_nd %a, %b batch 1 from_end clamp" in found
+
+
+def test_traps() -> None:
+    """What is outside is a fault that playback names, of each function that has indices."""
+    far = np.asarray([0, 9], np.int64)
+    with pytest.raises(PolycError, match="index 9 at place 1 of"):
+        played(lambda x, i: polyc.take(x, i, 1, trap=True), X, far)
+    with pytest.raises(PolycError, match="index 9 at place 1 of"):
+        played(lambda x, i: polyc.embedding(x, i, fill=0.0, trap=True), X, far)
+    kinds = Tensor["A", "B", "f32"], Tensor["A", 2, "i64"]
+    assert "clamp trap" in text(lambda x, i: polyc.take_along_axis(x, i, trap=True), *kinds)
+    assert "clamp trap" in text(lambda x, i: polyc.gather_nd(x, i, trap=True), *kinds)
+    assert "trap" not in text(lambda x, i: polyc.gather_nd(x, i), *kinds)

@@ -150,3 +150,14 @@ def test_what_is_recorded() -> None:
         Tensor["V", "N", "f16"],
     )
     assert "frontend.scatter_nd mul %a, %b, %c batch 1 from_end" in found
+
+
+def test_traps() -> None:
+    """What is outside is a fault that playback names, of each function that has indices."""
+    x, far = np.zeros(4, np.float32), np.asarray([0, -5], np.int64)
+    with pytest.raises(PolycError, match=r"index -5 at place 1 of .* which has -4 to 3"):
+        played(lambda x, i, u: polyc.scatter(x, i, u, trap=True), x, far, np.ones(2, np.float32))
+    kinds = Tensor["A", "f32"], Tensor["N", 1, "i64"], Tensor["N", "f32"]
+    assert "trap" in text(lambda x, i, u: polyc.scatter_nd(x, i, u, trap=True), *kinds)
+    kinds = Tensor["A", "B", "f32"], Tensor["A", 2, "i64"], Tensor["A", 2, "f32"]
+    assert "trap" in text(lambda x, i, u: polyc.scatter_along_axis(x, i, u, trap=True), *kinds)

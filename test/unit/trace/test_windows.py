@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,22 @@ def test_axes_follow_the_layout() -> None:
     volume = Tensor["N", 8, "D", "H", "W", "f16"]
     found = text(lambda x: polyc.max_pool(x, (1, 2, 2), ceil_mode=True), volume)
     assert "axes [2, 3, 4] size [1, 2, 2] stride [1, 2, 2]" in found and "ceil_mode" in found
+
+
+def test_maxima_and_their_places() -> None:
+    dims = X.shape
+    flat = X.reshape(*dims[:2], -1)
+    best = played(lambda x: polyc.max_pool_with_indices(x, 2)[0], X)
+    np.testing.assert_array_equal(best, windows(X, 2, 2).max((-2, -1)))
+    where = played(lambda x: polyc.max_pool_with_indices(x, 2)[1], X)
+    assert where.dtype == np.int64
+    taken = np.take_along_axis(flat, where.reshape(*dims[:2], -1), -1).reshape(where.shape)
+    np.testing.assert_array_equal(taken, best)
+    whole = played(lambda x: polyc.max_pool_with_indices(x, 2, whole=True, dtype="i32")[1], X)
+    assert whole.dtype == np.int32
+    np.testing.assert_array_equal(X.reshape(-1)[whole], best)
+    with pytest.raises(polyc.PolycError, match='places are "i64" or "i32"'):
+        text(lambda x: polyc.max_pool_with_indices(x, 2, dtype="f32")[1], Tensor["N", 4, 4, "f16"])
 
 
 def adapted(x: Any, counts: tuple[int, int], fn: Callable[[Any], Any]) -> Any:
@@ -115,6 +132,28 @@ def test_transposed_convolutions() -> None:
     whole = lambda x, w: polyc.conv_transpose3d(x, w, layout="ndhwc")  # noqa: E731
     volume, weight = Tensor["N", "D", "H", "W", 8, "f16"], Tensor[8, 1, 1, 1, "F", "f16"]
     assert "conv_transpose3d ndhwc" in text(whole, volume, weight)
+
+
+def test_grid_samples() -> None:
+    """The grid of the elements' own places gives the elements."""
+    rows, columns = (np.linspace(-1, 1, n, dtype=np.float32) for n in X.shape[2:])
+    own = np.stack(np.meshgrid(columns, rows), -1)
+    grid = np.broadcast_to(own, (X.shape[0], *own.shape)).copy()
+    for mode in ("nearest", "linear", "cubic"):
+        sample = partial(polyc.grid_sample, mode=mode, align_corners=True)
+        found = played(lambda x, g: sample(x, g), X, grid, fixed=True)  # noqa: B023
+        np.testing.assert_allclose(found, X, rtol=1e-4, atol=1e-4)
+    image, places = Tensor["N", 8, "H", "W", "f16"], Tensor["N", "P", "Q", 2, "f32"]
+    assert "grid_sample linear %a, %b zeros :" in text(polyc.grid_sample, image, places)
+    with pytest.raises(polyc.PolycError, match="mirror is no padding of"):
+        text(lambda x, g: polyc.grid_sample(x, g, padding="mirror"), image, places)
+    with pytest.raises(polyc.PolycError, match="grid_sample takes real numbers, not"):
+        text(polyc.grid_sample, image, Tensor["N", "P", "Q", 2, "i32"])
+
+
+def test_there_is_no_antialias() -> None:
+    with pytest.raises(polyc.PolycError, match="resize has no antialias: it takes the same few"):
+        text(lambda x: polyc.resize(x, scale=2, antialias=True), Tensor["N", 4, 4, "f16"])
 
 
 def test_resizes() -> None:

@@ -128,7 +128,8 @@ def test_every_variant_computes_its_operand(name: str, arch: str) -> None:
             for field in ("global_read_bytes", "shared_read_bytes", "mma", "wgmma"):
                 assert getattr(result.counters, field) == foretold[field], (plan.kernel_name, field)
     # Sums of parts are of sizes far larger: test_partial_sums has these operands.
-    assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
+    others = (name for name, plan in plans.items() if plan.pattern == "matmul")
+    assert ran == {name for name in others if not plans[name].stores_sums}
 
 
 @pytest.mark.turns(2)

@@ -135,7 +135,8 @@ def test_every_variant_takes_each_tile_from_its_piece(name: str, arch: str) -> N
             for field in ("tma_bytes", "mma", "wgmma"):
                 assert getattr(result.counters, field) == foretold[field], (plan.kernel_name, field)
     # Sums of parts are of sizes far larger: test_partial_sums has these operands.
-    assert ran == {name for name, plan in plans.items() if not plan.stores_sums}
+    others = (name for name, plan in plans.items() if plan.pattern == "matmul")
+    assert ran == {name for name in others if not plans[name].stores_sums}
 
 
 @pytest.mark.turns(2)

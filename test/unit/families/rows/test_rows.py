@@ -15,7 +15,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.families.rows.recognise import find_rows, row_lengths
-from polyc.families.rows.schedules import ROWS
+from polyc.families.rows.schedules import ROWS, schedules
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import find, only, parsed
@@ -69,7 +69,7 @@ def region_of(name: str) -> KernelOp:
 
 def refusal(op: KernelOp) -> str:
     with pytest.raises(PolycError) as caught:
-        find_rows(op)
+        schedules(find_rows(op), "sm_90a")
     assert caught.value.kind == "UnsupportedProgram" and caught.value.place is not None
     return caught.value.message
 

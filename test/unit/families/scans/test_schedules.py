@@ -94,9 +94,12 @@ def test_lines_are_shared_where_they_lie_in_memory() -> None:
     assert [p.variant.data for p in wide][:2] == ["vector8_256", "vector8_1024"]
     assert wide[-1].when.data == () and wide[-1].variant.data == "scalar"
     alone = plans(region("M", "N", axis=0))
-    assert {str(p.algo_choice.data["scans"]) for p in alone} == {'"serial"'}
+    assert {str(p.algo_choice.data["scans"]) for p in alone} == {'"serial"', '"chains"'}
     whole = plans(region("M", "N", element=i64))
     assert {str(p.algo_choice.data["scans"]) for p in whole} == {'"serial"'}
+
+
+CHAIN: dict[str, Value] = {"algo_choice": {"scans": "chains"}, "persistent": True}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,10 @@ def test_lines_are_shared_where_they_lie_in_memory() -> None:
         (1, {"tile": [1, 1536, 1], "warp_tile": [1, 192]}, "vectors of 4: a row is for"),
         (1, {"persistent": True}, "persistent"),
         (1, {"cluster": [2, 1]}, "cluster"),
-        (1, {"algo_choice": {"scans": "teams"}}, "a scan by teams has, and no other; use true"),
+        (1, {"algo_choice": {"scans": "teams"}}, "by chains or teams has, and no other; use true"),
+        (1, {"algo_choice": {"scans": "chains"}}, "chains or teams has, and no other; use true"),
+        (0, {**CHAIN, "tile": [4, 96, 1], "warp_tile": [1, 96]}, "a power of two of them is"),
+        (1, {"stages": 2}, "a stages that a scan by rows does not have; use 1 or less"),
         (0, {"algo_choice": {"scans": "rows"}}, "lets threads share lines"),
     ],
 )

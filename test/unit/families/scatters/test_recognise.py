@@ -53,11 +53,12 @@ def region(
     updates: tuple[Size, ...],
     number: int = 0,
     element: Attribute = f32,
+    fn: str = "add",
 ) -> Scatters:
     """The region of a scatter where a gather reads."""
     s, op = Sketch("f", element), WRITES[kind]
     x, i, u = s.input("x", *shape), s.input("i", *indices, element=i64), s.input("u", *updates)
-    made: Writer = op("add", x, i, u, number)
+    made: Writer = op(fn, x, i, u, number)
     module = s.done(y=s.add(made))
     for name in ABOVE_GPU[: ABOVE_GPU.index("plan-select")]:
         run_pass(make_context(), build(name, "sm_90a"), module)

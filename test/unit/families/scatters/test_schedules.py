@@ -11,14 +11,14 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters.recognise import Scatters
-from polyc.families.scatters.schedules import MANY, SCATTERS, schedules
+from polyc.families.scatters.schedules import MANY, MOST, SCATTERS, SEVERAL, SOME, schedules
 from polyc.test.support.sketch import Size
 from polyc.test.unit.families.scatters.test_recognise import EACH, ROWS, TUPLES, region
 
 
-def rows(*shape: Size, count: Size = "N", element: Attribute = f32) -> Scatters:
+def rows(*shape: Size, count: Size = "N", element: Attribute = f32, fn: str = "add") -> Scatters:
     """A scatter of so many rows of a table."""
-    return region(ROWS, shape, (count,), (count, *shape[1:]), element=element)
+    return region(ROWS, shape, (count,), (count, *shape[1:]), element=element, fn=fn)
 
 
 def names(found: Scatters) -> list[str]:
@@ -31,40 +31,67 @@ def ways(found: Scatters) -> set[object]:
 
 def test_open_sizes_have_every_way_and_the_last_takes_all() -> None:
     plans = schedules(rows("V", "D"), "sm_90a")
-    assert [p.variant.data for p in plans] == ["pooled_vector", "vector", "pooled", "scalar"]
+    assert [p.variant.data for p in plans] == [
+        *("listed_vector", "pooled_vector", "vector"),
+        *("listed", "pooled", "scalar"),
+    ]
     asked = [[str(fact) for fact in p.when.data] for p in plans]
-    many = f"N >= {MANY}"
-    assert asked == [["D mod 4 == 0", many], ["D mod 4 == 0"], [many], []]
+    whole, many = "D mod 4 == 0", f"N >= {MANY}"
+    several = [f"N >= {SEVERAL}", f"-V >= -{MOST}", f"-N >= -{MOST}"]
+    assert asked == [[whole, *several], [whole, many], [whole], several, [many], []]
 
 
-def test_known_sizes_have_what_they_take() -> None:
-    assert names(rows("V", 64, count=MANY)) == ["pooled_vector"]
-    assert names(rows("V", 64, count=MANY - 1)) == ["vector"]
-    assert names(rows("V", 63, count=MANY)) == ["pooled"]
-    assert names(rows("V", 63, count=MANY - 1)) == ["scalar"]
-    assert names(rows("V", 64)) == ["pooled_vector", "vector"]
+def test_of_set_the_last_one_of_each_place_is_found_ahead() -> None:
+    plans = schedules(rows("V", 64, fn="set"), "sm_90a")
+    assert [p.variant.data for p in plans] == ["last_vector", "pooled_vector", "vector"]
+    assert str(plans[0].when.data[0]) == f"N >= {SOME}"
+
+
+def test_known_sizes_have_the_fastest_way() -> None:
+    assert names(rows(1 << 18, 128, count=1 << 16)) == ["listed_vector"]
+    assert names(rows(1 << 18, 129, count=1 << 16)) == ["listed"]
+    assert names(rows(1 << 18, 128, count=1 << 16, fn="set")) == ["last_vector"]
+    assert names(rows(4096, 1024, count=MANY)) == ["pooled_vector"]
+    assert names(rows(4096, 1023, count=MANY)) == ["pooled"]
+    assert names(rows(64, 64, count=3)) == ["vector"]
+    assert names(rows(64, 63, count=3)) == ["scalar"]
+    assert names(rows("V", 64)) == ["listed_vector", "pooled_vector", "vector"]
 
 
 def test_lines_have_no_vectors() -> None:
-    assert names(region(ROWS, ("V",), ("N",), ("N",))) == ["pooled", "scalar"]
-    assert names(region(EACH, ("A", "V"), ("A", "N"), ("A", "N"), 1)) == ["pooled", "scalar"]
+    assert names(region(ROWS, ("V",), ("N",), ("N",))) == ["listed", "pooled", "scalar"]
+    each = region(EACH, ("A", "V"), ("A", "N"), ("A", "N"), 1)
+    assert names(each) == ["listed", "pooled", "scalar"]
 
 
 def test_only_updates_that_fall_to_a_row_are_pooled() -> None:
-    assert ways(rows("V", "D")) == {"pooled", "serial"}
-    assert ways(region(EACH, ("V", "D"), ("N", "D"), ("N", "D"))) == {"serial"}
-    assert ways(region(TUPLES, ("V", "D"), (5000, 2), (5000,))) == {"serial"}
+    assert ways(rows("V", "D")) == {"listed", "pooled", "serial"}
+    assert ways(rows("V", "D", fn="set")) == {"last", "pooled", "serial"}
+    assert ways(region(EACH, ("V", "D"), ("N", "D"), ("N", "D"))) == {"listed", "serial"}
+    assert ways(region(TUPLES, ("V", "D"), (5000, 2), (5000,))) == {"listed", "serial"}
+
+
+def test_places_of_too_many_updates_are_not_counted() -> None:
+    """A place, and a list, is counted in 32 bits, and a search adds two of them."""
+    assert "listed" not in ways(rows(MOST + 1, "D"))
+    assert "listed" not in ways(rows("V", "D", count=MOST + 1))
+    assert "last" not in ways(region(TUPLES, (1 << 20, 1 << 20), ("N", 2), ("N",), fn="set"))
 
 
 @pytest.mark.parametrize(
     ("found", "tiles", "vector"),
     [
-        (rows("V", 64), [[128, 64, 1], [16, 64, 1]], 4),
-        (rows("V", 64, element=f16), [[128, 64, 1], [32, 64, 1]], 8),
-        (rows("V", 4096), [[16, 512, 1], [8, 128, 1]], 4),
+        (rows("V", 64), [[16, 64, 1], [128, 64, 1], [16, 64, 1]], 4),
+        (rows("V", 64, element=f16), [[32, 64, 1], [128, 64, 1], [32, 64, 1]], 8),
+        (rows("V", 4096), [[1, 1024, 1], [16, 512, 1], [8, 128, 1]], 4),
+        (rows("V", 4095), [[4, 256, 1], [16, 512, 1], [16, 32, 1]], 1),
         (rows(5, 64, count=9), [[8, 64, 1]], 4),
-        (region(ROWS, ("V",), ("N",), ("N",)), [[2048, 1, 1], [512, 1, 1]], 1),
-        (region(ROWS, ("V", 1), ("N",), ("N", 1)), [[2048, 1, 1], [512, 1, 1]], 1),
+        (region(ROWS, ("V",), ("N",), ("N",)), [[256, 1, 1], [2048, 1, 1], [512, 1, 1]], 1),
+        (
+            region(ROWS, ("V", 1), ("N",), ("N", 1)),
+            [[1024, 1, 1], [2048, 1, 1], [512, 1, 1]],
+            1,
+        ),
     ],
 )
 def test_tiles_suit_the_sizes(found: Scatters, tiles: list[list[int]], vector: int) -> None:
@@ -82,6 +109,8 @@ KERNELS: list[Scatters] = [
     region(ROWS, ("A", "V", "D"), ("N",), ("A", "N", "D"), 1),
     region(EACH, ("A", "V"), ("A", "N"), ("A", "N"), 1),
     region(TUPLES, ("A", "V", "D"), ("N", 2), ("N", "D")),
+    region(EACH, ("V", "D"), ("N", "D"), ("N", "D"), fn="set"),
+    region(TUPLES, ("V", "D"), ("N", 2), ("N",), fn="set"),
 ]
 
 
@@ -131,9 +160,27 @@ def test_what_a_user_may_not_ask(variant: str, fields: dict[str, Value], why: st
     assert why in refused.value.message
 
 
-def test_a_pool_for_what_falls_to_no_row_is_refused() -> None:
-    kernel = region(TUPLES, ("V", "D"), ("N", 2), ("N",)).kernel
+@pytest.mark.parametrize(
+    ("found", "way", "why"),
+    [
+        (
+            region(TUPLES, ("V", "D"), ("N", 2), ("N",)),
+            "pooled",
+            "pools updates that fall to a row each, and these do not",
+        ),
+        (
+            region(TUPLES, ("V", "D"), ("N", 2), ("N",)),
+            "last",
+            "takes the last update of each place, and these add all",
+        ),
+        (rows("V", "D"), "last", "takes the last update of each place, and these add all"),
+    ],
+)
+def test_a_way_that_does_not_find_the_updates_is_refused(
+    found: Scatters, way: str, why: str
+) -> None:
+    kernel = found.kernel
     plan = SCATTERS.schedules(kernel, "sm_90a")[-1]
-    pooled: dict[str, Value] = {"algo_choice": {"scatters": "pooled"}}
-    with pytest.raises(PolycError, match="pools updates that fall to a row each, and these do not"):
-        SCATTERS.check(kernel, ScheduleOp("f", "mine", {**plan.fields(), **pooled}, ()))
+    other: dict[str, Value] = {"algo_choice": {"scatters": way}}
+    with pytest.raises(PolycError, match=why):
+        SCATTERS.check(kernel, ScheduleOp("f", "mine", {**plan.fields(), **other}, ()))

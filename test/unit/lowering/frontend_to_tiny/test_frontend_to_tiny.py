@@ -19,6 +19,7 @@ from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, Outp
 from polyc.lowering.frontend_to_tiny import (
     DropUnusedConversion,
     FrontendToTiny,
+    LowerArgPool,
     LowerArgReduce,
     LowerAttention,
     LowerCast,
@@ -34,6 +35,7 @@ from polyc.lowering.frontend_to_tiny import (
     LowerGather,
     LowerGemm,
     LowerGraph,
+    LowerGridSample,
     LowerIota,
     LowerMovement,
     LowerNorm,
@@ -228,10 +230,26 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
         LowerResize(),
         f"%r = frontend.resize nearest %x axes [0] asymmetric floor : {T} -> {T}",
     ),
+    "frontend.grid_sample": (
+        LowerGridSample(),
+        f"""%i = frontend.reshape %x : {T} -> {typed("1, M, M")}
+        %g = frontend.reshape %x : {T} -> {typed("1, M * M, 1")}
+        %c = frontend.grid_sample linear %i, %g border
+            : ({typed("1, M, M")}, {typed("1, M * M, 1")}) -> {typed("1, M, M * M")}
+        %s = frontend.slice %c [0:1, 0:1, 0:M * M]
+            : {typed("1, M, M * M")} -> {typed("1, 1, M * M")}
+        %r = frontend.reshape %s : {typed("1, 1, M * M")} -> {T}""",
+    ),
     "frontend.pool": (
         LowerPool(),
         "%r = frontend.pool mean %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]"
         f" : {T} -> {T}",
+    ),
+    "frontend.arg_pool": (
+        LowerArgPool(),
+        f"""%i = frontend.arg_pool max %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]
+            whole : {T} -> {typed("M, M", "i64")}
+        %r = frontend.cast %i : {typed("M, M", "i64")} -> {T}""",
     ),
     "frontend.concat": (LowerConcat(), f"%r = frontend.concat %x axis 0 : {T}"),
     "frontend.reshape": (LowerMovement(), f"%r = frontend.reshape %x : {T} -> {T}"),

@@ -162,3 +162,53 @@ def test_windows_of_integers_compile_without_a_spill(arch: str) -> None:
         module = whole("max", element, 8, 64, 112, 112)
         program = Program.compile(lowered(module, "gpu", arch))
         assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+def with_places(
+    element: Attribute, layout: str, *shape: Size, whole: bool = False, room: int = 1
+) -> ModuleOp:
+    """The largest of every second window, and where they stand."""
+    s = Sketch("f", element)
+    x, axes = s.input("x", *shape), [1, 2] if layout == "nhwc" else [2, 3]
+    size, step, ends = [3, 3], [2, 2], [room] * 4
+    best = frontend.PoolOp("max", x, axes, size, stride=step, padding=ends)
+    where = frontend.ArgPoolOp("max", x, axes, size, stride=step, padding=ends, whole=whole)
+    return s.done(y=s.add(best), p=s.add(where))
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("element", [f16, f32, i8, ui8, i64], ids=str)
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+def test_places_of_maxima_at_every_layer(layout: str, element: Attribute) -> None:
+    for room, sizes in ((1, {"H": 5}), (3, {"H": 1}), (1, {"H": 2})):
+        shape = (2, "H", 4, 3) if layout == "nhwc" else (2, 3, "H", 4)
+        module = with_places(element, layout, *shape, whole=room == 1, room=room)
+        assert layers.failure(RandomProgram(module, sizes), 3) is None, (room, sizes)
+    module = with_places(element, layout, 1, 5, 6, 4, whole=layout == "nhwc")
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
+def test_maxima_and_their_places_are_one_kernel() -> None:
+    for layout, shape in (("nhwc", (8, 112, 112, 64)), ("nchw", (8, 64, "H", "W"))):
+        found = lowered(with_places(f16, layout, *shape), "region")
+        assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_places_compile_without_a_spill(arch: str) -> None:
+    for element, layout in ((f16, "nhwc"), (i64, "nchw")):
+        module = with_places(element, layout, 8, 56, 56, 64, whole=True)
+        program = Program.compile(lowered(module, "gpu", arch))
+        assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+def test_places_that_rounding_may_move_are_not_known() -> None:
+    s = Sketch("f", f16)
+    x = s.fn("exp", s.input("x", 3, 20))
+    module = s.done(p=s.add(frontend.ArgPoolOp("max", x, [1], [4], stride=[2])))
+    assert layers.failure(RandomProgram(module, {}), 4) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -133,6 +135,64 @@ def test_all_layers_agree_between_elements(mode: str) -> None:
             op = frontend.ResizeOp(x, [0, 1], [count, count], mode=mode, coordinates=coordinates)
             program = RandomProgram(s.done(y=s.add(op)), {})
             assert layers.failure(program, number) is None, (size, count, coordinates)
+
+
+def onnxs_cubic(x: Sequence[float], count: int, a: float, exclude: bool) -> list[float]:
+    """ONNX's text for half pixels: weights by distance; without those outside, over their sum."""
+    found: list[float] = []
+    for i in range(count):
+        place = (i + 0.5) * len(x) / count - 0.5
+        first = math.floor(place) - 1
+        weights: list[float] = []
+        for at in range(first, first + 4):
+            d = abs(place - at)
+            near, far = (
+                ((a + 2) * d - (a + 3)) * d * d + 1,
+                ((a * d - 5 * a) * d + 8 * a) * d - 4 * a,
+            )
+            weights.append(near if d <= 1 else far)
+        inside = [0 <= at < len(x) for at in range(first, first + 4)]
+        if exclude:
+            weights = [w * held for w, held in zip(weights, inside, strict=True)]
+            weights = [w / sum(weights) for w in weights]
+        ends = [x[min(max(at, 0), len(x) - 1)] for at in range(first, first + 4)]
+        found.append(sum(w * e for w, e in zip(weights, ends, strict=True)))
+    return found
+
+
+@pytest.mark.parametrize("exclude", [False, True])
+@pytest.mark.parametrize("coefficient", [-0.75, -0.5])
+def test_cubic_weights_are_those_of_onnx(coefficient: float, exclude: bool) -> None:
+    for size, count in ((4, 8), (5, 3), (1, 3), (3, 10), (2, 3)):
+        s = Sketch("f", f32)
+        op = frontend.ResizeOp(
+            s.input("x", size),
+            [0],
+            [count],
+            mode="cubic",
+            coefficient=coefficient,
+            exclude_outside=exclude,
+        )
+        module = s.done(y=s.add(op))
+        graph = next(iter(module.ops))
+        assert isinstance(graph, frontend.GraphOp)
+        x = np.asarray([3.0, -1.0, 4.0, 1.0, -5.0][:size], np.float32)
+        wanted = onnxs_cubic(x.tolist(), count, coefficient, exclude)
+        np.testing.assert_allclose(run(graph, [x], {})[0], wanted, rtol=1e-5, atol=1e-5)
+        assert layers.failure(RandomProgram(module, {}), count) is None, (size, count)
+
+
+def test_what_is_outside_is_left_out_of_open_sizes() -> None:
+    text = """
+frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> !frontend.tensor<[2 * N], f32>
+    assuming (N >= 2) {
+  %0 = frontend.resize cubic %x axes [0] half_pixel coefficient -0.5 exclude_outside
+      : !frontend.tensor<[N], f32> -> !frontend.tensor<[2 * N], f32>
+  frontend.output %0 : !frontend.tensor<[2 * N], f32>
+}"""
+    for size in (2, 5):
+        module = parse_text(make_context(), text, "f.mlir")
+        assert layers.failure(RandomProgram(module, {"N": size}), size) is None, size
 
 
 def test_open_sizes_go_by_their_ratio() -> None:

@@ -11,9 +11,13 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32
 
 from polyc.dialects import frontend
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.region import KernelOp
+from polyc.families.loops.boxes import find_box
+from polyc.families.loops.recognise import find_loops
 from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.lowering.region_to_gpu.boxes import box_grid
 from polyc.passes.finish import finished
-from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.passes.pipeline import ABOVE_GPU, ORDER, build
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
@@ -90,6 +94,23 @@ def test_boxes_move_whole_sectors(
     assert 32 * counters.global_write_sectors == counters.global_write_bytes == x.nbytes
     for access in counters.shared.values():
         assert access.wavefronts <= most * access.ideal, access.op
+
+
+def test_blocks_are_boxes() -> None:
+    """As many as there are of them along all axes."""
+    s = Sketch("moved", f16)
+    module = s.done(y=s.permute(s.input("x", 5, 75, 3), 0, 2, 1))
+    for name in ORDER[: ORDER.index("plan-select") + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    kernel = only(module, KernelOp)
+    box = find_box(find_loops(kernel), "sm_90a")
+    assert box is not None
+    blocks = [-(-a.size.evaluate({}) // box.extents[a.label]) for a in kernel.iters]
+    grid = box_grid(kernel, box)
+    assert [axis.tile for axis in grid.axes] == [box.extents[a.label] for a in kernel.iters]
+    found = only(tiles((5, 75, 3), (0, 2, 1)), gpu.ModuleOp)
+    result = simulate(finished(found), [halves((5, 75, 3))], {})
+    assert result.counters.ctas == int(np.prod(blocks))
 
 
 def test_what_is_computed_on_the_way() -> None:

@@ -63,7 +63,7 @@ def test_teams_are_for_few_lines_and_long() -> None:
     assert first(16384, 1 << 16) == "vector4"
     assert first(32, 1 << 14) == "vector4"
     # More tiles than a block adds up at once.
-    assert first(32, 1 << 23) == "vector4"
+    assert first(32, 1 << 23) == "vector4_chain"
 
 
 def test_a_team_runs_at_once() -> None:

@@ -15,7 +15,10 @@ from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
+from polyc.families.scatters import schedules
 from polyc.families.scatters.schedules import MANY, POOLED
+from polyc.lowering.region_to_gpu import scatter_lists
+from polyc.lowering.region_to_gpu.scatter_lists import GROUP
 from polyc.lowering.region_to_gpu.scatters import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -76,18 +79,34 @@ def rows(
     return s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, 0, from_end=True)))
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few updates be listed, by small blocks."""
+    monkeypatch.setattr(schedules, "SEVERAL", FEW)
+    monkeypatch.setattr(scatter_lists, "THREADS", 64)
+
+
+SMALL = 64
+"""Updates of such a part."""
+
 WAYS = {"pooled_vector": 8, "vector": 8, "pooled": 5, "scalar": 5}
 """Of each way a number of columns that it takes."""
+
+LISTS = {"listed_vector": 8, "listed": 5}
+"""Of those whose kernels ahead find the updates of each row."""
 
 
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("fn", SCATTERS)
-@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.parametrize("way", [*WAYS, *LISTS])
+@pytest.mark.usefixtures("small")
 def test_rows_by_every_way(way: str, fn: str) -> None:
-    number = list(WAYS).index(way) + SCATTERS.index(fn)
+    number = [*WAYS, *LISTS].index(way) + SCATTERS.index(fn)
+    if way in LISTS and fn == "set":
+        way = way.replace("listed", "last")
     kind, arch = (f32, i32, f16)[number % 3], ("sm_80", "sm_90a")[number % 2]
-    high, wide = 19, WAYS[way]
-    count = ENOUGH if way.startswith("pooled") else FEW
+    high, wide = 19, 8 if way.endswith("vector") else 5
+    count = FEW if way in ("vector", "scalar") else ENOUGH
     arrays = [numbers(kind, (high, wide)), hostile(high, count), numbers(kind, (count, wide))]
     sizes = {"V": high, "D": wide, "N": count}
     through(rows(fn, kind, "V", "D"), arrays, sizes, way, arch)
@@ -95,11 +114,13 @@ def test_rows_by_every_way(way: str, fn: str) -> None:
 
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("number", range(len(FLOATS + INTEGERS)))
+@pytest.mark.usefixtures("small")
 def test_lines_of_every_type(number: int) -> None:
     """A block has one column, or none; indices are of each integer type in turn."""
     kind = (*FLOATS, *INTEGERS)[number]
     index, fn = INTEGERS[number % len(INTEGERS)], SCATTERS[number % len(SCATTERS)]
-    way, count = (("pooled", ENOUGH), ("scalar", FEW))[number % 2]
+    ahead = "last" if fn == "set" else "listed"
+    way, count = (("pooled", ENOUGH), ("scalar", FEW), (ahead, ENOUGH))[number % 3]
     arrays = [numbers(kind, (40,)), hostile(40, count, index), numbers(kind, (count,))]
     module = rows(fn, kind, "V", index=index)
     through(module, arrays, {"V": 40, "N": count}, way, ("sm_90a", "sm_80")[number % 2])
@@ -114,13 +135,15 @@ INDICES: dict[str, Callable[[int, int], Array]] = {
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize("way", ["pooled", "scalar"])
+@pytest.mark.parametrize("way", ["pooled", "scalar", "listed", "last"])
 @pytest.mark.parametrize("name", INDICES)
+@pytest.mark.usefixtures("small")
 def test_indices_of_one_kind(name: str, way: str) -> None:
-    count = ENOUGH if way == "pooled" else FEW
+    count = FEW if way == "scalar" else ENOUGH
     i = INDICES[name](7, count).astype(np.int64)
     arrays = [numbers(f32, (7, 3)), i, numbers(f32, (count, 3))]
-    through(rows("add", f32, "V", "D"), arrays, {"V": 7, "D": 3, "N": count}, way)
+    fn = "set" if way == "last" else "add"
+    through(rows(fn, f32, "V", "D"), arrays, {"V": 7, "D": 3, "N": count}, way)
 
 
 def several(rows: int, count: int) -> Array:
@@ -152,14 +175,77 @@ def test_sizes_of_no_point_and_of_one(high: int, wide: int, count: int) -> None:
     through(rows("set", f32, high, wide, count=count), arrays, {})
 
 
-@pytest.mark.parametrize("fn", ["add", "set"])
-def test_what_falls_to_a_place_of_several_axes_is_taken_one_by_one(fn: str) -> None:
-    s = Sketch("f", f32)
+@pytest.mark.parametrize("way", ["listed_vector", "listed"])
+@pytest.mark.usefixtures("small")
+def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
+    """None, less than a group, whole groups, and several and a part of one."""
+    lengths = [0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 0, 3 * GROUP + 2]
+    i = np.repeat(np.arange(len(lengths)), lengths).astype(np.int64)
+    i = i[np.random.default_rng(1).permutation(len(i))]
+    high, wide, count = len(lengths), 4 if way == "listed_vector" else 3, len(i)
+    arrays = [numbers(f32, (high, wide)), i, numbers(f32, (count, wide))]
+    through(rows("add", f32, "V", "D"), arrays, {"V": high, "D": wide, "N": count}, way, "sm_80")
+
+
+def test_blocks_of_the_size_that_they_have_make_lists() -> None:
+    count = 2 * scatter_lists.THREADS + 600
+    arrays = [numbers(f32, (9,)), hostile(9, count), numbers(f32, (count,))]
+    through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
+
+
+@pytest.mark.parametrize(
+    ("fn", "way"), [("add", "vector"), ("set", "vector"), ("add", "listed"), ("set", "last_vector")]
+)
+@pytest.mark.usefixtures("small")
+def test_updates_that_fall_to_a_place_of_several_axes(fn: str, way: str) -> None:
+    """One by one, or each element has a list of its own."""
+    s, count = Sketch("f", f32), FEW if way == "vector" else ENOUGH
     x, i, u = s.input("x", "V", "D"), s.input("i", "N", 2, element=i64), s.input("u", "N")
     module = s.done(y=s.add(frontend.ScatterNdOp(fn, x, i, u, 0, from_end=True)))
-    at = np.stack([hostile(5, FEW, seed=1), hostile(8, FEW, seed=2)], 1)
-    arrays = [numbers(f32, (5, 8)), at, numbers(f32, (FEW,))]
-    through(module, arrays, {"V": 5, "D": 8, "N": FEW}, "vector")
+    wide = 5 if way == "listed" else 8
+    at = np.stack([hostile(5, count, seed=1), hostile(wide, count, seed=2)], 1)
+    arrays = [numbers(f32, (5, wide)), at, numbers(f32, (count,))]
+    through(module, arrays, {"V": 5, "D": wide, "N": count}, way)
+
+
+@pytest.mark.parametrize(("fn", "way"), [("mul", "listed_vector"), ("set", "last_vector")])
+@pytest.mark.usefixtures("small")
+def test_blocks_of_rows_at_a_place_of_two_axes(fn: str, way: str) -> None:
+    """Rows of the third axis, which have a list of two indices."""
+    s = Sketch("f", f32)
+    x, i, u = s.input("x", "A", "V", "D"), s.input("i", "N", 2, element=i32), s.input("u", "N", "D")
+    module = s.done(y=s.add(frontend.ScatterNdOp(fn, x, i, u, 0, from_end=True)))
+    at = np.stack([hostile(3, 70, i32, seed=1), hostile(4, 70, i32, seed=2)], 1)
+    arrays = [numbers(f32, (3, 4, 4)), at, numbers(f32, (70, 4))]
+    through(module, arrays, {"A": 3, "V": 4, "D": 4, "N": 70}, way, "sm_80")
+
+
+@pytest.mark.parametrize(("fn", "way"), [("add", "listed"), ("set", "last")])
+@pytest.mark.usefixtures("small")
+def test_updates_that_are_along_two_axes(fn: str, way: str) -> None:
+    """There are fewer columns of updates than of the table, and their places are indices too."""
+    s = Sketch("f", f32)
+    x, i, u = s.input("x", "V", 5), s.input("i", "N", 3, element=i64), s.input("u", "N", 3)
+    module = s.done(y=s.add(frontend.ScatterElementsOp(fn, x, i, u, 0, from_end=True)))
+    at = hostile(4, 60).reshape(20, 3)
+    arrays = [numbers(f32, (4, 5)), at, numbers(f32, (20, 3))]
+    through(module, arrays, {"V": 4, "N": 20}, way)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("way", ["listed", "last"])
+@pytest.mark.usefixtures("small")
+def test_each_line_has_lists_of_its_own(way: str, axis: int) -> None:
+    """An index for each update: of each column a list a row, or of each row one a column."""
+    s = Sketch("f", f16)
+    x = s.input("x", "V", "D")
+    shape: Sequence[Size] = ("N", "D") if axis == 0 else ("V", "N")
+    i, u = s.input("i", *shape, element=i32), s.input("u", *shape)
+    fn = "set" if way == "last" else "max"
+    module = s.done(y=s.add(frontend.ScatterElementsOp(fn, x, i, u, axis, from_end=True)))
+    there = (4, 70) if axis else (70, 6)
+    at = hostile((4, 6)[axis], 70 * there[1 - axis], i32).reshape(there)
+    through(module, [numbers(f16, (4, 6)), at, numbers(f16, there)], {"V": 4, "D": 6, "N": 70}, way)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -191,10 +277,11 @@ def around(s: Sketch, kind: Attribute) -> ModuleOp:
 
 
 @pytest.mark.turns(2)
-@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.parametrize("way", [*WAYS, *LISTS])
+@pytest.mark.usefixtures("small")
 def test_what_is_elementwise_around_is_of_the_kernel(way: str) -> None:
-    high, wide = 9, WAYS[way]
-    count = ENOUGH if way.startswith("pooled") else FEW
+    high, wide = 9, {**WAYS, **LISTS}[way]
+    count = FEW if way in ("vector", "scalar") else ENOUGH
     arrays = [numbers(f32, (high, wide)), hostile(high, count, i32), numbers(f32, (count, wide))]
     arrays[1] = np.clip(arrays[1], -1000, 1000)
     sizes = {"V": high, "D": wide, "N": count}
@@ -224,17 +311,24 @@ def test_what_is_around_compiles_without_a_spill(arch: str) -> None:
     through(module, arrays, {"V": 3, "D": 5, "N": 4}, None, arch, compiles=True)
 
 
-def test_threads_that_take_turns_at_random_agree() -> None:
-    """No thread reads what a pool is before it is whole, or fills it while another reads."""
+@pytest.mark.parametrize(("fn", "way"), [("set", "pooled"), ("add", "listed"), ("set", "last")])
+def test_threads_that_take_turns_at_random_agree(
+    fn: str, way: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """No thread reads a pool or a list before it is whole, or fills it while another reads."""
     count, high = POOLED + 60, 9
-    module = rows("set", f32, "V")
-    arrays = [numbers(f32, (high,)), several(high, count), numbers(f32, (count,))]
+    if way != "pooled":
+        request.getfixturevalue("small")
+        count = 2 * SMALL + 10
+    module = rows(fn, f32, "V")
+    i = several(high, count) if way == "pooled" else hostile(high, count)
+    arrays = [numbers(f32, (high,)), i, numbers(f32, (count,))]
     sizes = {"V": high, "N": count}
     right = meant(module, arrays, sizes)
     for name in ABOVE_GPU:
         run_pass(make_context(), build(name, "sm_90a"), module)
     finish(module)
     kernels = only(module, gpu.ModuleOp)
-    result = simulate(kernels, arrays, sizes, "f_pooled", schedule="random", seed=1)
+    result = simulate(kernels, arrays, sizes, f"f_{way}", schedule="random", seed=1)
     result.check()
     assert_agree(result.outputs, right)

@@ -23,6 +23,7 @@ from polyc.test.support.gpu_text import (
 PASS = "gpu-legalize-access"
 SYMBOLS = "%M: index = symbol M, %K: index = symbol K, %N: index = symbol N"
 KIND = "!gpu.global<[M, K + N], f32>"
+INTS = KIND.replace("f32", "i32")
 AT = "%T[%i, %j : index, index]"
 
 ACCESSES = {
@@ -30,14 +31,17 @@ ACCESSES = {
     "guard_store": f"gpu.store_global %x, {AT} : f32, {KIND}",
     "guard_cp_async": f"gpu.cp_async %a, {AT} bytes 4 : {KIND}",
     "guard_atomic": f'gpu.atomic_global "add" %x, {AT} : f32, {KIND}',
+    "guard_exchange": f"%was = gpu.exchange_global %a, {AT.replace('T', 'O')} : {INTS}",
 }
+
+ACCESS = hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp | hw.ExchangeGlobalOp
 
 
 def program(access: str) -> str:
     return kernel(
         f"    %a = arith.constant 0 : i32\n    {access}",
         f"%T: {KIND} = tensor 0, {SYMBOLS}, %i: index = symbol M, %j: index = symbol M, "
-        "%x: f32 = symbol M, %p: i1 = symbol M",
+        f"%x: f32 = symbol M, %p: i1 = symbol M, %O: {INTS} = tensor 0",
     )
 
 
@@ -47,16 +51,17 @@ def test_the_predicate_is_the_tensors_bounds(access: str, m: int, k: int, n: int
     module = run(program(access), PASS)
     i, j = (x.ravel() for x in np.meshgrid(np.arange(8), np.arange(8), indexing="ij"))
     machine = Machine(
-        threads=i.size, handlers={hw.LoadGlobalOp: lambda event: [np.zeros(i.size, np.float32)]}
+        threads=i.size,
+        handlers=dict.fromkeys(
+            (hw.LoadGlobalOp, hw.ExchangeGlobalOp), lambda event: [np.zeros(i.size, np.float32)]
+        ),
     )
     args = only(module, KernelOp).body.block.args
     for arg, value in zip(args[1:6], (m, k, n, i, j), strict=True):
         machine.set(arg, value)
     machine.run(body_of(module))
     (event,) = machine.events
-    assert isinstance(
-        event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp
-    )
+    assert isinstance(event.op, ACCESS)
     assert event.op.predicate is not None
     assert (event[event.op.predicate] == ((i < m) & (j < k + n))).all()
 
@@ -71,7 +76,10 @@ def test_the_predicate_bounds_below_what_may_be_negative(
     module = run(program(place + access.replace("%j", "%q")), PASS)
     i, j = (x.ravel() for x in np.meshgrid(np.arange(8), np.arange(8), indexing="ij"))
     machine = Machine(
-        threads=i.size, handlers={hw.LoadGlobalOp: lambda event: [np.zeros(i.size, np.float32)]}
+        threads=i.size,
+        handlers=dict.fromkeys(
+            (hw.LoadGlobalOp, hw.ExchangeGlobalOp), lambda event: [np.zeros(i.size, np.float32)]
+        ),
     )
     args = only(module, KernelOp).body.block.args
     for arg, value in zip(args[1:6], (m, 0, n, i, j), strict=True):

@@ -30,36 +30,45 @@ CP_ASYNC = """
 ATOMIC = """
     %x = arith.constant 1.0 : f32
     gpu.atomic_global "add" %x, %T[{at}] : f32, {kind}"""
+EXCHANGE = """
+    %x = gpu.exchange_global %a, %O[{at}] : {ints}"""
 ACCESSES = {
     "linearize_load": LOAD,
     "linearize_store": STORE,
     "linearize_cp_async": CP_ASYNC,
     "linearize_atomic": ATOMIC,
+    "linearize_exchange": EXCHANGE,
 }
 
 
 def program(access: str, shape: str, rank: int) -> str:
     names = [f"%i{d}" for d in range(rank)]
     kind = f"!gpu.global<[{shape}], f32>"
+    ints = kind.replace("f32", "i32")
     at = f"{', '.join(names)} : {', '.join(['index'] * rank)}"
     args = "".join(f", {name}: index = symbol M" for name in names)
     return kernel(
-        "    %a = arith.constant 0 : i32" + access.format(at=at, kind=kind),
-        f"%T: {kind} = tensor 0, {SYMBOLS}{args}",
+        "    %a = arith.constant 0 : i32" + access.format(at=at, kind=kind, ints=ints),
+        f"%T: {kind} = tensor 0, {SYMBOLS}{args}, %O: {ints} = tensor 0",
     )
 
 
 def offset(access: str, shape: str, sizes: Sequence[int], at: Sequence[int]) -> int:
     """The one offset that the access has after the pass."""
     module = run(program(access, shape, len(at)), PASS)
-    machine = Machine(handlers={hw.LoadGlobalOp: lambda event: [np.zeros(1, np.float32)]})
+    machine = Machine(
+        handlers=dict.fromkeys(
+            (hw.LoadGlobalOp, hw.ExchangeGlobalOp), lambda event: [np.zeros(1, np.float32)]
+        )
+    )
     args = only(module, KernelOp).body.block.args
-    for arg, value in zip(args[1:], [*sizes, *at], strict=True):
+    for arg, value in zip(args[1:-1], [*sizes, *at], strict=True):
         machine.set(arg, value)
     machine.run(body_of(module))
     (event,) = (e for e in machine.events if not isinstance(e.op, hw.StoreSharedOp))
     assert isinstance(
-        event.op, hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp
+        event.op,
+        hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp | hw.ExchangeGlobalOp,
     )
     (index,) = event.op.indices
     assert index.type == i64

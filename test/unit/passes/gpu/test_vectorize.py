@@ -212,6 +212,12 @@ LEFT_ALONE = {
         %q = arith.cmpi eq, %even, %low : index
         {STORE.replace("] :", "] if %q :")}"""
     ),
+    "a guard of a register that half of a vector have": loop(
+        f"""{COLUMN}%half = affine.apply affine_map<(r) -> (r mod 3)>(%r)
+        %held = memref.load %registers[%half] : memref<16xf32, #gpu<space register>>
+        %q = arith.cmpf ogt, %held, %x : f32
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
     "a guard on another value than the coordinate": loop(
         f"""{COLUMN}%q = arith.cmpi slt, %r, %N : index
         {STORE.replace("] :", "] if %q :")}"""
@@ -237,6 +243,14 @@ GUARDS = {
         {STORE.replace("] :", "] if %both :").replace("[%M", "[%row")}"""
     ),
     "one from outside the loop": COLUMN + STORE.replace("] :", "] if %p :"),
+    "one of a register that all of a vector have": (
+        f"""{COLUMN}%fourth = affine.apply affine_map<(r) -> (r floordiv 4)>(%r)
+        %held = memref.load %registers[%fourth] : memref<16xf32, #gpu<space register>>
+        %q = arith.cmpf ogt, %held, %x : f32
+        %w = arith.cmpi slt, %c, %N : index
+        %both = arith.andi %q, %w : i1
+        {STORE.replace("] :", "] if %both :")}"""
+    ),
 }
 
 

@@ -105,4 +105,4 @@ def test_plan_select_merges_what_has_not_been_merged(text: str) -> None:
         verify(module)
     assert str(with_pass) == str(without)
     plans = [op for op in without.ops if isinstance(op, ScheduleOp)]
-    assert {plan.pattern for plan in plans} == {"matmul"}
+    assert {plan.pattern for plan in plans if "one_" not in plan.variant.data} == {"matmul"}

@@ -120,6 +120,70 @@ def test_an_atomic_into_an_output_needs_a_start() -> None:
     assert kinds(result) == {"Uninitialised"}
 
 
+LINKED = """
+gpu.module @linked arch "sm_80" symbols [N] {
+  gpu.kernel @linked(
+      %X: !gpu.global<[N], i32> = tensor 0, %Y: !gpu.global<[N], i32> = tensor 1,
+      %heads: !gpu.global<[4], i32> = workspace "heads", %N: index = symbol N) threads 32 {
+    %block = gpu.block_id
+    %thread = gpu.thread_id
+    %zero = arith.constant 0 : index
+    %k = affine.apply affine_map<(d0, d1) -> (d0 * 32 + d1)> (%block, %thread)
+    %here = arith.cmpi slt, %k, %N : index
+    %x = gpu.load_global %X[%k : index] if %here : !gpu.global<[N], i32> -> i32
+    %at = arith.index_cast %x : i32 to index
+    %after = affine.apply affine_map<(d0) -> (d0 + 1)> (%k)
+    %number = arith.index_cast %after : index to i32
+    %was = gpu.exchange_global %number, %heads[%at : index] if %here : !gpu.global<[4], i32>
+    gpu.store_global %was, %Y[%k : index] if %here : i32, !gpu.global<[N], i32>
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N], i32>) -> (Y: !gpu.global<[N], i32>) {
+    gpu.sequence @run align [4, 4] {
+      gpu.workspace "heads" zeroed : !gpu.global<[4], i32>
+      gpu.launch @linked grid [N ceildiv 32]
+    }
+  }
+}
+"""
+
+
+def linked(text: str = LINKED) -> tuple[Array, SimulationResult]:
+    module = parse_text(make_context(), text, "linked.mlir")
+    x = (np.arange(70) * 7 % 4).astype(np.int32)
+    x[:9] = 2
+    return x, simulate(module, [x], {"N": 70})
+
+
+def test_an_exchange_gives_what_was_there() -> None:
+    """Each thread finds the one before it at its place, so that lists are whole."""
+    x, result = linked()
+    result.check()
+    (links,) = result.outputs
+    for row in range(4):
+        own = set((np.nonzero(x == row)[0] + 1).tolist())
+        before = {int(links[n - 1]) for n in own}
+        assert len(before) == len(own) and before <= own | {0} and 0 in before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ('"heads" zeroed', '"heads"', "Uninitialised"),
+        ("%heads[%at : index] if %here", "%heads[%after : index] if %here", "OutOfBounds"),
+        (
+            "    gpu.store_global %was, %Y",
+            "    gpu.store_global %was, %heads[%zero : index] : i32, !gpu.global<[4], i32>\n"
+            "    gpu.store_global %was, %Y",
+            "DataRace",
+        ),
+    ],
+)
+def test_faults_of_an_exchange(old: str, new: str, kind: str) -> None:
+    assert old in LINKED
+    assert kind in kinds(linked(LINKED.replace(old, new))[1])
+
+
 # Between lanes -------------------------------------------------------------------------
 
 LANES = """

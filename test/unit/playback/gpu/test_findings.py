@@ -265,9 +265,9 @@ def test_each_fault_is_found(kind: str, name: str, edits: tuple[tuple[str, str],
 def test_every_kind_has_a_fault() -> None:
     """``PeerLifetime`` needs a cluster: ``test_cluster.py`` has its faults.
 
-    What warps share and use in another order is in ``test_orders.py``.
+    What warps share and use in another order is in ``test_orders.py``, posts in ``test_grid.py``.
     """
-    elsewhere = {"PeerLifetime", "BarrierPhase", "SignalCount"}
+    elsewhere = {"PeerLifetime", "BarrierPhase", "SignalCount", "PostedTwice"}
     assert {kind for kind, _, _ in FAULTS} | elsewhere == set(KINDS)
 
 

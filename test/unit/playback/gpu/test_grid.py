@@ -301,3 +301,88 @@ def test_a_wait_for_too_few_says_whose_signals_it_may_take() -> None:
         "after the signal of thread 0: on another run the wait takes the one for the other; wait "
         "for all, or take a counter for each meeting"
     )
+
+
+# Posts ----------------------------------------------------------------------------------------
+
+POSTS = """
+gpu.module @posts arch "sm_80" symbols [G] {
+  // Every CTA leaves a number, and posts another; the last one takes all posts.
+  gpu.kernel @posts(%P: !gpu.global<[G], f32> = workspace "parts",
+      %w: !gpu.global<[G], i64> = workspace "words", %Y: !gpu.global<[G], f32> = tensor 0,
+      %G: index = symbol G) threads 32 blocks_per_sm 4 {
+    %block = gpu.block_id
+    %thread = gpu.thread_id
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %left = arith.constant 5.0 : f32
+    %word = arith.index_cast %block : index to i32
+    %told = arith.sitofp %word : i32 to f32
+    %first = arith.cmpi eq, %thread, %zero : index
+    scf.if %first {
+      gpu.store_global %left, %P[%block : index] : f32, !gpu.global<[G], f32>
+      gpu.post_global %told, %w[%block : index] : f32, !gpu.global<[G], i64>
+    }
+    %end = arith.subi %G, %one : index
+    %last = arith.cmpi eq, %block, %end : index
+    %here = arith.cmpi slt, %thread, %G : index
+    %asks = arith.andi %last, %here : i1
+    %r = memref.alloca() : memref<1xf32, #gpu<space register>>
+    gpu.await_posts_global %w[%thread : index] if %asks to %r[%zero] : !gpu.global<[G], i64>, memref<1xf32, #gpu<space register>>
+    %x = memref.load %r[%zero] : memref<1xf32, #gpu<space register>>
+    gpu.store_global %x, %Y[%thread : index] if %asks : f32, !gpu.global<[G], f32>
+    gpu.return
+  }
+  gpu.dispatch () -> (Y: !gpu.global<[G], f32>) {
+    gpu.sequence @rounds align [4] {
+      gpu.workspace "parts" : !gpu.global<[G], f32>
+      gpu.workspace "words" zeroed : !gpu.global<[G], i64>
+      gpu.launch @posts grid [G] cooperative
+    }
+  }
+}
+"""  # noqa: E501
+
+POST = "      gpu.post_global %told, %w[%block : index] : f32, !gpu.global<[G], i64>\n"
+TAKE = "    %x = memref.load"
+READ = """    %q = gpu.load_global %P[%thread : index] if %asks : !gpu.global<[G], f32> -> f32
+    gpu.store_global %q, %Y[%thread : index] if %asks : f32, !gpu.global<[G], f32>
+"""
+
+
+def posted(*edits: tuple[str, str], **options: Any) -> SimulationResult:
+    return simulate(parsed(edited(POSTS, *edits)), [], {"G": 5}, **options)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_posts_are_taken(schedule: str) -> None:
+    result = posted(schedule=schedule, seed=2)
+    assert not result.findings
+    assert np.array_equal(result.outputs[0], np.arange(5, dtype=np.float32))
+
+
+def test_nothing_goes_along_with_a_post() -> None:
+    """What the CTA wrote before is not there yet for who has taken its post."""
+    assert {f.kind for f in posted((TAKE, READ + TAKE)).findings} == {"DataRace"}
+
+
+def test_a_word_is_posted_once_and_not_plain_data() -> None:
+    assert {f.kind for f in posted((POST, POST + POST)).findings} == {"PostedTwice"}
+    plain = (
+        POST,
+        POST
+        + "      %n = arith.constant 3 : i64\n"
+        + "      gpu.store_global %n, %w[%block : index] : i64, !gpu.global<[G], i64>\n",
+    )
+    assert "DataRace" in {f.kind for f in posted(plain).findings}
+
+
+def test_a_post_that_is_not_there_is_a_deadlock() -> None:
+    found = posted((POST, "")).findings[0]
+    assert found.kind == "Deadlock" and "words[0] is not posted" in found.message
+
+
+def test_words_begin_at_nothing_where_they_are_zeroed() -> None:
+    found = posted((' "words" zeroed', ' "words"')).findings[0]
+    assert found.kind == "Uninitialised"
+    assert found.message.startswith("the word words[0] is used where nothing has set it")

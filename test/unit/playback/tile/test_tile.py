@@ -9,6 +9,7 @@ import pytest
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp
+from polyc.passes.finish import finish
 from polyc.passes.pipeline import ORDER, build
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
@@ -210,6 +211,59 @@ def test_scalars_of_a_map() -> None:
     x[0, :3] = np.nan, np.inf, -np.inf
     (found,) = tile.run(module, [x], {"M": 33, "N": 21})
     np.testing.assert_array_equal(found, np.where(x > 0, np.exp(x), x))
+
+
+LOOPING = """gpu.module @m arch "sm_80" symbols [N] {
+  gpu.kernel @k(%X: !gpu.global<[N], i32> = tensor 0, %Y: !gpu.global<[N], i32> = tensor 1, %N: index = symbol N) threads 32 {
+    %i = gpu.block_id
+    %zero = arith.constant 0 : i32
+    %low = arith.constant 0 : index
+    %step = arith.constant 2 : index
+    %acc = gpu.fragment : !gpu.fragment<[1, 32], i32, #gpu.fragment_layout<threads 32, registers 1, affine_map<(t, r) -> (0, t)>>>
+    gpu.fill %zero, %acc : !gpu.fragment<[1, 32], i32, #gpu.fragment_layout<threads 32, registers 1, affine_map<(t, r) -> (0, t)>>>
+    gpu.map %acc : !gpu.fragment<[1, 32], i32, #gpu.fragment_layout<threads 32, registers 1, affine_map<(t, r) -> (0, t)>>> origin [%i] ins(%X : !gpu.global<[N], i32> affine_map<(d0, d1)[s0] -> (s0 * 32 + d1)>) outs() {
+    ^bb0(%a: i32, %x: i32):
+      %n = arith.index_cast %x : i32 to index
+      %sum, %last = scf.for %t = %low to %n step %step iter_args(%s = %a, %l = %x) -> (i32, i32) {
+        %y = gpu.load_global %X[%t : index] : !gpu.global<[N], i32> -> i32
+        %more = arith.addi %s, %y : i32
+        scf.yield %more, %y : i32, i32
+      }
+      %j = gpu.tile_index 1
+      %at = affine.apply affine_map<(d0)[s0] -> (s0 * 32 + d0)>(%j)[%i]
+      %there = arith.cmpi slt, %at, %N : index
+      %both = arith.addi %sum, %last : i32
+      gpu.store_global %both, %Y[%at : index] if %there : i32, !gpu.global<[N], i32>
+      gpu.yield
+    }
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N], i32>) -> (Y: !gpu.global<[N], i32>) {
+    gpu.launch @k align [4, 4] grid [N ceildiv 32]
+  }
+}"""  # noqa: E501
+
+
+def test_a_loop_of_a_map_goes_as_far_as_each_element_says() -> None:
+    module = parse_text(make_context(), LOOPING, "map.mlir")
+    x = (np.arange(45) * 11 % 23).astype(np.int32)
+    walked = [x[0:n:2] for n in x.tolist()]
+    wanted = [own.sum() + (own[-1] if own.size else n) for own, n in zip(walked, x, strict=True)]
+    (found,) = tile.run(gpu_module_of(module), [x], {"N": 45})
+    np.testing.assert_array_equal(found, wanted)
+    finish(module)
+    result = simulate(gpu_module_of(module), [x], {"N": 45})
+    result.check()
+    np.testing.assert_array_equal(result.outputs[0], wanted)
+
+
+def test_a_loop_of_a_map_writes_nothing() -> None:
+    """Its elements go on together, and what one wrote another would see too early."""
+    line = "        %more ="
+    store = "gpu.store_global %y, %Y[%t : index] : i32, !gpu.global<[N], i32>"
+    module = parse_text(make_context(), LOOPING.replace(line, f"{store}\n{line}"), "map.mlir")
+    with pytest.raises(PolycError, match=r"a loop of a map's body has no gpu\.store_global"):
+        tile.run(gpu_module_of(module), [np.full(45, 3, np.int32)], {"N": 45})
 
 
 def test_no_kernel_for_the_sizes() -> None:

@@ -12,7 +12,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.passes.finish import finish
-from polyc.passes.support.gpu.tile_scan import Line, line_of
+from polyc.passes.support.gpu.tile_scan import Line, Stack, line_of
 from polyc.playback import functions
 from polyc.playback import tile as tiles
 from polyc.playback.gpu.simulate import simulate
@@ -66,11 +66,13 @@ def laid(places: str) -> str:
 BY_LANES = laid("d0 floordiv 32, d0 mod 32 * 4 + d1 floordiv 4 * 128 + d1 mod 4")
 ACROSS = laid("d1 floordiv 2, d0 * 2 + d1 mod 2")
 APART = laid("d0 floordiv 32, d0 mod 32 + d1 * 32")
+SPREAD = laid("d1 floordiv 2, d0 + d1 mod 2 * 128")
+WIDE = laid("d0 mod 2 + d1 mod 2 * 2, (63 - d0 floordiv 2) * 4 + d1 floordiv 2")
 TURNED = laid("d0 mod 4, d0 floordiv 4 * 8 + d1")
 
 
 @pytest.mark.parametrize("words", ["", "reverse", "exclusive", "reverse exclusive"])
-@pytest.mark.parametrize("layout", [BY_LANES, APART])
+@pytest.mark.parametrize("layout", [BY_LANES, APART, ACROSS, TURNED])
 @pytest.mark.parametrize("carried", [True, False])
 def test_a_scan_of_tiles(words: str, layout: str, carried: bool) -> None:
     module = scanned(layout, words, carried)
@@ -96,13 +98,17 @@ def test_how_lines_lie() -> None:
     assert line_of(op) == Line(32, ((0, 1, 2, 3), (4, 5, 6, 7)))
     (op,) = find(scanned(APART), tile.ScanOp)
     assert line_of(op) == Line(32, tuple((i,) for i in range(8)))
+    (op,) = find(scanned(ACROSS), tile.ScanOp)
+    assert line_of(op) == Stack(128, 1, ((0, 1), (2, 3), (4, 5), (6, 7)))
+    (op,) = find(scanned(TURNED), tile.ScanOp)
+    assert line_of(op) == Stack(32, 4, (tuple(range(8)),))
 
 
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (ACROSS, "a thread has elements of several lines"),
-        (TURNED, "neighbouring threads do not have neighbouring vectors"),
+        (SPREAD, "a thread's elements of a line are not neighbours"),
+        (WIDE, "threads with parts of a line do not follow each other"),
         (laid("d0 floordiv 32, d0 mod 32 * 8 + d1 * 0"), "neighbouring threads do not have"),
     ],
 )

@@ -1,0 +1,264 @@
+"""Windows that slide along lines of memory: a thread has neighbours of a line (S8, S9.3).
+
+Where pixels lie inside of channels the windows of a convolution of each channel by itself, as those
+of pooling, slide along the innermost axis of the outputs.  A thread has several neighbours of a
+line, a vector that it stores at once, and brings what their windows have in common in vectors too:
+from the vector on in which the first one begins, so that each of these is in the tensor or outside.
+What is the same all along a line, as weights, it reads once for all of them.
+
+The axes outside of the lines are one axis of lines, so that a tile has lines of as many rows,
+channels and images as it takes, however small an image is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, prod
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from polyc.affine.expressions import NotAffine, linear_of
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.types import FragmentLayoutAttr, element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType
+from polyc.families.facts import power_of_two
+from polyc.families.loops.recognise import (
+    Loops,
+    Space,
+    made_by,
+    reductions_in,
+    size_of,
+    type_of,
+)
+from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, sliding
+
+LINES = "lines"
+"""The name of the axis that all axes outside of the lines are together."""
+
+THREADS = 256
+"""Of a block."""
+
+AT_ONCE = 1024
+"""Threads of a multiprocessor that keep it busy."""
+
+OUTPUTS = 8
+"""Neighbours of a thread at most, and of a line that one has whole ``WHOLE``."""
+
+WHOLE = 16
+
+LOAD, CONVERT, STEP, GUARD, AROUND = 4.0, 1.0, 1.0, 4.0, 24.0
+"""A load in instructions of a thread, what each of its elements takes beside, a step of a sum, the
+bounds of a vector, and what is around a step of the other axes of a window."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How the windows of a region's one reduction slide along the lines of its outputs.
+
+    ``label`` is the reduced axis of ``taps`` points that slides.  ``outer`` are the axes that are
+    one axis of lines, each with the number of lines of a point of it and its size, which is open
+    for the first one alone.
+    """
+
+    reduce: ReduceOp
+    label: str
+    taps: int
+    sliding: tuple[Sliding, ...]
+    still: tuple[ReadOp, ...]
+    """What is the same all along a line, as weights."""
+    space: Space
+    outer: tuple[tuple[str, int, int | None], ...]
+
+    @property
+    def line(self) -> Dim:
+        """Points of a line of the outputs."""
+        return self.space.sizes[-1]
+
+    @property
+    def steps(self) -> int:
+        """Points of the window along its other axes; those that are open count as one."""
+        others = (a for a in self.reduce.labels if a != self.label)
+        return prod(size_of(self.reduce, a).constant() or 1 for a in others)
+
+
+def find_lines(loops: Loops) -> Lines | None:
+    """The windows of a region that slide along lines; None where they do not.
+
+    The outputs need one reduction, which has a result for each of them and needs no other one, over
+    a window of known size that slides along the innermost axis of the outputs and of what is read.
+    Outside of a tensor it reads zeros, and nothing else that it reads goes along a line.
+    """
+    values = loops.values
+    labels = type_of(values[0]).labels if values else ()
+    if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
+        return None
+    if len(loops.reductions) != 1:
+        return None
+    (reduce,) = loops.reductions
+    *leading, column = labels
+    own = type_of(reduce.result).labels
+    if sorted(own) != sorted(labels) or reductions_in([reduce.operand]):
+        return None
+    sizes = dict(zip(labels, type_of(values[0]).shape, strict=True))
+    outer: list[tuple[str, int, int | None]] = []
+    inside = 1
+    for label in reversed(leading):
+        size = sizes[label].constant()
+        if size == 0 or (size is None and label != leading[0]):
+            return None
+        outer.append((label, inside, size))
+        inside *= size or 1
+    reads = [op for op in made_by([reduce.operand]) if isinstance(op, ReadOp)]
+    along = [read for read in reads if column in read.result.type.labels]
+    for label in reduce.labels:
+        taps = size_of(reduce, label).constant()
+        if taps is None or not 1 < taps <= MOST_TAPS:
+            continue
+        found = [sliding(loops.expanded, read, column, label, taps) for read in along]
+        slid = [one for one in found if one is not None and _is_innermost(one, column, label)]
+        if not slid or len(slid) < len(along):
+            continue
+        whole = (prod((sizes[a] for a in leading), start=Dim.const(1)), sizes[column])
+        outputs = tuple(range(len(values)))
+        space = Space(outputs, (), LINES, column, whole, frozenset())
+        still = tuple(read for read in reads if read not in along)
+        return Lines(reduce, label, taps, tuple(slid), still, space, tuple(reversed(outer)))
+    return None
+
+
+def _is_innermost(one: Sliding, column: str, label: str) -> bool:
+    """Whether a read slides along the lines of its tensor, by nothing else than the two axes."""
+    results, labels = one.read.map.data.results, one.read.result.type.labels
+    if one.result != len(results) - 1:
+        return False
+    used = {e.position for e in results[-1].dfs() if isinstance(e, AffineDimExpr)}
+    return {labels[position] for position in used} == {column, label}
+
+
+def begins(one: Sliding) -> int:
+    """Where the first window of a line begins, in elements from the beginning of its line."""
+    try:
+        return linear_of(one.read.map.data.results[-1]).constant
+    except NotAffine:  # It was affine where it was found.
+        return 0
+
+
+def widest(size: int) -> int:
+    """Elements of so many bytes that one access takes at most."""
+    return min(OUTPUTS, MAX_VECTOR_BYTES // size)
+
+
+# Tiles --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LineTile:
+    """``rows`` lines of ``columns`` points, of which a thread has ``outputs`` of one line."""
+
+    rows: int
+    columns: int
+    outputs: int
+
+    @property
+    def across(self) -> int:
+        """Threads that share a line."""
+        return self.columns // self.outputs
+
+    @property
+    def threads(self) -> int:
+        return self.rows * self.across
+
+    @property
+    def warp_tile(self) -> list[int]:
+        """What a warp has."""
+        across = min(self.across, WARP)
+        return [WARP // across, across * self.outputs]
+
+    @property
+    def layout(self) -> FragmentLayoutAttr:
+        """A thread's points are neighbours, and so are threads that have neighbouring ones."""
+        return self._along(self.outputs, self.outputs)
+
+    def vector(self, one: Sliding) -> int:
+        """Elements that one load of what slides brings."""
+        kind = one.read.tensor.type
+        assert isinstance(kind, MemRefType)
+        most = widest(element_bytes(kind.element_type))
+        return gcd(most, self.outputs * one.step, kind.shape[-1].constant() or 1)
+
+    def before(self, one: Sliding) -> int:
+        """Elements that a thread brings before its first window."""
+        return begins(one) % self.vector(one)
+
+    def span(self, one: Sliding, taps: int) -> int:
+        """Elements that a thread brings for its windows, whole vectors."""
+        needs = self.before(one) + one.span(self.outputs, taps)
+        return -(-needs // self.vector(one)) * self.vector(one)
+
+    def window(self, one: Sliding, taps: int) -> tuple[list[int], FragmentLayoutAttr]:
+        """The sizes of what a tile brings, and how it lies: what neighbours share, each has."""
+        span, beside = self.span(one, taps), self.outputs * one.step
+        return [self.rows, (self.across - 1) * beside + span], self._along(span, beside)
+
+    def _along(self, count: int, beside: int) -> FragmentLayoutAttr:
+        """``count`` points of a line, which begin ``beside`` after those of the thread before."""
+        thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
+        column = register + thread % self.across * beside
+        where = AffineMap(2, 0, (thread // self.across, column))
+        return FragmentLayoutAttr.of(self.threads, count, where)
+
+
+def tile_from(tile: tuple[int, int], threads: int) -> LineTile | None:
+    """The tile of a plan, of whose lines so many threads have as many points each."""
+    rows, columns = tile
+    outputs, rest = divmod(rows * columns, threads)
+    if rest or not outputs or columns % outputs:
+        return None
+    found = LineTile(rows, columns, outputs)
+    across = found.across
+    return found if across & (across - 1) == 0 and threads % WARP == 0 else None
+
+
+def tiles(lines: Lines) -> Iterator[LineTile]:
+    """The tiles that lines of known length may have: threads have vectors of them, or, where they
+    are short, them whole.
+    """
+    line = lines.line.constant()
+    if not line:
+        return
+    counts = {gcd(line, OUTPUTS), gcd(line, OUTPUTS // 2)}
+    counts |= {line} if line <= WHOLE else set()
+    for outputs in sorted(counts, reverse=True):
+        across = min(power_of_two(-(-line // outputs)), WARP)
+        yield LineTile(THREADS // across, across * outputs, outputs)
+
+
+def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
+    """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
+    chip takes as many threads; lines whose number is open are many."""
+    each = AROUND
+    for one in lines.sliding:
+        loads = tile.span(one, lines.taps) / tile.vector(one)
+        each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
+    each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
+    number, line = (size.constant() for size in lines.space.sizes)
+    tiles_along = -(-(line or tile.columns) // tile.columns)
+    at_once = ARCHS[arch].multiprocessors * AT_ONCE
+    threads = tiles_along * tile.across * (at_once if number is None else number)
+    return lines.steps * each * max(threads / at_once, 1.0)
+
+
+def best(lines: Lines, arch: str) -> LineTile | None:
+    """The tile that takes the least; None where lines are of open length."""
+    return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch), default=None)
+
+
+def stored_vector(lines: Lines, values: list[SSAValue]) -> int:
+    """Elements that a thread stores at once."""
+    size = max(element_bytes(type_of(value).element_type) for value in values)
+    return gcd(widest(size), lines.line.constant() or 1)

@@ -1,0 +1,484 @@
+"""``region-to-gpu``: scans of long lines, a tile a block, each of which looks back (S8, S9).
+
+The tiles of all lines are in an order, and blocks that run at once take them in turn.  A block
+scans its tile, posts what it comes to, and takes posts of the tiles before its own: of those of its
+group one by one, of the groups before in the group's own group what each comes to, and one for all
+that is before these.  Which posts it takes, and how it combines them, is fixed, so that runs repeat
+to the bit whoever is first; and it waits for tiles before its own alone, which are on their way.
+All goes through memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import f32, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    FragmentLayoutAttr,
+    FragmentType,
+    GlobalType,
+    index_attr,
+)
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp
+from polyc.families.scans.recognise import Scans
+from polyc.families.scans.schedules import axis_of, group_of, room_of
+from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
+from polyc.lowering.region_to_gpu.point import (
+    BINARY,
+    COLUMN,
+    ROW,
+    Point,
+    Wanted,
+    element_of,
+)
+from polyc.lowering.region_to_gpu.scan_builders import COMBINE, RowsBuilder, start_of
+from polyc.lowering.region_to_gpu.scan_teams import ONE, OWN, ZERO
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where a tile stands: the ``rank``-th along its line, and at which ``column`` it begins."""
+
+    line: SSAValue
+    rank: SSAValue
+    column: SSAValue | None = None
+
+
+@dataclass
+class Chain:
+    """What the tiles of a kernel have in common.
+
+    ``size`` of the scanned axis, ``counts`` of words of a line by level, ``labels`` of the other
+    axes with their ``sizes``, ``strips`` of tiles that are side by side, and all tiles.
+    """
+
+    size: SSAValue
+    counts: Sequence[SSAValue]
+    labels: Sequence[str]
+    sizes: Sequence[SSAValue]
+    strips: SSAValue | None = None
+
+    def __post_init__(self) -> None:
+        self.total = self.counts[0]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Where a tile's elements are, as ``Lines``, with any axes along those of the tile."""
+
+    places: Mapping[str, AxisPlace]
+
+    def axes(self, origin: list[SSAValue]) -> dict[str, AffineExpr]:
+        """The axes in a map's dimensions and origins, which learn where the tile begins."""
+        return {label: placed(place, origin) for label, place in self.places.items()}
+
+
+class ChainBuilder(RowsBuilder):
+    """Builds a kernel whose blocks take the tiles of all lines in turn, a line a tile."""
+
+    words: tuple[SSAValue, ...]
+    """What each tile comes to, each group of them, and each line until the end of a group of
+    groups."""
+
+    chain: Chain
+
+    axis = 1
+    """The axis of a tile that is scanned."""
+
+    def taking(self, kinds: Sequence[GlobalType], spaces: Sequence[BindAttr]) -> None:
+        """Let the blocks meet in workspaces."""
+        both = zip(kinds, spaces, strict=True)
+        self.words = tuple(self.frame.space(kind, space) for kind, space in both)
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        kernel = super().finish(bindings)
+        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan.integer("vectorize")))
+        return kernel
+
+    # The walk
+
+    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        """The kernel: a loop over the block's tiles.
+
+        With two stages what a tile comes to is posted before the block waits for those before the
+        tile ahead of it, so that posts are there as a rule when they are asked for.  With three the
+        elements of one more are on their way.
+        """
+        scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
+        length = scans.size(scans.along)
+        tiles = length.ceildiv(self.plan.tile_sizes[self.axis])
+        counts = [self.frame.size(n) for n in levels_of(tiles, self.group)]
+        self.chain = Chain(
+            self.frame.size(length),
+            counts,
+            [label for label in scans.labels if label is not None],
+            [self.frame.size(scans.size(label)) for label in scans.labels if label is not None],
+        )
+        total = counts[0]
+        for label, size in zip(self.chain.labels, self.chain.sizes, strict=True):
+            if label == self.beside:
+                columns = self.plan.tile_sizes[1]
+                size = self.chain.strips = self.frame.size(scans.size(label).ceildiv(columns))
+            total = emit.value(arith.MuliOp(total, size), "tiles")
+        self.chain.total = total
+        block, blocks = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
+        body = Block(arg_types=[INDEX])
+        (number,) = body.args
+        number.name_hint = "tile"
+        inner = Emit(emit)
+        raw = self.raw(emit) if stages > 2 else {}
+        if raw:
+            self.fetch(emit, raw, block)
+        held, whole = self.fragment(emit, (True, True), "held"), self.row(emit, "whole")
+        if stages > 1:
+            self.begin(emit, block, held, whole, raw)
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            if raw:
+                self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
+            coming = self.fragment(inner, (True, True), "coming")
+            then = self.row(inner, "then")
+            self.begin(inner, after, coming, then, raw)
+            if raw:
+                self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
+            self.end(inner, number, held, whole)
+            self.combine(inner, held, coming, OWN, taken=True)
+            self.combine(inner, whole, then, OWN, taken=True)
+        else:
+            self.begin(inner, number, held, whole, {}, inside=True)
+            self.end(inner, number, held, whole)
+        body.add_ops([*inner.ops, scf.YieldOp()])
+        emit.op(scf.ForOp(block, total, blocks, [], body))
+        return self.finish(bindings)
+
+    def begin(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        held: SSAValue,
+        whole: SSAValue,
+        raw: Mapping[SSAValue, SSAValue],
+        inside: bool = False,
+    ) -> None:
+        """Scan a tile, where there is one, and post what it comes to."""
+        link, at, there = self.place(emit, number, inside)
+        self.load(emit, held, at, self.chain.size, raw)
+        self.tell(emit, held, whole, link, there)
+
+    def end(self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue) -> None:
+        """Let a tile go on from what is before it."""
+        # Where it is stored is computed anew: addresses would take the registers of what is held.
+        link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
+        before = self.before(emit, link, whole)
+        self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
+        self.store(emit, held, at)
+
+    def place(
+        self, emit: Emit, number: SSAValue, inside: bool
+    ) -> tuple[Link, Walk, SSAValue | None]:
+        """Where a tile is, and whether it is one, unless it is known to be ``inside``."""
+        chain, step = self.chain, self.plan.tile_sizes[self.axis]
+        places: dict[str, AxisPlace] = {}
+        rest: SSAValue = number
+        column: SSAValue | None = None
+        if self.beside is not None:
+            assert chain.strips is not None
+            strip = emit.value(arith.RemUIOp(rest, chain.strips))
+            rest = emit.value(arith.DivUIOp(rest, chain.strips))
+            column = emit.apply(affine_dim(0) * self.plan.tile_sizes[1], [strip], hint="column")
+            places[self.beside] = AxisPlace(1, column)
+        parts = chain.counts[0]
+        rank = emit.value(arith.RemUIOp(rest, parts), "rank")
+        rest = line = emit.value(arith.DivUIOp(rest, parts), "line")
+        pairs = zip(chain.labels, chain.sizes, strict=True)
+        lone = [pair for pair in pairs if pair[0] != self.beside]
+        for label, extent in reversed(lone[1:]):
+            places[label] = AxisPlace(None, emit.value(arith.RemUIOp(rest, extent)))
+            rest = emit.value(arith.DivUIOp(rest, extent))
+        places.update({label: AxisPlace(None, rest) for label, _ in lone[:1]})
+        start = emit.apply(affine_dim(0) * step, [rank])
+        if self.scans.scan.is_reverse:
+            back = (affine_dim(1) - affine_dim(0) - 1) * step
+            start = emit.apply(back, [rank, parts])
+        there: SSAValue | None = None
+        if not inside:
+            there = emit.compare("slt", number, chain.total)
+            start = emit.value(arith.SelectOp(there, start, chain.size))
+        places[self.scans.along] = AxisPlace(self.axis, start)
+        return Link(line, rank, column), Walk(places), there
+
+    # What is read ahead
+
+    def raw(self, emit: Emit) -> dict[SSAValue, SSAValue]:
+        """A fragment for each tensor that is scanned as it is read, in its own type."""
+        found: dict[SSAValue, SSAValue] = {}
+        work: list[SSAValue] = [self.scans.scan.operand]
+        layout = self.spread.layout()
+        rows, columns, _ = self.plan.tile_sizes
+        walked = {self.scans.along, self.beside} - {None}
+        while work:
+            owner = work.pop().owner
+            if not isinstance(owner, Operation):
+                continue
+            if isinstance(owner, ReadOp):
+                kind = owner.result.type
+                if walked <= set(kind.labels) and owner.result not in found:
+                    element = without_sign(kind.element_type)
+                    made = FragmentType.of([rows, columns], element, layout)
+                    found[owner.result] = emit.value(tile.FragmentOp(made), "raw")
+            else:
+                work.extend(owner.operands)
+        return found
+
+    def fetch(self, emit: Emit, raw: Mapping[SSAValue, SSAValue], number: SSAValue) -> None:
+        """Let a tile's elements be on their way."""
+        _, at, _ = self.place(emit, number, False)
+        for value, fragment in raw.items():
+            origin = list[SSAValue]()
+            axes = at.axes(origin)
+            point = Point(self.frame, Block(arg_types=[element_of(fragment)]), {}, axes, 2, origin)
+            emit.op(
+                point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan)
+            )
+
+    @property
+    def group(self) -> int:
+        """Posts of a level that a block takes one by one."""
+        return group_of(self.plan, self.axis)
+
+    @property
+    def beside(self) -> str | None:
+        """The axis besides the scanned one that a tile runs along."""
+        return None
+
+    # Words
+
+    def word(self, row: AffineExpr, column: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
+        """Where in a row of words what a tile's element goes on from is."""
+        return ZERO, ZERO
+
+    def told(self) -> FragmentLayoutAttr:
+        """How a row of words is spread over threads."""
+        return FragmentLayoutAttr.of(self.plan.threads(), 1, AffineMap(2, 0, (ZERO, ZERO)))
+
+    def awaited(self) -> FragmentLayoutAttr:
+        """How the words of a group are."""
+        threads = self.plan.threads()
+        place = AffineMap(2, 0, (ZERO, ROW + COLUMN * threads))
+        return FragmentLayoutAttr.of(threads, self.group // threads, place)
+
+    by = ONE
+    """What a group's words are summed to."""
+
+    def row(self, emit: Emit, hint: str, count: int = 1) -> SSAValue:
+        """A fragment of so many words for each of a tile's lines."""
+        layout, sizes = self.told() if count == 1 else self.awaited(), [1, 1]
+        sizes[self.axis] = count
+        if self.axis == 0:
+            sizes[1] = self.plan.tile_sizes[1]
+        kind = FragmentType.of(sizes, without_sign(self.kind), layout)
+        return emit.value(tile.FragmentOp(kind), hint)
+
+    def where(
+        self, emit: Emit, link: Link, number: SSAValue, count: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        """The word of the ``number``-th of ``count`` of a tile's line."""
+        return link.line, number
+
+    def tell(
+        self, emit: Emit, held: SSAValue, whole: SSAValue, link: Link, there: SSAValue | None
+    ) -> None:
+        """Scan the block's tile, and post what it comes to."""
+        scan = self.scans.scan
+        carry = self.fragment(emit, self.along, "carry")
+        emit.op(tile.FillOp(start_of(emit, scan, self.kind), carry))
+        how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
+        emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
+        self.combine(emit, whole, carry, self.worded(), taken=True)
+
+        def post(then: Emit) -> None:
+            at = self.where(then, link, link.rank, self.chain.counts[0])
+            then.op(located(tile.PostOp(whole, self.words[0], at), scan))
+
+        if there is None:
+            post(emit)
+        else:
+            emit.when(there, post)
+
+    def worded(self) -> AffineMap:
+        """Where what a word says is in what a tile comes to."""
+        return OWN
+
+    def before(self, emit: Emit, link: Link, whole: SSAValue) -> SSAValue:
+        """What the tiles before the block's own come to; the last of a group posts that with it."""
+        fn, group = self.scans.scan.fn.data, self.group
+        found, last = self.row(emit, "before"), list[SSAValue]()
+        number = link.rank
+        for level in (0, 1):
+            own = emit.apply(affine_dim(0) % group, [number], hint="own")
+            first = emit.apply(affine_dim(0) - affine_dim(1), [number, own])
+            others = self.row(emit, "others", group)
+            self.wait(emit, level, link, first, own, others)
+            here = found if level == 0 else self.row(emit, "earlier")
+            emit.op(located(tile.ReduceOp(fn, others, self.by, here), self.scans.scan))
+            if level == 1:
+                self.combine(emit, found, here, OWN)
+            last.append(emit.compare("eq", own, emit.index(group - 1)))
+            number = emit.apply(affine_dim(0) // group, [number], hint="group")
+            if level == 0:
+                emit.when(last[0], self.posting(found, whole, link, number, 1))
+        begun = self.row(emit, "begun")
+        one = emit.value(arith.MinSIOp(number, emit.index(1)))
+        earlier = emit.apply(affine_dim(0) - 1, [number])
+        self.wait(emit, 2, link, earlier, one, begun)
+        self.combine(emit, found, begun, OWN)
+        emit.when(emit.both(*last), self.posting(found, whole, link, number, 2))
+        return found
+
+    def wait(
+        self,
+        emit: Emit,
+        level: int,
+        link: Link,
+        first: SSAValue,
+        until: SSAValue,
+        target: SSAValue,
+    ) -> None:
+        """Take so many words of a level, from the ``first`` of a line on."""
+        scan = self.scans.scan
+        at = self.where(emit, link, first, self.chain.counts[level])
+        wait = tile.AwaitPostsOp(scan.fn.data, self.words[level], at, self.axis, until, target)
+        emit.op(located(wait, scan))
+
+    def posting(
+        self,
+        before: SSAValue,
+        whole: SSAValue,
+        link: Link,
+        number: SSAValue,
+        level: int,
+    ) -> Callable[[Emit], None]:
+        """Post what there is before a tile, with that: its group, or its line until there."""
+
+        def post(then: Emit) -> None:
+            end = self.row(then, "end")
+            self.combine(then, end, whole, OWN, taken=True)
+            self.combine(then, end, before, OWN)
+            at = self.where(then, link, number, self.chain.counts[level])
+            then.op(located(tile.PostOp(end, self.words[level], at), self.scans.scan))
+
+        return post
+
+    def combine(
+        self, emit: Emit, held: SSAValue, other: SSAValue, at: AffineMap, taken: bool = False
+    ) -> None:
+        """Each element with another fragment's, which comes first, or that alone."""
+        kind, fn = without_sign(self.kind), COMBINE[self.scans.scan.fn.data]
+        block = Block(arg_types=[kind, kind])
+        own, (old, new) = Emit(), block.args
+        value: SSAValue = new
+        if not taken and is_integer(self.kind):
+            value = integers.binary(own, fn, new, old, self.kind)
+        elif not taken:
+            assert self.kind == f32
+            value = own.value(BINARY[fn](new, old))
+        block.add_ops([*own.ops, tile.YieldOp([value])])
+        emit.op(tile.MapOp(held, [], [other], [held], [at, OWN], Region(block)))
+
+
+class ColumnChainBuilder(ChainBuilder):
+    """The same of lines that lie side by side: a tile's rows are their points.
+
+    A thread has neighbouring points of neighbouring lines.  The words of these lie apart, so that
+    those of neighbouring threads are neighbours.
+    """
+
+    axis = 0
+    by = AffineMap(2, 0, (ZERO, COLUMN))
+
+    @property
+    def beside(self) -> str | None:
+        return self.scans.column
+
+    @property
+    def along(self) -> tuple[bool, bool]:
+        return False, True
+
+    @property
+    def across(self) -> int:
+        """Threads side by side."""
+        return self.plan.tile_sizes[1] // self.plan.integer("vectorize")
+
+    def layout(self) -> FragmentLayoutAttr:
+        """Threads have vectors side by side, and as many rows each below each other."""
+        vector, threads = self.plan.integer("vectorize"), self.plan.threads()
+        run = self.plan.tile_sizes[0] * self.across // threads
+        column = ROW % self.across * vector + COLUMN % vector
+        place = ROW // self.across * run + COLUMN // vector, column
+        return FragmentLayoutAttr.of(threads, run * vector, AffineMap(2, 0, place))
+
+    def word(self, row: AffineExpr, column: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
+        vector = self.plan.integer("vectorize")
+        return ZERO, column % vector * self.across + column // vector
+
+    def told(self) -> FragmentLayoutAttr:
+        place = ZERO, ROW % self.across + COLUMN * self.across
+        vector = self.plan.integer("vectorize")
+        return FragmentLayoutAttr.of(self.plan.threads(), vector, AffineMap(2, 0, place))
+
+    def awaited(self) -> FragmentLayoutAttr:
+        vector, threads = self.plan.integer("vectorize"), self.plan.threads()
+        deep = threads // self.across
+        row = ROW // self.across + COLUMN // vector * deep
+        column = ROW % self.across + COLUMN % vector * self.across
+        return FragmentLayoutAttr.of(
+            threads, vector * self.group // deep, AffineMap(2, 0, (row, column))
+        )
+
+    def where(
+        self, emit: Emit, link: Link, number: SSAValue, count: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        assert link.column is not None
+        first = emit.value(arith.MuliOp(link.line, count))
+        return emit.value(arith.AddiOp(first, number)), link.column
+
+    def worded(self) -> AffineMap:
+        vector = self.plan.integer("vectorize")
+        return AffineMap(2, 0, (ZERO, COLUMN % self.across * vector + COLUMN // self.across))
+
+
+def levels_of(tiles: Dim, group: int) -> tuple[Dim, Dim, Dim]:
+    """How many tiles a line has, groups of them, and groups of these."""
+    groups = tiles.ceildiv(group)
+    return tiles, groups, groups.ceildiv(group)
+
+
+def chain_words(scans: Scans, plan: ScheduleOp) -> list[GlobalType]:
+    """The words in which the tiles of a schedule's kernel, and groups of them, post."""
+    rows, columns, _ = plan.tile_sizes
+    axis = axis_of(scans)
+    step = (rows, columns)[axis]
+    found: list[GlobalType] = []
+    for count in levels_of(scans.size(scans.along).ceildiv(step), group_of(plan, axis)):
+        if axis:
+            sizes = [prod((scans.size(a) for a in scans.labels), start=Dim.const(1)), count]
+        else:
+            lines = prod((scans.size(a) for a in scans.labels[:-1]), start=Dim.const(1))
+            sizes = [lines * count, scans.size(scans.column).ceildiv(columns) * columns]
+        found.append(GlobalType.of(sizes, i64))
+    return found

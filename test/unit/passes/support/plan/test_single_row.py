@@ -1,0 +1,152 @@
+"""Products of one row, or of one column, as rows: when they are proposed, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f32
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.lowering.gpu_to_cuda import cuda_units
+from polyc.passes.support.plan.single_row import single_rows
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.sketch import Size, Sketch
+from polyc.test.support.split_programs import (
+    across,
+    batched,
+    gated,
+    leave_only,
+    plain,
+    residual,
+    run,
+    wanted_of,
+    written,
+)
+
+
+def singles(module: ModuleOp, arch: str = "sm_90a") -> list[ScheduleOp]:
+    """The schedules of rows of a product."""
+    return [
+        plan for plan in find(run(module, "plan", arch=arch), ScheduleOp) if plan.pattern == "rows"
+    ]
+
+
+def turned(m: Size = "M", n: Size = "N", k: Size = "K") -> ModuleOp:
+    """The single column of a matrix times many rows."""
+    s = Sketch("turned")
+    return s.done(y=s.gemm(s.input("x", m, k), s.input("w", n, k), turned=True))
+
+
+def exact(m: Size = "M", n: Size = "N", k: Size = "K") -> ModuleOp:
+    """The same of f32."""
+    s = Sketch("exact", f32)
+    return s.done(y=s.gemm(s.input("x", m, k), s.input("w", n, k), turned=True))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "found"),
+    [
+        # Of known sizes one that always runs, and nothing else.
+        (1, 4096, 4096, ["one_i0_block"]),
+        (1, 4096, 1024, ["one_i0_warp"]),
+        (1, 4096, 14336, ["one_i0_block_by16"]),
+        (1, 4096, 65536, ["one_i0_chunks"]),
+        (1, 4096, 999, ["one_i0_warp"]),
+        (4096, 1, 4096, ["one_i1_block"]),
+        # A tile of neighbours along the one column would have three rows too many.
+        (4096, 1, 512, []),
+        # Too few rows for the chip, two of them, rows that are no rows of a kernel.
+        (1, 100, 4096, []),
+        (2, 4096, 4096, []),
+        (1, 4096, 4, []),
+        # Open ones: in front of those that take the rest.
+        ("M", 4096, 4096, ["one_i0_block"]),
+        (1, "N", 4096, ["one_i0_block"]),
+        ("M", "N", "K", ["one_i0_block", "one_i0_chunks", "one_i1_block", "one_i1_chunks"]),
+    ],
+)
+def test_sizes_decide(m: Size, n: Size, k: Size, found: list[str], arch: str) -> None:
+    plans = find(run(plain(m, n, k), "plan", arch=arch), ScheduleOp)
+    names = [plan.variant.data for plan in plans if plan.pattern == "rows"]
+    assert [name.split("_", 2)[2] for name in names] == [name.split("_", 2)[2] for name in found]
+    if found and isinstance(m, int) and isinstance(n, int):
+        assert len(plans) == 1 and not plans[0].when.data
+    if "M" in (m, n):
+        assert [p.pattern for p in plans[: len(found)]] == ["rows"] * len(found)
+        assert plans[-1].pattern == "matmul"
+        one = {"M": 1, "N": 4096, "K": 4096}
+        two = {**one, "M": 2}
+        first, second = (
+            next(p for p in plans if all(fact.holds(sizes) for fact in p.when.data))
+            for sizes in (one, two)
+        )
+        assert first.pattern == "rows" and second.pattern == "matmul"
+
+
+def test_what_lies_across_k_is_not_rows() -> None:
+    """Nor is what is no product, and a product of rows that are reduced stays one."""
+    assert not singles(across())
+    s = Sketch("mean")
+    module = s.done(y=s.reduce("mean", s.input("x", 4096, 512), 1))
+    kernel = only(run(module, "plan"), KernelOp)
+    assert not list(single_rows(kernel, "sm_90a"))
+
+
+def test_a_plan_of_ones_own_may_be_rows(tmp_path: Path) -> None:
+    """Fields are laid over a schedule of rows as over others, and what it is not is refused."""
+    fields = {"variant": "one_i0_block", "tile": [1, 4096, 1], "warp_tile": [1, 1024]}
+    (plan,) = find(run(plain(1, 4096, 4096), "plan", written(tmp_path, fields)), ScheduleOp)
+    assert plan.pattern == "rows" and plan.threads() == 128
+    with pytest.raises(PolycError) as refused:
+        run(plain(1, 4096, 4096), "plan", written(tmp_path, {**fields, "mma": "wgmma"}))
+    assert refused.value.kind in ("BadPlan", "UnsupportedPlan")
+
+
+Make = Callable[[], ModuleOp]
+
+CASES: dict[str, tuple[Make, dict[str, int], str]] = {
+    "plain": (plain, {"M": 1, "N": 139, "K": 24}, "block"),
+    "chunks": (plain, {"M": 1, "N": 132, "K": 8200}, "chunks"),
+    "one column": (plain, {"M": 133, "N": 1, "K": 40}, "block"),
+    "a residual": (residual, {"M": 1, "N": 135, "K": 264}, "block"),
+    "a batch": (batched, {"B": 3, "M": 1, "N": 45, "K": 72}, "block"),
+    "two products": (gated, {"M": 1, "N": 134, "K": 328}, "block"),
+    "f32": (exact, {"M": 1, "N": 140, "K": 104}, "block"),
+}
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("name", CASES)
+def test_a_single_row_computes_what_it_means(name: str) -> None:
+    """By the variant that the dispatch chooses, with no finding."""
+    make, sizes, wanted = CASES[name]
+    module = make()
+    inputs, right = wanted_of(module, sizes)
+    kernels = gpu_module_of(run(module, "gpu"))
+    result = simulate(kernels, inputs, sizes)
+    assert result.variant is not None and result.variant.endswith(wanted), result.variant
+    assert "_one_" in result.variant and not result.findings
+    assert_agree(result.outputs, right)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_single_rows_spill_nothing(arch: str) -> None:
+    for make in (plain, residual, batched, gated, exact):
+        module = make()
+        names = [plan.variant.data for plan in singles(make(), arch)]
+        assert names
+        kernels = gpu_module_of(
+            run(module, "gpu", arch=arch, leave=lambda m, names=names: leave_only(m, *names))
+        )
+        for result in nvrtc.compile_each(list(cuda_units(kernels)), arch):
+            assert {i.spill_bytes for i in result.kernels.values()} == {0}
+            assert not result.warnings()
