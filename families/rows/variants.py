@@ -207,6 +207,7 @@ BESIDE = (
 """For rows that lie side by side, of few known points."""
 
 PANELS = (
+    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=KEPT, turns=True),
     RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
     RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, KEPT, True),
     RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, KEPT, True),
