@@ -7,13 +7,15 @@ are at the last positions.  ``bench/race.py`` says how it is timed.
 
     python bench/decode.py [--sequences 1 16 64] [--keys 8192 4096 2048] [--groups 1 4 8]
                            [--features 64 128] [--queries 1 8] [--forms plain mask bias window
-                           alibi cap] [--flex] [--dtype f16] [--out DIR]
+                           alibi cap] [--paged 16 64] [--flex] [--dtype f16] [--out DIR]
     python bench/decode.py --dry         # compiles and models only; needs no GPU
 
 A case has the keys that stand at the place of its sequences, or, with --all, every pair is one.
 A form is what is done to scores: nothing, a mask of booleans (keys of a cache that are filled), a
 bias of each score, a window of keys before the query, ALiBi by a bias of each head's keys, or a
-soft cap, which PyTorch has by its ops or, with --flex, by ``flex_attention`` compiled.
+soft cap, which PyTorch has by its ops or, with --flex, by ``flex_attention`` compiled.  With
+--paged the cache is in pages of so many keys, beside the same attention over keys that follow each
+other (``bench/paged.py``).
 Needs an NVIDIA GPU and PyTorch, but for --dry.  Writes bench/results/*.json.
 """
 
@@ -25,7 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from itertools import product
@@ -34,6 +36,7 @@ from typing import Any
 
 from polyc.bench import race, torch_attention
 from polyc.bench.modelled import planned
+from polyc.bench.paged import Pages, gathering
 from polyc.bench.race import Contestant
 from polyc.cost.device import H200
 from polyc.cost.time import times_of
@@ -105,11 +108,21 @@ class Case:
     features: int
     queries: int
     form: str = "plain"
+    page: int | None = None
+    """Keys of a page; None where keys follow each other."""
+
+    @property
+    def pages(self) -> Pages | None:
+        """What is in pages."""
+        if self.page is None:
+            return None
+        return Pages(self.page, self.queries, HEADS // self.group, self.group, self.features)
 
     @property
     def name(self) -> str:
         heads = f"{HEADS}/{HEADS // self.group}"
         form = "" if self.form == "plain" else f" {self.form}"
+        form += "" if self.page is None else f" pages of {self.page}"
         return f"{self.sequences}x{self.keys} {heads} d{self.features} m{self.queries}{form}"
 
     @property
@@ -127,6 +140,8 @@ class Case:
 
     def text(self, dtype: str) -> str:
         """The graph."""
+        if self.pages is not None:
+            return self.pages.text(dtype)
         form = FORMS[self.form]
         sizes = {"h": HEADS, "g": HEADS // self.group, "m": self.queries, "d": self.features}
         mask = None if form.mask is None else f"!frontend.tensor<{form.mask.format(**sizes)}>"
@@ -145,7 +160,8 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     rest = [*product(options.groups, options.features, options.queries, options.forms)]
     for b, n in pairs:
         for group, d, m, form in rest:
-            yield Case(b, n, group, d, m, form)
+            for page in options.paged or [None]:
+                yield Case(b, n, group, d, m, form, page)
 
 
 def mask_of(torch: Any, case: Case, dtype: Any) -> Any:
@@ -261,6 +277,49 @@ def right(torch: Any, case: Case, q: Any, k: Any, v: Any, mask: Any) -> Any:
     return by_ops(torch, case, q, k, v, hidden_apart(torch, case) if mask is None else mask)[0]
 
 
+def raced_in_pages(
+    torch: Any,
+    case: Case,
+    programs: tuple[Program, Program],
+    dtype: Any,
+    l2_bytes: int,
+    options: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """The rows of a case in pages, by programs for pages and for keys that follow each other."""
+    pages = case.pages
+    assert pages is not None
+    b, n, m, d, heads = case.sequences, case.keys, case.queries, case.features, pages.heads
+    copies = race.copies_for(case.read_bytes, l2_bytes)
+
+    def random(*shape: int) -> Any:
+        return torch.randn(shape, device="cuda", dtype=dtype)
+
+    given: list[tuple[Any, ...]] = []
+    for _ in range(copies):
+        q, k, v = random(b, HEADS, m, d), random(b, heads, n, d), random(b, heads, n, d)
+        given.append((q, k, v, *pages.pooled(torch, k, v), torch.empty_like(q)))
+    paged = [programs[0].launch([q, *pool], [out]) for q, _, _, *pool, out in given]
+    plain = [programs[1].launch([q, k, v], [out]) for q, k, v, *_, out in given]
+    own = Contestant("polyc", race.in_turns(torch, paged), False)
+    other = Contestant("polyc, keys that follow", race.in_turns(torch, plain), False)
+    q, k, v, *_, out = given[0]
+    found: list[Any] = []
+    for racer in (own, own, other):
+        out.fill_(float("nan"))
+        racer.run(0)
+        found.append(out.clone())
+    error = (found[0][-1].float() - right(torch, case, q, k, v, None)).abs().max().item()
+    error /= TOLERANCE
+    if not error <= float("inf") or not torch.equal(*found[:2]):
+        error = float("inf")  # It is NaN, or runs do not repeat to the bit.
+    sets = [(q, *pool) for q, _, _, *pool, _ in given]
+    racers = [own, other, gathering(torch, sets, case.group > 1)]
+    race.measure(torch, racers, options.rounds, copies)
+    rows = race.result_rows(case.name, racers, case.read_bytes, "TB/s", {"polyc": error})
+    rows[0]["of_contiguous"] = round(other.median / own.median, 4)
+    return rows
+
+
 def raced(
     torch: Any,
     case: Case,
@@ -314,6 +373,9 @@ def raced(
 def show(case: Case, dtype: str) -> bool:
     """Print which schedule a case takes, and what the model says of it; whether there is one."""
     sizes = {"B": case.sequences, "N": case.keys}
+    if case.page is not None:
+        each = case.keys // case.page
+        sizes |= {"J": each, "P": case.sequences * each}
     try:
         with redirect_stderr(StringIO()):
             module = planned(case.text(dtype))
@@ -338,6 +400,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--features", nargs="+", type=int, default=[64, 128])
     parser.add_argument("--queries", nargs="+", type=int, default=[1])
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=["plain"])
+    parser.add_argument("--paged", nargs="+", type=int, help="keys of a page, of plain forms")
     parser.add_argument("--flex", action="store_true", help="flex_attention too, compiled")
     parser.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
     parser.add_argument("--rounds", type=int, default=7)
@@ -350,6 +413,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("give as many --keys as --sequences, or --all")
     if any(HEADS % group for group in options.groups):
         parser.error(f"--groups divide {HEADS} heads")
+    if options.paged and (
+        options.forms != ["plain"] or any(n % page for n in options.keys for page in options.paged)
+    ):
+        parser.error("--paged is of plain forms, and divides --keys")
     if options.dry:
         shown = [show(case, options.dtype) for case in cases(options)]
         return 0 if all(shown) else 1
@@ -368,26 +435,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.budget and time.perf_counter() - begun > options.budget:
             print(f"{case.name}: left out, the time is over")
             continue
-        text = case.text(options.dtype)
+        texts = [case.text(options.dtype)]
+        if case.page is not None:
+            texts.append(replace(case, page=None).text(options.dtype))
         try:
-            if text not in programs:
-                programs[text] = load(text, ARCH)
-            program = programs[text]
+            for text in texts:
+                if text not in programs:
+                    programs[text] = load(text, ARCH)
         except PolycError as error:
             print(error, file=sys.stderr)
             return 1
+        own = [programs[text] for text in texts]
         try:
-            rows = raced(torch, case, program, dtype, report["l2_bytes"], options)
+            if case.page is None:
+                rows = raced(torch, case, own[0], dtype, report["l2_bytes"], options)
+            else:
+                both = own[0], own[1]
+                rows = raced_in_pages(torch, case, both, dtype, report["l2_bytes"], options)
         except torch.cuda.OutOfMemoryError:
             print(f"{case.name}: left out, it does not fit twice")
             torch.cuda.empty_cache()
             continue
         race.print_rows(rows)
-        print(f"  polyc reads K and V at {rows[0]['of_copy']:.3f} of a copy's rate")
         wrong |= rows[0]["error_of_tolerance"] > 1
-        report["rows"] += rows[:-1]  # the copy is in each row's `of_copy`
+        if case.page is None:
+            print(f"  polyc reads K and V at {rows[0]['of_copy']:.3f} of a copy's rate")
+            rows = rows[:-1]  # the copy is in each row's `of_copy`
+        else:
+            print(f"  polyc is at {rows[0]['of_contiguous']:.3f} of keys that follow each other")
+        report["rows"] += rows
         torch.cuda.empty_cache()
-    print(race.write_report(f"decode-{options.dtype}", report, options.out))
+    name = "paged" if options.paged else "decode"
+    print(race.write_report(f"{name}-{options.dtype}", report, options.out))
     return 1 if wrong else 0
 
 

@@ -57,6 +57,8 @@ def rows(report: dict[str, Any]) -> list[str]:
         return mutant_rows(report)
     if all("limit" in row for row in report["rows"]):
         return limit_rows(report)
+    if any("of_contiguous" in row for row in report["rows"]):
+        return paged_rows(report["rows"])
     if all("case" in row for row in report["rows"]):
         return case_rows(report["rows"])
     return gemm_rows(report)
@@ -171,6 +173,20 @@ def case_rows(found: Sequence[dict[str, Any]]) -> list[str]:
             *("" if r is None else f"{r['ratio']:.2f}" for r in best),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def paged_rows(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Attention over pages a line, beside the contestants and as parts of each."""
+    names = list(dict.fromkeys(row["contestant"] for row in found))
+    parts = [f"{names[0]} / {name.removeprefix('polyc, ')}" for name in names[1:]]
+    lines = [f"| {found[0]['unit']} | {' | '.join([*names, *parts])} |"]
+    lines.append("|---|" + "---:|" * len([*names, *parts]))
+    for case in dict.fromkeys(row["case"] for row in found):
+        own, *others = (row for row in found if row["case"] == case)
+        rates = [f"{row['rate']:{FORMAT[row['unit']]}}" for row in (own, *others)]
+        ratios = [f"{row['milliseconds'] / own['milliseconds']:.2f}" for row in others]
+        lines.append(f"| {' | '.join([case, *rates, *ratios])} |")
     return lines
 
 

@@ -32,8 +32,8 @@ CLEARS = 1.5e-6
 ATOMIC = 1.2e9
 """Updates a second of one element, where atomics meet."""
 
-GROUP = 8
-"""Updates of a list that are on their way at once."""
+FIRST, GROUP = 4, 4
+"""Updates of a list that are on their way at once: the first ones, and further ones."""
 
 
 def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -> Work:
@@ -65,7 +65,8 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
             work.operations = blocks * longest * joined
             # Blocks whose lists are empty go on at once.
-            work.steps = 3 + 2 * ceil(longest / GROUP) * -expm1(-found)
+            further = max(0, ceil((longest - FIRST) / GROUP))
+            work.steps = 2 - 2 * expm1(-found) + 2 * further
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
         case "last":
@@ -105,7 +106,7 @@ def _listing(
     # Most updates are in lists that are longer than the mean one.
     walked = 4 * device.latency + (mean + 1) * device.near
     moved = sets * (count * 48 + places * 20) / device.memory
-    return 2 * device.launch + 2 * CLEARS + walked + moved + mean / ATOMIC
+    return 2 * device.launch + CLEARS + walked + moved + mean / ATOMIC
 
 
 def _places(

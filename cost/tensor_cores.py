@@ -20,6 +20,7 @@ from polyc.dialects.plan.resources import SUM_BYTES
 from polyc.dialects.region import (
     CastOp,
     ConstantOp,
+    GatherOp,
     ReadOp,
     ReduceOp,
     ReduceTogetherOp,
@@ -270,10 +271,17 @@ def _operand_ops(values: Values, reduce: ReduceOp, masked: bool = False) -> set[
         value = values.real(value.owner.operand)
     for factor in factors:
         here: SSAValue = values.real(factor)
-        while isinstance(op := here.owner, (CastOp, ReadOp, SelectOp, *MOVES)):
+        while isinstance(op := here.owner, (CastOp, ReadOp, SelectOp, GatherOp, *MOVES)):
             if isinstance(op, ReadOp):
                 free.add(op)
                 break
+            if isinstance(op, GatherOp):
+                if not masked:
+                    break
+                # A step asks once for the places of its keys.
+                free.update((op, *values.behind(op.indices)))
+                here = values.real(op.operand)
+                continue
             if isinstance(op, SelectOp):
                 if not masked or not _is_zero(values, op.if_false):
                     break
@@ -389,7 +397,10 @@ def _operand_bytes(
         if attention and any(isinstance(o, ReduceOp) for o in values.behind([factor])):
             continue  # The weights stay in registers.
         pixels = any(_is_pixel(values, a, tile) for a in own)
-        reads = [op for op in values.behind([factor]) if isinstance(op, ReadOp)]
+        behind = [*values.behind([factor])]
+        places = [v for op in behind if isinstance(op, GatherOp) for v in op.indices]
+        asked = set(values.behind(places))
+        reads = [op for op in behind if isinstance(op, ReadOp) and op not in asked]
         reads.sort(key=lambda read: not _lies_along(values, read, own))
         again = 1.0
         for label, step in tile.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from polyc.affine.expressions import alike
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, line_step, read_labels, size_in_bytes, spacing
 from polyc.dialects.plan import ScheduleOp
@@ -154,6 +155,9 @@ def compulsory(values: Values, device: Device) -> tuple[float, float]:
             number = op.tensor.index
             run = SECTOR // size_in_bytes(op.result.type.element_type)
             points = values.points(values.walked(read_labels(op))) * min(line_step(op), run)
+            # Neighbours that read the same, as heads that share keys, read it once.
+            for place in range(len(op.result.type.labels)):
+                points /= max(1, alike(op.map.data.results, place))
             read[number] = read.get(number, 0.0) + points
     inputs: dict[int, float] = {}
     for number, points in read.items():

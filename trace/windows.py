@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, inf
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -215,10 +215,15 @@ def avg_pool(
     return _Windows.named("avg_pool", *parts).pool("mean", count_include_pad)
 
 
+def _need_power(p: object) -> None:
+    if not isinstance(p, int | float) or isinstance(p, bool) or not 0 < p < inf:
+        refuse("BadArgument", f"p of lp_pool is a finite number above 0, not {p!r}")
+
+
 @public
 def lp_pool(
     x: Value,
-    p: int,
+    p: float,
     kernel: Sizes,
     stride: Numbers | None = None,
     padding: Numbers = 0,
@@ -227,11 +232,17 @@ def lp_pool(
     ceil_mode: bool = False,
     layout: str | None = None,
 ) -> Value:
-    """The sum of absolute values of each window (``p`` is 1), or the root of its squares' (2)."""
-    if p not in (1, 2):
-        refuse("BadArgument", f"p of lp_pool is 1 or 2, not {p!r}")
-    parts = x, kernel, stride, padding, dilation, ceil_mode, layout
-    return _Windows.named("lp_pool", *parts).pool(f"l{p}")
+    """The root ``p`` of the sum of absolute values to the power ``p`` of each window.
+
+    With 1 and 2 it is an op of its own; with another number above 0 it is composed of these powers.
+    """
+    _need_power(p)
+    parts = kernel, stride, padding, dilation, ceil_mode, layout
+    if p in (1, 2):
+        return _Windows.named("lp_pool", x, *parts).pool(f"l{int(p)}")
+    one = value_of(x)
+    powers = Value(one.builder, one.builder.elementwise("abs", one.ssa)) ** p
+    return _Windows.named("lp_pool", powers, *parts).pool("sum") ** (1 / p)
 
 
 @public

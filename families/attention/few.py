@@ -113,6 +113,7 @@ def _of_height(
     depth, width = attention.tile_features
     keys = STEP_KEYS if max(depth, width) <= 128 else STEP_KEYS // 2
     keys *= 2 if depth + width <= 64 else 1
+    keys = attention.step(keys)
     ring = 2 * (high * depth + STAGES * keys * (depth + width))
     chip = ARCHS[arch]
     once = chip.multiprocessors * max(1, (chip.shared_bytes + RESERVED) // (ring + RESERVED))

@@ -16,20 +16,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
+from xdsl.ir.affine import AffineSet
 
 from polyc.affine import isl
-from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.types import AxisAttr, ValType
+from polyc.families.attention.ends import End, ends_among
+from polyc.families.attention.operands import (
+    FEATURE_STEP,
+    Factor,
+    HeadOperand,
+    in_tiles,
+    operand_of,
+)
+from polyc.families.attention.paged import STEP, Paged, fits
 from polyc.families.attention.queries import (
     ComputedQueries,
     computed_queries,
@@ -55,53 +61,6 @@ from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
 
-FEATURE_STEP = 8
-"""Heads are whole vectors of 16 bytes, and start at such ones where several are in a row."""
-
-CORE_STEP = 16
-"""A step of a tensor core takes 16 features; so do the swizzled rows of a tile."""
-
-PADDED_STEP = 32
-"""Features of which there are more in a tile than in a head fill rows of 64 bytes: these have a
-wider swizzle than rows of 32, and four lanes that share eight columns store them at once.  On an
-H200 heads of 96 take less time than heads of 80, and those of 160 than those of 144."""
-
-
-def in_tiles(features: int) -> int:
-    """The features of a tile that holds a head; those beyond the head are zeros."""
-    return features if features % CORE_STEP == 0 else -(-features // PADDED_STEP) * PADDED_STEP
-
-
-@dataclass(frozen=True)
-class HeadOperand:
-    """Q, K or V: a tensor that is read along two axes, at a place that the batch axes give."""
-
-    name: str
-    read: region.ReadOp
-    shape: Shape
-    """The sizes of the tensor, of which the last may be two: heads in a row, and features."""
-    axes: tuple[str | AffineExpr, ...]
-    """Of each dimension of ``shape`` the axis that walks it, or, as an expression whose
-    dimensions are the batch axes, where the tile lies."""
-    offset: AffineExpr
-    """The first feature of a head, where several heads are in a row of one dimension; 0 else."""
-
-    @property
-    def along(self) -> tuple[int, int]:
-        """The dimensions of the positions and of the features, which are the last."""
-        first, last = (i for i, axis in enumerate(self.axes) if isinstance(axis, str))
-        return first, last
-
-    @property
-    def element(self) -> Attribute:
-        """The type that it is stored in."""
-        return self.read.result.type.element_type
-
-    @property
-    def feature(self) -> str:
-        """The axis of the features, the innermost."""
-        return cast("str", self.axes[-1])
-
 
 @dataclass(frozen=True)
 class Score:
@@ -115,6 +74,8 @@ class Score:
     """Conditions that are data; where one is false the score is -inf."""
     visible: Visible
     """The positions outside of which the score is -inf."""
+    ends: tuple[End, ...] = ()
+    """Those of ``gates`` that hide every key from a number on, which is data."""
 
     @property
     def asked(self) -> tuple[SSAValue, ...]:
@@ -182,9 +143,22 @@ class StreamingAttention:
     @property
     def shared(self) -> SharedKeys | None:
         """Heads that have the same keys and values; None where each has its own."""
-        sides = (self.k, self.v)
-        places = [axis for side in sides for axis in side.axes if isinstance(axis, AffineExpr)]
-        return shared_keys(self.batch, self.size, [*places, *(side.offset for side in sides)])
+        places = [*self.k.places, *self.v.places]
+        places += [place for paged in self.pages for place in paged.places(self.batch)]
+        return shared_keys(self.batch, self.size, places)
+
+    @property
+    def pages(self) -> tuple[Paged, ...]:
+        """The pages that keys and values lie in; none where their rows follow each other."""
+        return tuple(side.paged for side in (self.k, self.v) if side.paged is not None)
+
+    def fits_pages(self, keys: int) -> bool:
+        """Whether so many keys of a step are few whole pages, or a whole part of one."""
+        return fits(keys, self.pages)
+
+    def step(self, keys: int) -> int:
+        """So many keys of a step, or the most below that are of whole pages or parts of one."""
+        return next(n for n in range(keys, 0, -STEP) if n <= STEP or self.fits_pages(n))
 
     @property
     def tile_features(self) -> tuple[int, int]:
@@ -264,7 +238,8 @@ class _Search:
         scores = self._scores(weights.scores)
         q, k = self._factors(scores, n)
         masks = Masks.of(weights.scores)
-        m = self._queries(q, k, masks)
+        keys, gather = k
+        m = self._queries(q, keys.result if gather is None else gather.result, masks)
         depth_axis = scores.labels[0]
         axes = type_of(scores.result).labels
         batch = tuple(a.label for a in self.kernel.iters if a.label in axes and a.label != m)
@@ -275,17 +250,15 @@ class _Search:
         if len(wide) != 1 or set(summed) != {*batch, m, *wide}:
             raise Refused(f"the sum of its values is over {list(summed)}", together)
         visible, gates = masks.split(m, n, self.symbols)
-        read, conditions = values_of(weights.values)
+        (read, paged), conditions = values_of(weights.values)
         element = read.result.type.element_type
         q_side: HeadOperand | ComputedQueries
         if isinstance(q, region.ReadOp):
-            q_side = self._operand(q, (m, depth_axis), batch, True)
+            q_side = operand_of(self.kernel, (q, None), (m, depth_axis), batch, True)
         else:
             q_side = computed_queries(self.kernel, q, (*batch, m), depth_axis)
-        k_side, v_side = (
-            self._operand(op, (n, feature), batch, summed)
-            for op, feature, summed in ((k, depth_axis, True), (read, wide[0], False))
-        )
+        k_side = operand_of(self.kernel, k, (n, depth_axis), batch, True)
+        v_side = operand_of(self.kernel, (read, paged), (n, wide[0]), batch, False)
         self._check_queries(q_side, scores)
         self._check_elements((q_side, k_side, v_side), element, weights, together)
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
@@ -298,6 +271,10 @@ class _Search:
             self._check_elementwise(one.value, set(), (*batch, m, n))
         for out in self.kernel.yield_op.values:
             self._check_elementwise(out, set(together.states), (*batch, m, *wide))
+        # All queries of a tile have one end: only one of them may have a part in it.
+        queries = type_of(scores.result).axis(m)
+        alone = queries is not None and queries.size.constant() == 1
+        ends = ends_among(gates, n, (*batch, m) if alone else batch)
         return StreamingAttention(
             kernel=self.kernel,
             scores=scores,
@@ -316,7 +293,7 @@ class _Search:
             k=k_side,
             v=v_side,
             element=element,
-            score=Score(value, _scale(value, scores.result), gates, visible),
+            score=Score(value, _scale(value, scores.result), gates, visible, ends),
             factor=weights.factor,
             kept=weights.kept,
             finite_only=(
@@ -347,9 +324,7 @@ class _Search:
             raise Refused("its scores have no name for the plan to speak of", found)
         return found
 
-    def _factors(
-        self, scores: region.ReduceOp, n: str
-    ) -> tuple[region.ReadOp | SSAValue, region.ReadOp]:
+    def _factors(self, scores: region.ReduceOp, n: str) -> tuple[region.ReadOp | SSAValue, Factor]:
         """The queries, as what is read or what makes them, and the keys, which run over ``n``."""
         product = scores.operand.owner
         if not isinstance(product, region.BinaryOp) or product.fn.data != "mul":
@@ -362,10 +337,10 @@ class _Search:
         sides = [read_of(side) for side in ((keys,) if computes else (queries, keys))]
         if n in type_of(queries).labels or n not in type_of(keys).labels:
             raise Refused(f"not one of its factors runs over the keys {n}", scores)
-        for side in sides:
+        for side, _ in sides:
             if side.guard is not None:
                 raise Refused("a factor of its scores is read under a guard", side)
-        return queries if computes else sides[0], sides[-1]
+        return queries if computes else sides[0][0], sides[-1]
 
     def _check_queries(self, q: HeadOperand | ComputedQueries, scores: region.ReduceOp) -> None:
         """Refuse reductions that the scores are made of, and the queries are not."""
@@ -376,13 +351,13 @@ class _Search:
                 f"it has {len(beside) + 1} reductions beside the softmax and not one", scores
             )
 
-    def _queries(self, q: region.ReadOp | SSAValue, k: region.ReadOp, masks: Masks) -> str:
+    def _queries(self, q: region.ReadOp | SSAValue, keys: SSAValue, masks: Masks) -> str:
         """The axis of the queries: one that the keys do not have.
 
         Where heads share their keys there are several; the mask, an open size and the place in the
         tensor tell which.
         """
-        depth = type_of(k.result).labels
+        depth = type_of(keys).labels
         value = q.result if isinstance(q, region.ReadOp) else q
         mine = [a for a in type_of(value).axes if a.label not in depth]
         if not mine:
@@ -394,78 +369,6 @@ class _Search:
             enumerate(mine),
             key=lambda p: (p[1].label in named, p[1].size.constant() is None, p[0]),
         )[1].label
-
-    def _operand(
-        self, read: region.ReadOp, walks: tuple[str, str], batch: Sequence[str], summed: bool
-    ) -> HeadOperand:
-        """How a factor lies in its tensor; ``summed`` are products over its features."""
-        name = self.kernel.name_of(read.tensor)
-        labels = read.result.type.labels
-        places: list[AffineExpr] = [
-            AffineDimExpr(batch.index(x)) if x in batch else AffineDimExpr(len(batch))
-            for x in labels
-        ]
-        symbols = [AffineExpr.symbol(i) for i in range(len(self.symbols))]
-        found: list[str | AffineExpr] = []
-        offset: AffineExpr = AffineExpr.constant(0)
-        for expr, size in zip(read.map.data.results, self._shape(read), strict=True):
-            walked = [x for x in walks if x in labels and uses_dim(expr, labels.index(x))]
-            axis = walked[0] if walked else None
-            own = AffineExpr.constant(0) if axis is None else AffineDimExpr(labels.index(axis))
-            rest = canonical_expr(expr - own)
-            if any(x not in batch and uses_dim(rest, i) for i, x in enumerate(labels)):
-                raise Refused(f"it reads {name} at {expr}, not along an axis", read)
-            place = rest.replace_dims_and_symbols(places, symbols)
-            if axis == walks[1]:
-                offset = place
-            elif axis is not None:
-                whole = type_of(read.result).axis(axis)
-                if rest != AffineExpr.constant(0) or whole is None or whole.size != size:
-                    raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
-            found.append(place if axis is None else axis)
-        if sorted(a for a in found if isinstance(a, str)) != sorted(walks):
-            raise Refused(f"it reads {name} not along {walks[0]} and {walks[1]}", read)
-        if found[-1] != walks[1]:
-            raise Refused(f"features are not the innermost axis of {name}", read)
-        starts = linear_of(offset)
-        if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
-            raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
-        whole = HeadOperand(name, read, self._shape(read), tuple(found), offset)
-        return self._apart(whole, summed)
-
-    def _apart(self, operand: HeadOperand, summed: bool) -> HeadOperand:
-        """The operand with a head's features as a dimension, where a tile is wider than a head.
-
-        Beyond its tensor a tile is filled with zeros, and beyond a head in a row are features of
-        others.  Where these are ``summed`` over, the operand is refused; columns of V that are none
-        of the head are only of columns that no output has.
-        """
-        axis = type_of(operand.read.result).axis(operand.feature)
-        assert axis is not None
-        size = axis.size.constant()
-        *outer, row = operand.shape
-        if size is None or size % FEATURE_STEP or in_tiles(size) == size or row.constant() == size:
-            return operand
-        starts, heads = linear_of(operand.offset), quotient(row, Dim.const(size))
-        steps = (starts.constant, *(c for _, c in starts.terms))
-        if heads is not None and not any(step % size for step in steps):
-            number = canonical_expr(operand.offset // size)
-            return replace(
-                operand,
-                shape=(*outer, heads, Dim.const(size)),
-                axes=(*operand.axes[:-1], number, operand.feature),
-                offset=AffineExpr.constant(0),
-            )
-        if summed:
-            raise Refused(
-                f"heads of {operand.name} have {size} features, no multiple of {CORE_STEP}, and "
-                f"are not whole parts of its rows of {row}",
-                operand.read,
-            )
-        return operand
-
-    def _shape(self, read: region.ReadOp) -> tuple[Dim, ...]:
-        return tuple(cast("MemRefType", read.tensor.type).shape)
 
     def _check_elements(
         self,
@@ -507,22 +410,28 @@ class _Search:
 
         A kernel leaves out all values of a key that the mask forbids.
         """
+        guards: list[tuple[ValType, AffineSet]] = []
         for condition in conditions:
-            if condition not in gates:
+            inside = condition.owner
+            if condition in gates:
+                continue
+            if not isinstance(inside, region.InsideOp):
                 raise Refused("V is replaced by 0 under a condition that is no mask", read)
-        left_out = visible.everywhere
+            guards.append((inside.result.type, inside.set.data))
         if read.guard is not None:
-            inside = read.result.type
-            known = set_over(inside.labels, visible.points, axes)
-            space = domain(self.kernel, inside.axes.data)
-            rows = (*space.constraints, *(() if known is None else known.constraints))
-            seen = AffineSet(space.num_dims, space.num_symbols, rows)
-            if not isl.implies(seen, read.guard.data):
-                raise Refused("V is read under a guard that allows less than the mask", read)
+            guards.append((read.result.type, read.guard.data))
             if read.fill is None or read.fill.value.data != 0:
                 raise Refused("V is not 0 where its guard fails", read)
+        left_out = visible.everywhere
+        for kind, guard in guards:
+            known = set_over(kind.labels, visible.points, axes)
+            space = domain(self.kernel, kind.axes.data)
+            rows = (*space.constraints, *(() if known is None else known.constraints))
+            seen = AffineSet(space.num_dims, space.num_symbols, rows)
+            if not isl.implies(seen, guard):
+                raise Refused("V is read under a guard that allows less than the mask", read)
             if known is not None:
-                rows = (*space.constraints, *read.guard.data.constraints)
+                rows = (*space.constraints, *guard.constraints)
                 allowed = AffineSet(space.num_dims, space.num_symbols, rows)
                 left_out = left_out or isl.implies(allowed, known)
         return () if left_out and all(gate in conditions for gate in gates) else (_FORBIDDEN,)

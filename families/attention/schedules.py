@@ -17,9 +17,18 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import ELEMENT_BYTES, PATTERN, SHARED_KEYS, TWO_PASSES
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, launch_registers
-from polyc.dialects.region.types import MemRefType, ValType
+from polyc.dialects.region.types import MemRefType
 from polyc.families.attention import ranking
 from polyc.families.attention.few import few_queries
+from polyc.families.attention.gates import (
+    ALONG,
+    ANY,
+    BOUNDED,
+    KEPT_FEATURES,
+    PLAIN,
+    UNMASKED,
+    kind_of,
+)
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.attention.space import MOST_AT_ONCE, Tiling, paired, space
@@ -28,7 +37,6 @@ from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choic
 from polyc.families.structure import MOST_PARTS, check_group, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
-from polyc.rewriting.postorder import operands_of, reached
 
 MAX_FEATURES = 256
 """Wider heads leave a thread no registers for its part of the output."""
@@ -41,9 +49,8 @@ than one, or for a second walk over the keys."""
 PAIRED = "_paired"
 """What the name of a plan ends with whose CTAs take pairs of tiles, where others do not."""
 
-KEPT_FEATURES = 128
-"""The most features beside which a thread has registers for masks that are read and for what is
-kept of weights, or with ``mma.sync`` for maxima and sums that are found again."""
+PAGED_ROWS = 64
+"""The most rows of a tile beside which a thread has registers for where pages lie."""
 
 
 def keys_again(attention: StreamingAttention) -> int:
@@ -51,7 +58,7 @@ def keys_again(attention: StreamingAttention) -> int:
 
     Wide heads leave few registers, and little shared memory.
     """
-    return 32 if max(attention.tile_features) <= 128 else 16
+    return attention.step(32 if max(attention.tile_features) <= 128 else 16)
 
 
 def bytes_again(attention: StreamingAttention) -> int:
@@ -61,12 +68,6 @@ def bytes_again(attention: StreamingAttention) -> int:
 
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
-
-
-UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
-"""Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
-made of other values too, of which one at most is a key's and the others are a query's or all keys'
-own; or of any values, such as masks that are read, or weights of which a part is kept."""
 
 
 AS_READ, POINTWISE, NORMED = range(3)
@@ -89,8 +90,20 @@ class AttentionVariant:
     queries: int = NORMED
     """How queries may be made for which a thread has registers, ``NORMED`` or less."""
 
+    @property
+    def rows(self) -> int:
+        """Rows of its tiles."""
+        return cast("list[int]", self.fields["tile"])[0]
+
+    def in_pages(self, attention: StreamingAttention) -> AttentionVariant:
+        """The variant with steps of whole pages, or of whole parts of one; itself without pages."""
+        rows, keys = cast("list[int]", self.fields["tile"])
+        return replace(self, fields={**self.fields, "tile": [rows, attention.step(keys)]})
+
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
+        if attention.pages and (self.fields["loader"] != "cp_async" or self.rows > PAGED_ROWS):
+            return False
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
         if self.whole and attention.tile_features != (attention.depth, attention.width):
@@ -108,52 +121,6 @@ def made_how(attention: StreamingAttention) -> int:
     if not isinstance(attention.q, ComputedQueries):
         return AS_READ
     return NORMED if attention.q.reductions else POINTWISE
-
-
-def kind_of(attention: StreamingAttention) -> int:
-    """How much scores and weights ask for beside a product of a query and a key."""
-    score = attention.score
-    if attention.kept:
-        return ANY
-    if score.scale is None or score.gates:
-        return ALONG if reads_along(attention) else ANY
-    if score.visible.everywhere:
-        return UNMASKED
-    return BOUNDED if score.visible.first_keys(1) else PLAIN
-
-
-def reads_along(attention: StreamingAttention) -> bool:
-    """Whether what scores are made of has one value of a key at most, and none of a key and query.
-
-    Threads keep those of a step's keys in registers (``gpu-share-reads``).
-    """
-    score = attention.score
-    products = attention.scores.result
-
-    def needs(value: SSAValue) -> Sequence[SSAValue]:
-        return () if value is products else operands_of(value)
-
-    made = reached([score.value, *score.gates], needs)
-    reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
-    of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
-    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
-
-
-def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSAValue]:
-    """The gates that a kernel asks score by score.
-
-    Others say what an addend of the score does too, and where a hidden key's score is not -inf by
-    that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
-    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
-    """
-    score = attention.score
-    few = kind_of(attention) == ALONG and not is_tight(attention, plan)
-    return score.asked if few else score.gates
-
-
-def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:
-    """Whether the heads of a kernel of ``mma.sync`` leave its threads next to no register."""
-    return plan.mma.data != "wgmma" and max(attention.tile_features) > KEPT_FEATURES
 
 
 _MMA_SYNC: Fields = {"mma": "mma.sync", "stages": 2}
@@ -257,6 +224,7 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
     for variant in VARIANTS[arch]:
         if variant.name in done or not variant.takes(attention):
             continue
+        variant = variant.in_pages(attention)
         facts = conditions(attention, variant.fields["loader"] == "tma")
         for name, fields, more in ranked(attention, arch, variant):
             when = left_open(kernel, [*facts, *more])
@@ -540,6 +508,19 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
             f"lacks {bytes_over} bytes of shared memory for tiles of {keys_again(attention)} keys, "
             "by which sums that are not finite are computed again without the keys that the mask "
             "hides; take fewer keys at a step, or fewer stages",
+        )
+    if attention.pages and plan.loader.data != "cp_async":
+        raise bad_plan(
+            plan,
+            f"loads by {plan.loader.data}, and keys and values lie in pages that data picks; use "
+            "cp_async and mma.sync",
+        )
+    if not attention.fits_pages(plan.tile_sizes[1]):
+        pages = " and ".join(sorted({str(one.keys) for one in attention.pages}))
+        raise bad_plan(
+            plan,
+            f"has steps of {plan.tile_sizes[1]} keys, which are no whole pages of {pages} keys, "
+            f"nor whole parts of one; take {attention.step(plan.tile_sizes[1])}",
         )
     if record_of(plan.algo_choice)[PATTERN] == SHARED_KEYS and attention.shared is None:
         raise bad_plan(

@@ -164,10 +164,13 @@ def _behind_casts(value: SSAValue) -> tuple[SSAValue, list[Attribute]]:
     return value, types
 
 
-def read_of(value: SSAValue) -> region.ReadOp:
-    """The read of an operand that is moved and widened only."""
+def read_of(value: SSAValue) -> tuple[region.ReadOp, region.GatherOp | None]:
+    """The read of an operand that is moved and widened only, and the gather that it may be of."""
     found, types = _behind_casts(value)
-    op = found.owner
+    op = gather = found.owner
+    if isinstance(gather, region.GatherOp):
+        found, more = _behind_casts(gather.operand)
+        op, types = found.owner, [*types, *more]
     if not isinstance(op, region.ReadOp) or not isinstance(op.tensor, BlockArgument):
         raise Refused(
             f"a factor is computed by {name_of(found)}, and tensor cores read memory",
@@ -175,11 +178,13 @@ def read_of(value: SSAValue) -> region.ReadOp:
         )
     if any(t not in (f32, op.result.type.element_type) for t in types):
         raise Refused("a factor is rounded on its way to a product", op)
-    return op
+    return op, gather if isinstance(gather, region.GatherOp) else None
 
 
-def values_of(value: SSAValue) -> tuple[region.ReadOp, list[SSAValue]]:
-    """The read of V, and the conditions under which it is itself and not 0."""
+def values_of(
+    value: SSAValue,
+) -> tuple[tuple[region.ReadOp, region.GatherOp | None], list[SSAValue]]:
+    """The read of V, as ``read_of`` finds it, and the conditions under which it is not 0."""
     conditions: list[SSAValue] = []
     while True:
         found, types = _behind_casts(value)

@@ -62,11 +62,27 @@ LEAST_PARTS = 8
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
 
-STAGES = 1
-"""Tiles of a block of a chain that are on their way at once."""
+CHAINED = 2
+"""Lines a multiprocessor that lie in memory, beyond which a block each is enough."""
+
+GROUP = 32
+"""Tiles of a line of a chain whose posts a block takes one by one, where lines lie in memory: as
+many blocks ask for one word."""
+
+ASKING = 32
+"""Threads of a block that take these posts: the others wait for them, and leave L2 alone."""
+
+STAGES = {1: 3, 0: 2}
+"""Tiles that a block of a chain has begun, by the axis of a tile that is scanned."""
+
+CHAIN_ROOM = {1: 3, 0: 2}
+"""Blocks of chains that a multiprocessor has room for, likewise."""
 
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
+
+SIDES = 4
+"""Lines that lie side by side of a thread of a chain at most."""
 
 WORDS = 2048
 """Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
@@ -139,7 +155,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
     lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
     length = scans.size(scans.along)
     most = ARCHS[arch].multiprocessors * SIDE_BY_SIDE
-    for vector in dict.fromkeys((vector_of(scans), 1)):
+    for vector in dict.fromkeys((min(SIDES, vector_of(scans)), 1)):
         facts = [Assumption(Dim.const(most) - lines, ">=")]
         if vector > 1:
             sizes = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
@@ -154,7 +170,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES)
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES[0])
 
 
 def vector_of(scans: Scans) -> int:
@@ -232,14 +248,14 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
+            if not short:
+                wide = ROW_THREADS * vector * STEPS
+                few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
             if not short and vector > 1:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
                 yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
-            if not short:
-                wide = ROW_THREADS * vector * STEPS
-                few = [*facts, *_few(scans, arch, wide)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -248,26 +264,38 @@ def axis_of(scans: Scans) -> int:
     return int(scans.is_of_rows)
 
 
+def asking(plan: ScheduleOp) -> int:
+    """Threads of a block that take posts of a line that lies in memory."""
+    return min(ASKING, plan.threads())
+
+
 def group_of(plan: ScheduleOp, axis: int) -> int:
     """Posts of a chain that a block takes one by one, for each line of its tile."""
     if axis == 1:
-        return plan.threads()
+        return max(GROUP, asking(plan))
     columns, vector = plan.tile_sizes[1], plan.integer("vectorize")
     return max(WORDS // columns, plan.threads() * vector // columns)
 
 
-def room_of(scans: Scans, vector: int) -> int:
+def room_of(scans: Scans, plan: ScheduleOp) -> int:
     """Blocks that meet that a multiprocessor is to have room for."""
-    room = ROOM if scans.is_of_rows else ROOM - 1 if vector < VECTOR else ROOM - 2
-    return room if len(scans.kernel.body.block.ops) <= FEW_OPS else room // 2
+    few = len(scans.kernel.body.block.ops) <= FEW_OPS
+    if str(record_of(plan.algo_choice)["scans"]) == "teams":
+        return ROOM if few else ROOM // 2
+    axis = axis_of(scans)
+    room = CHAIN_ROOM[axis]
+    if axis == 1 and plan.integer("vectorize") == VECTOR:
+        room -= 1
+    return room if few else max(1, room // 2)
 
 
-def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
-    """Where lines are few and long: a block each would leave most of the chip idle."""
+def _few(scans: Scans, arch: str, columns: int, most: int = 1) -> list[Assumption]:
+    """Where lines are few and long, ``most`` a multiprocessor: a block each would leave most of the
+    chip idle."""
     lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
     length = scans.size(scans.along)
     return [
-        Assumption(Dim.const(ARCHS[arch].multiprocessors) - lines, ">="),
+        Assumption(Dim.const(most * ARCHS[arch].multiprocessors) - lines, ">="),
         Assumption(length - LEAST_PARTS * columns, ">="),
         Assumption(Dim.const(MOST_PARTS * columns) - length, ">="),
     ]
@@ -357,7 +385,7 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
-    stages, most = plan.integer("stages"), 3 if way == "chains" else 1
+    stages, most = plan.integer("stages"), 4 if way == "chains" else 1
     if not 1 <= stages <= most:
         refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
     if plan.cached:

@@ -16,7 +16,18 @@ from xdsl.ir.affine import AffineExpr
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import IndexOp, KernelOp, ReduceOp, ReduceTogetherOp, ScatterOp
+from polyc.dialects.common.elements import without_sign
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.region import (
+    BroadcastInDimOp,
+    CastOp,
+    IndexOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    ScatterOp,
+)
 from polyc.dialects.region.types import AxisAttr, ValType
 
 
@@ -122,6 +133,24 @@ class Scatters:
         return Lists(
             tuple(found[axis.label] for axis in self.axes if axis.label in found),
             tuple(axis for axis in self.axes if axis.label in others),
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether the tensor and its updates are read and the result stored, with nothing made of
+        any but in another type, of 32 bits at most."""
+
+        def source(value: SSAValue) -> SSAValue:
+            while isinstance(op := value.owner, CastOp | BroadcastInDimOp):
+                value = op.operand
+            return value
+
+        ends = map(source, self.kernel.yield_op.values)
+        starts = (source(value).owner for value in (self.scatter.operand, self.scatter.updates))
+        return (
+            all(value is self.scatter.result for value in ends)
+            and all(isinstance(op, ReadOp) and op.guard is None for op in starts)
+            and element_bytes(without_sign(self.scatter.result.type.element_type)) <= 4
         )
 
     @property

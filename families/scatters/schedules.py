@@ -59,7 +59,7 @@ SEVERAL = 1024
 SOME = 16
 """And one that finds the last of each."""
 
-MOST = 1 << 30
+MOST = 1 << 29
 """Updates of which kernels ahead can make lists at most, and places that have one."""
 
 

@@ -96,20 +96,22 @@ class _Axis:
     def _number(self, value: float) -> SSAValue:
         return self.build.splat(value, self.plane)
 
-    def _size(self, by: int, more: int) -> SSAValue:
-        """``by * size + more``, f32; computed from the size, as it may be below 0."""
+    def _size(self, more: int) -> SSAValue:
+        """The axis's size and ``more``, f32; computed, as it may be below 0."""
         if (known := self.size.constant()) is not None:
-            return self._number(float(by * known + more))
-        found = self.build.spread(self.build.size(self.size * by), self.plane)
-        return self.build.binary("add", found, self._number(float(more))) if more else found
+            return self._number(float(known + more))
+        found = self.build.size(self.size)
+        if more:
+            found = self.build.binary("add", found, self.build.splat(float(more), ()))
+        return self.build.spread(found, self.plane)
 
     def _place(self, coordinate: SSAValue) -> SSAValue:
         build = self.build
         above = build.binary("add", coordinate, self._number(1.0))
         if self.op.aligned:
             half = build.binary("mul", above, self._number(0.5))
-            return build.binary("mul", half, self._size(1, -1))
-        whole = build.binary("mul", above, self._size(1, 0))
+            return build.binary("mul", half, self._size(-1))
+        whole = build.binary("mul", above, self._size(0))
         return build.binary("mul", build.binary("sub", whole, self._number(1.0)), self._number(0.5))
 
     def _clipped(self, place: SSAValue, low: float, high: SSAValue) -> SSAValue:
@@ -125,19 +127,27 @@ class _Axis:
             if cubic:
                 return place
         if self.op.padding == "zeros" or cubic:
-            return self._clipped(place, -float(around), self._size(1, around - 1))
-        return self._clipped(place, 0.0, self._size(1, -1))
+            return self._clipped(place, -float(around), self._size(around - 1))
+        return self._clipped(place, 0.0, self._size(-1))
 
     def _reflected(self, place: SSAValue, *, once: bool) -> SSAValue:
         """A place within a period of the reflections, or ``once`` within the axis."""
         build, aligned = self.build, self.op.aligned
-        low = 0.0 if aligned else -0.5
-        period = self._size(2, -2 if aligned else 0)
-        if (self.size.constant() or 0) < 2:
+        low, less = (0.0, 2) if aligned else (-0.5, 0)
+        if (known := self.size.constant()) is not None:
             # One element is its own reflection; of none there is nothing to read.
-            period = build.binary("max", period, self._number(1.0))
+            one = max(2 * known - less, 1)
+            period, part = self._number(float(one)), self._number(1 / one)
+        else:
+            one = build.size(self.size * 2)
+            if less:
+                one = build.binary("sub", one, build.splat(float(less), ()))
+            one = build.binary("max", one, build.splat(1.0, ()))
+            part = build.binary("div", build.splat(1.0, ()), one)
+            period, part = (build.spread(x, self.plane) for x in (one, part))
         far = build.binary("sub", place, self._number(low)) if low else place
-        times = build.unary("floor", build.binary("div", far, period))
+        # A quotient that is rounded otherwise is another one where two reflections meet, alone.
+        times = build.unary("floor", build.binary("mul", far, part))
         far = build.binary("sub", far, build.binary("mul", times, period))
         if once:
             far = build.binary("min", far, build.binary("sub", period, far))

@@ -122,6 +122,14 @@ class Products:
     queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of such a first product the factor that no key has a part in, where something computes it."""
 
+    gathering: dict[tuple[SSAValue, SSAValue], Level] = field(
+        default_factory=dict[tuple[SSAValue, SSAValue], Level]
+    )
+    """Such two of which some factor is gathered, and stays so; with the level that they had."""
+
+    copied: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Products that weigh by a softmax, whose gathered factors lie in memory, and why they do."""
+
     as_given: frozenset[SSAValue] = frozenset()
     """Values around convolutions that lie as the graph has their axes."""
 
@@ -171,6 +179,9 @@ class Products:
                     self.queries[first] = queries
                     level = Level.CORE_WITH_QUERIES
                 self.levels[first] = self.levels[second] = level
+                read = self._stored_for(first, second)
+                if any(isinstance(self.source(f).owner, tiny.GatherOp) for f in read):
+                    self.gathering[first, second] = level
 
     def queries_of(self, first: SSAValue, maxima: Sequence[tiny.ReduceOp]) -> SSAValue | None:
         """The factor of a product that is the same along what the maxima of it are taken over."""
@@ -226,6 +237,8 @@ class Products:
                 continue
             changed = True
             others = [v for v in inside if self.levels[v] is not Level.CORE_WITH_QUERIES]
+            if self._stores_gathered(inside, lambda kernel=kernel: why(kernel)):
+                continue
             # What queries are made of by other products is stored before they are.
             for value in others or inside:
                 level = self.levels[value]
@@ -242,6 +255,18 @@ class Products:
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _stores_gathered(self, inside: Collection[SSAValue], why: Callable[[], str]) -> bool:
+        """Whether two around a softmax go back to their first level, with what is gathered stored.
+
+        They do where no other level short of plain factors has helped, ``why`` being the reason.
+        """
+        for first, second in list(self.gathering):
+            if second in inside and self.levels[second] is Level.CORE_BARE:
+                self.levels[first] = self.levels[second] = self.gathering.pop((first, second))
+                self.copied[second] = why()
+                return True
+        return False
 
     def _is_wanted_alone(
         self, value: SSAValue, shared: Collection[tuple[SSAValue, SSAValue]]
@@ -286,7 +311,7 @@ class Products:
         reads = Reads(self.same, self.users)
         for first, second in self._cores():
             end, _ = self._epilogue(second)
-            sources = {self.source(f) for f in self._read_by(first, second)}
+            sources = set(self._read_from(first, second, self._read_by(first, second)))
             inside = self._behind(end, sources, through=second)
             weights = self._behind(self.weights[first, second], sources)
             scores = shared_scores(reads, (first, second), weights, inside, end)
@@ -318,7 +343,8 @@ class Products:
     def _copied(self) -> Products:
         other = copy(self)
         other.levels, other.given_up = dict(self.levels), dict(self.given_up)
-        other.parted = dict(self.parted)
+        other.parted, other.copied = dict(self.parted), dict(self.copied)
+        other.gathering = dict(self.gathering)
         return other
 
     def depthwise(self) -> list[SSAValue]:
@@ -441,7 +467,7 @@ class Products:
         found: dict[SSAValue, str] = {}
         for first, second in self._cores():
             read = self._stored_for(first, second)
-            self._store(found, map(self.source, read), FACTOR, second)
+            self._store(found, self._read_from(first, second, read), FACTOR, second)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
             elif self.levels[first] in (Level.CORE_PLAIN, Level.CORE_SPREAD):
@@ -510,18 +536,34 @@ class Products:
     def _kept(self) -> set[SSAValue]:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
-        together = [(*pair, self._stored_for(*pair)) for pair in self._cores()]
-        together += [(a, b, [*factors(a), *factors(b)]) for a, b in self._pairs()]
+        together = [
+            (*pair, set(self._read_from(*pair, self._stored_for(*pair)))) for pair in self._cores()
+        ]
+        together += [
+            (a, b, {self.source(f) for f in (*factors(a), *factors(b))}) for a, b in self._pairs()
+        ]
         alone = [value for value, level in self.levels.items() if level > Level.CORE_PLAIN]
         ends = {self._epilogue(value)[0] for value in alone}
-        for first, second, factors_read in together:
-            read = {self.source(f) for f in factors_read}
+        for first, second, read in together:
             if self.levels[first] is Level.CORE_WITH_QUERIES:
                 read |= ends
             end, _ = self._epilogue(second)
             inside = self._behind(end, read, through=second)
             found |= {first, *(v for v in inside if v is second or not cost.is_contraction(v))}
+            if (first, second) in self.gathering:
+                found |= self._gathered(first, second, read)
         return found
+
+    def _gathered(
+        self, first: SSAValue, second: SSAValue, read: Collection[SSAValue]
+    ) -> set[SSAValue]:
+        """What is gathered for two around a softmax, and its places, which are of each step.
+
+        Places that are reduced are computed once, and stored.
+        """
+        made = (v for f in self._stored_for(first, second) for v in self._behind(f, read))
+        once = (tiny.ReduceOp, tiny.ScatterOp, tiny.ScanOp, tiny.SortOp)
+        return {v for v in made if v not in read and not self._has(v, *once)}
 
     def _orders(self, turned: Turned) -> dict[SSAValue, tuple[int, ...]]:
         """In which order of their axes values lie in memory that are around products.
@@ -844,6 +886,24 @@ class Products:
         """The factors of two products that stay together, but for the softmax between them."""
         weights = self.weights[first, second]
         return [*factors(first), *(f for f in factors(second) if f is not weights)]
+
+    def _read_from(
+        self, first: SSAValue, second: SSAValue, read: Sequence[SSAValue]
+    ) -> Iterator[SSAValue]:
+        """What factors of two around a softmax are read from, behind gathers that stay with them.
+
+        Queries are gathered on their way to memory.
+        """
+        queries = self.queries.get(first)
+        for factor in read:
+            source = self.source(factor)
+            while (
+                (first, second) in self.gathering
+                and factor is not queries
+                and isinstance(source.owner, tiny.GatherOp)
+            ):
+                source = self.source(source.owner.operand)
+            yield source
 
     def _stored_for(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """Those of them that are stored: not the queries that the two are computed with."""

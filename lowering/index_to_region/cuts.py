@@ -271,6 +271,7 @@ def composed(
         settling = Settling(composing, built)
         settled, products = settling.cheapest(Products(graph, equal_casts(graph)))
         parted = [_parted(value, why) for value, why in products.parted.items()]
+        parted += [_copied(value, why) for value, why in products.copied.items()]
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
         def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
@@ -434,6 +435,13 @@ def _parted(product: SSAValue, why: str) -> Note:
     assert isinstance(product.owner, Operation)
     text = f"a product by a softmax's weights is no one kernel with the product below these: {why}"
     return Note("NotStreamed", text, product.owner)
+
+
+def _copied(product: SSAValue, why: str) -> Note:
+    """That what a gather gives an attention goes through memory."""
+    assert isinstance(product.owner, Operation)
+    text = f"what a gather reads for an attention is stored, and then read again: {why}"
+    return Note("GatherStored", text, product.owner)
 
 
 def _said(graph: tiny.GraphOp, cuts: int) -> Note:

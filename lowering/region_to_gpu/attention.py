@@ -24,9 +24,10 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, TWO_PASSES, tiles_ahead
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp
+from polyc.families.attention.gates import gates_asked
+from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.queries import ComputedQueries, queries_read
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import gates_asked
+from polyc.families.attention.recognise import StreamingAttention
 from polyc.lowering.region_to_gpu.attention_again import Again
 from polyc.lowering.region_to_gpu.attention_end import End
 from polyc.lowering.region_to_gpu.attention_parts import (

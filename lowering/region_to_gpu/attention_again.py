@@ -30,8 +30,10 @@ from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
 from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import gates_asked, keys_again
+from polyc.families.attention.gates import gates_asked, gates_left
+from polyc.families.attention.operands import HeadOperand
+from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.attention.schedules import keys_again
 from polyc.lowering.region_to_gpu.attention_parts import Parts, QueryTile, Rows
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW
 from polyc.rewriting.driver import located
@@ -106,6 +108,11 @@ class Again:
     def attention(self) -> StreamingAttention:
         return self.parts.attention
 
+    @property
+    def gates(self) -> Sequence[SSAValue]:
+        """The conditions that hide keys of the walk."""
+        return gates_left(self.attention, self.plan)
+
     def look(self, emit: Emit, place: Place) -> None:
         """Compute the sums again if one of them is not finite.
 
@@ -129,7 +136,7 @@ class Again:
         which are not finite either: these are found again first.
         """
         parts = self.parts
-        if gates_asked(self.attention, self.plan) != self.attention.score.gates:
+        if gates_asked(self.attention, self.plan) != self.gates:
             parts.none_yet(emit, self.rows, self.totals[1])
             self.walk(emit, place, self.statistics)
         emit.op(tile.FillOp(parts.zero, self.sums))
@@ -190,7 +197,7 @@ class Again:
     def score(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """The scores of the queries and a tile of keys, -inf where a key is hidden."""
         self.products(emit, at, key)
-        self.parts.score(emit, self.scores, at, key, self.attention.score.gates)
+        self.parts.score(emit, self.scores, at, key, self.gates)
         self.parts.mask(emit, self.scores, at, key)
 
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
@@ -211,8 +218,8 @@ class Again:
         self, emit: Emit, at: QueryTile, key: SSAValue, body: Callable[[Emit], None]
     ) -> None:
         """What is done in the steps that hide a key from a query."""
-        gated = bool(self.attention.score.gates)
-        cut = None if gated else self.parts.cut(emit, at, key, self.parts.left(emit, key))
+        left = self.parts.left(emit, at, key)
+        cut = None if self.gates else self.parts.cut(emit, at, key, left)
         if cut is None:
             body(emit)
         else:
@@ -245,7 +252,7 @@ class Again:
 
     def visible(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Weights that are 1 where a query sees a key, and 0 where it does not."""
-        parts, gates = self.parts, self.attention.score.gates
+        parts, gates = self.parts, self.gates
         scores = self.attention.scores.result
         if scores in reached(gates, operands_of):
             self.products(emit, at, key)
@@ -273,10 +280,17 @@ class Again:
     ) -> None:
         """A tile of V, changed in registers on its way to shared memory, some columns at a time."""
         v = self.attention.v
+        in_pages = v.paged is not None and v.paged.keys < self.parts.keys
+        if in_pages:
+            self.parts.copy(emit, v, at, key, self.v, self.loader)
         for column in range(0, self.width, self.columns):
-            self.parts.copy(emit, v, at, key, self.loaded, None, column)
-            change(emit)
             view = tile.CopyView(window=(0, column))
+            if in_pages:
+                taken = tile.CopyOp(tile.CopyEnd(self.v), tile.CopyEnd(self.loaded), view)
+                emit.op(located(taken, v.read))
+            else:
+                self.parts.copy(emit, v, at, key, self.loaded, None, column)
+            change(emit)
             moved = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v), view)
             emit.op(located(moved, v.read))
 

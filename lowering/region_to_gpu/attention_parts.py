@@ -33,20 +33,24 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import canonical_expr
 from polyc.dialects import region
-from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.dim import Assumption, Dim, Shape
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.scalars import APPROXIMATE
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention
-from polyc.families.attention.schedules import is_tight
+from polyc.families.attention.gates import ends_walked, is_tight
+from polyc.families.attention.operands import HeadOperand
+from polyc.families.attention.paged import Paged
+from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.facts import holds_always
+from polyc.lowering.region_to_gpu.attention_pages import end_at, page_at
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Making, Point, element_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim, ceil_div
+from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.views import behind_views, constant_of
 
 WARPGROUP = 128
@@ -65,6 +69,8 @@ class QueryTile:
     """Its first row: a query, or one of the heads of a query where these share keys."""
     part: SSAValue | None = None
     """Which part of its keys is walked over, where CTAs share them."""
+    end: SSAValue | None = None
+    """How many keys there are for its queries, where that is data."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,19 @@ class Rows:
     """The maximum before the last tile of keys."""
     base: SSAValue
     alpha: SSAValue
+
+
+@dataclass(frozen=True)
+class Lying:
+    """Where a tile lies: its first coordinates in a tensor of a ``shape``, and the axes ``along``
+    which it runs.  Its rows may be in more ``pages`` than the first, ``across`` an axis.
+    """
+
+    at: list[SSAValue]
+    shape: Shape
+    along: tuple[int, int]
+    pages: tuple[SSAValue, ...] = ()
+    across: int | None = None
 
 
 class Parts:
@@ -122,6 +141,10 @@ class Parts:
         self.size_m, self.size_n = (
             frame.size(attention.size(label)) for label in (attention.m, attention.n)
         )
+        self.ends = ends_walked(attention, plan)
+        """What says that there are less keys than the tensors have."""
+        self.found: dict[object, SSAValue] = {}
+        """Where pages lie, by what was asked."""
         self.none = self.number(outer, -math.inf, "none")
         self.zero = self.number(outer, 0.0, "zero")
 
@@ -187,6 +210,16 @@ class Parts:
         places[self.attention.m] = row
         return places
 
+    def end(self, emit: Emit, batch: Sequence[SSAValue]) -> SSAValue | None:
+        """How many keys there are at a point of the batch by lengths that are data, if any are."""
+        found: SSAValue | None = None
+        for end in self.ends:
+            own = end_at(emit, self.frame, self.attention, end, batch)
+            found = own if found is None else emit.value(arith.MinSIOp(found, own))
+        if found is not None:
+            found.name_hint = f"{self.attention.n}_end"
+        return found
+
     def first_query(self, emit: Emit, at: QueryTile) -> SSAValue:
         """The first query that a tile has a row of."""
         return emit.apply(affine_dim(0) // self.heads, [at.row], hint=f"{self.attention.m}0")
@@ -195,7 +228,7 @@ class Parts:
         """The keys that a kernel walks over for a tile of queries."""
         visible = self.attention.score.visible
         query = at.row if visible.everywhere else self.first_query(emit, at)
-        end = self.size_n
+        end = self.size_n if at.end is None else at.end
         for expr in visible.end_keys(self.reach):
             end = emit.value(arith.MinSIOp(end, emit.apply(expr, [query], self.symbols)))
         first = self.zero_index
@@ -253,20 +286,67 @@ class Parts:
 
         Without a loader it goes to registers.
         """
-        last = len(operand.axes) - 1
+        if operand.paged is None:
+            places = self.coordinates(emit, operand, at, position)
+            lies = Lying(places, operand.shape, operand.along)
+        else:
+            lies = self.in_pages(emit, operand, operand.paged, at, position)
+        places, last = lies.at, len(lies.shape) - 1
         assert isinstance(operand.read.tensor, BlockArgument)
-        tensor = self.frame.view(operand.read.tensor.index, operand.shape)
-        axes = None if operand.along == (last - 1, last) else operand.along
-        places = self.coordinates(emit, operand, at, position)
+        tensor = self.frame.view(operand.read.tensor.index, lies.shape)
+        axes = None if lies.along == (last - 1, last) else lies.along
         if column:
             places[last] = emit.apply(affine_dim(0) + column, [places[last]])
         moved = tile.CopyOp(
             tile.CopyEnd(tensor, places),
             tile.CopyEnd(target),
-            tile.CopyView(axes=axes),
+            tile.CopyView(axes=axes, pages=lies.pages, across=lies.across),
             tile.CopyTravel(loader),
         )
         emit.op(located(moved, operand.read))
+
+    def in_pages(
+        self,
+        emit: Emit,
+        operand: HeadOperand,
+        paged: Paged,
+        at: QueryTile,
+        position: SSAValue,
+    ) -> Lying:
+        """Where a step's keys are in their page, whose keys are whole steps, or in their pages."""
+        row, column = operand.along
+        found = self.coordinates(emit, operand, at, self.zero_index)
+        first, *more = (
+            self.page(emit, paged, at, position, keys) for keys in range(0, self.keys, paged.keys)
+        )
+        found[paged.dimension] = first
+        if more:
+            return Lying(found, operand.shape, operand.along, tuple(more), paged.dimension)
+        # A whole step of a page is all of an axis: none of its keys is outside.
+        inside = affine_dim(0) % paged.keys // self.keys
+        found.insert(row, emit.apply(inside, [position], hint="inside"))
+        split = (Dim.const(paged.keys // self.keys), Dim.const(self.keys))
+        shape = (*operand.shape[:row], *split, *operand.shape[row + 1 :])
+        return Lying(found, shape, (row + 1, column + 1))
+
+    def page(
+        self, emit: Emit, paged: Paged, at: QueryTile, position: SSAValue, further: int
+    ) -> SSAValue:
+        """The page of the key that is so much ``further`` than a step's first; it may be none.
+
+        Keys and values that one index is of ask once in a step.
+        """
+        axis = type_of(paged.gather.operand).axis(*paged.gather.labels)
+        assert axis is not None
+        asked = (emit, paged.index, axis.size, paged.gather.number, position, further)
+        if asked not in self.found:
+            key = emit.apply(affine_dim(0) + further, [position])
+            page = page_at(emit, self.frame, self.attention, paged, at.batch, key)
+            if further and not (self.whole and at.end is None):
+                there = emit.compare("slt", key, self.size_n if at.end is None else at.end)
+                page = emit.value(arith.SelectOp(there, page, self.frame.size(axis.size)), "page")
+            self.found[asked] = page
+        return self.found[asked]
 
     # Scores
 
@@ -319,7 +399,7 @@ class Parts:
 
         That is done in the tiles that have such keys for some query.
         """
-        left = self.left(emit, key)
+        left = self.left(emit, at, key)
         cut = self.cut(emit, at, key, left)
         if cut is None:
             self.hide(emit, scores, at, key, left)
@@ -345,11 +425,18 @@ class Parts:
             cut.name_hint = "cut"
         return cut
 
-    def left(self, emit: Emit, key: SSAValue) -> SSAValue | None:
-        """How many keys there are from a tile's first one on; None where tiles have no tail."""
+    @property
+    def whole(self) -> bool:
+        """Whether all keys are whole steps."""
         attention, kernel = self.attention, self.attention.kernel
         whole = Assumption(attention.size(attention.n).mod(self.keys), "==")
-        if holds_always(whole, kernel.assumptions, kernel.symbol_names):
+        return holds_always(whole, kernel.assumptions, kernel.symbol_names)
+
+    def left(self, emit: Emit, at: QueryTile, key: SSAValue) -> SSAValue | None:
+        """How many keys there are from a tile's first one on; None where tiles have no tail."""
+        if at.end is not None:
+            return emit.value(arith.SubiOp(at.end, key), "left")
+        if self.whole:
             return None
         return emit.value(arith.SubiOp(self.size_n, key), "left")
 

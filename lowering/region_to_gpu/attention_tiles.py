@@ -118,14 +118,22 @@ class Tiles:
         if self.attention.score.visible.grows:
             place = affine_dim(1) - place - 1
         row = emit.apply(place * self.queries, [rest, tiles], hint=f"{self.attention.m}0")
-        return Placed(QueryTile(parts.batch(emit, number), row, part), number)
+        return Placed(self.tile(parts, emit, number, row, part), number)
+
+    @staticmethod
+    def tile(
+        parts: Parts, emit: Emit, number: SSAValue, row: SSAValue, part: SSAValue | None = None
+    ) -> QueryTile:
+        """The tile at a point of the batch from a row on."""
+        batch = parts.batch(emit, number)
+        return QueryTile(batch, row, part, parts.end(emit, batch))
 
     def anew(self, parts: Parts, emit: Emit, placed: Placed) -> QueryTile:
         """The same tile, as what no loop before keeps anything of in registers."""
         if not self.plan.flag("persistent"):
             return self.only(parts, emit, anew=True).at
         number, row = (emit.value(OpaqueOp(x)) for x in (placed.number, placed.at.row))
-        return QueryTile(parts.batch(emit, number), row)
+        return self.tile(parts, emit, number, row)
 
     def keys(self, parts: Parts, emit: Emit, placed: Placed) -> Keys:
         """The keys that such a tile sees: none where a last group has more places than points."""
@@ -154,7 +162,7 @@ class Tiles:
             groups = parts.frame.size(self.batch.ceildiv(self.heads))
             sizes, steps = [groups, parts.size_m, emit.index(self.heads)], [1, self.queries, 1]
         query.name_hint, ordinal.name_hint = "q0", "n"
-        do(inner, Placed(QueryTile(parts.batch(inner, number), query), number))
+        do(inner, Placed(self.tile(parts, inner, number, query), number))
         body.add_ops(inner.ops)
         grows = self.attention.score.visible.grows
         loop = tile.TileLoopOp(sizes, steps, Region(body), "row", 1, grows, paired=grows)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i1
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.elements import (
@@ -22,7 +22,7 @@ from polyc.dialects.common.elements import (
     width,
     without_sign,
 )
-from polyc.dialects.gpu.hardware import PhiloxOp, PowerOp
+from polyc.dialects.gpu.hardware import CutOp, PhiloxOp, PowerOp
 from polyc.dialects.gpu.scalars import wrapping
 from polyc.rewriting.emit import Emit
 
@@ -43,6 +43,9 @@ SIGNED: Mapping[str, tuple[Op2, Op2]] = {
     "min": (arith.MinSIOp, arith.MinUIOp),
 }
 """Functions by sign: of signed numbers, and of others."""
+
+CUT_BITS = 32
+"""The width to which the hardware cuts numbers, and clamps them."""
 
 _ORDER = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
@@ -183,6 +186,13 @@ def from_real(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
     """An f32 cut towards 0 to an integer; beyond the type its least or most, and 0 of NaN."""
     least, most = bounds(target)
     kind = cast("IntegerType", without_sign(target))
+    if width(target) == CUT_BITS:
+        return emit.value(CutOp(value, is_unsigned(target)))
+    if width(target) < CUT_BITS:
+        whole = emit.value(CutOp(value))
+        whole = emit.value(arith.MaxSIOp(whole, number(emit, least, i32)))
+        whole = emit.value(arith.MinSIOp(whole, number(emit, most, i32)))
+        return emit.value(arith.TruncIOp(whole, kind))
 
     def real(number: float) -> SSAValue:
         return emit.value(arith.ConstantOp(FloatAttr(number, f32)))
@@ -204,7 +214,6 @@ def from_real(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
 
 def from_index(emit: Emit, value: SSAValue, target: Attribute) -> SSAValue:
     """A place or a size, a number of 32 bits, in an integer type."""
-    i32 = IntegerType(32)
     return resized(emit, emit.value(arith.IndexCastOp(value, i32)), i32, target)
 
 

@@ -414,24 +414,10 @@ class Point:
             axis = cast(ValType, op.operand.type).axis(label)
             assert axis is not None
             value = yield index
-            element = element_of(index)
-            if integers.width(element) < 32:
-                value = integers.resized(self.emit, value, element, i32)
-                element = i32
-            size = self.dim(axis.size, element)
-            if op.number is None:
-                place = integers.nearest(self.emit, value, size, element)
-                kernel = self.frame.kernel
-                has_places = Assumption(axis.size - 1, ">=")
-                if not holds_always(has_places, kernel.assumptions, kernel.symbol_names):
-                    some = integers.compare(
-                        self.emit, "gt", size, integers.number(self.emit, 0, element), element
-                    )
-                    inside = self.emit.both(inside, some)
-            else:
-                here, place = integers.place_inside(self.emit, value, size, element)
+            here, place = self.nearest(axis.size, value, element_of(index), op.number)
+            if here is not None:
                 inside = self.emit.both(inside, here)
-            axes[label] = self.place_at(self.emit.value(arith.IndexCastOp(place, IndexType())))
+            axes[label] = self.place_at(place)
         self.axes = axes
         found = yield op.operand
         if inside is None:
@@ -439,6 +425,30 @@ class Point:
         kind = op.result.type.element_type
         other = self.cast(self.number(op.number or 0, kind), kind)
         return self.emit.value(arith.SelectOp(inside, found, other))
+
+    def nearest(
+        self, size: Dim, value: SSAValue, element: Attribute, number: Number | None
+    ) -> tuple[SSAValue | None, SSAValue]:
+        """Where along an axis of ``size`` points a gather reads, by an index.
+
+        That is some point of the axis.  First whether the index's own is there, else the gather
+        gives its ``number``, or 0 without one; None where that is known.
+        """
+        if integers.width(element) < 32:
+            value = integers.resized(self.emit, value, element, i32)
+            element = i32
+        whole = self.dim(size, element)
+        inside: SSAValue | None = None
+        if number is not None:
+            inside, place = integers.place_inside(self.emit, value, whole, element)
+        else:
+            place = integers.nearest(self.emit, value, whole, element)
+            kernel = self.frame.kernel
+            has_places = Assumption(size - 1, ">=")
+            if not holds_always(has_places, kernel.assumptions, kernel.symbol_names):
+                zero = integers.number(self.emit, 0, element)
+                inside = integers.compare(self.emit, "gt", whole, zero, element)
+        return inside, self.emit.value(arith.IndexCastOp(place, IndexType()))
 
     def wide(self, value: SSAValue) -> SSAValue:
         """The scalar of a region value of integers, in 64 bits; unsigned beyond is negative."""

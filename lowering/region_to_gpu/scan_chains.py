@@ -23,18 +23,19 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp
+from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp, SharedTileOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     GlobalType,
+    SharedType,
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
 from polyc.families.scans.recognise import Scans
-from polyc.families.scans.schedules import axis_of, group_of, room_of
+from polyc.families.scans.schedules import asking, axis_of, group_of, room_of
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
 from polyc.lowering.region_to_gpu.point import (
@@ -49,6 +50,8 @@ from polyc.lowering.region_to_gpu.scan_builders import COMBINE, RowsBuilder, sta
 from polyc.lowering.region_to_gpu.scan_teams import ONE, OWN, ZERO
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
+
+AGAIN = 4
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class ChainBuilder(RowsBuilder):
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         kernel = super().finish(bindings)
-        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan.integer("vectorize")))
+        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan))
         return kernel
 
     # The walk
@@ -142,6 +145,16 @@ class ChainBuilder(RowsBuilder):
         (number,) = body.args
         number.name_hint = "tile"
         inner = Emit(emit)
+        if stages == AGAIN:
+            whole, then = self.row(emit, "whole"), self.row(inner, "then")
+            self.sum(emit, block, whole)
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            self.sum(inner, after, then)
+            self.finish_again(inner, number, whole)
+            self.combine(inner, whole, then, OWN, taken=True)
+            body.add_ops([*inner.ops, scf.YieldOp()])
+            emit.op(scf.ForOp(block, total, blocks, [], body))
+            return self.finish(bindings)
         raw = self.raw(emit) if stages > 2 else {}
         if raw:
             self.fetch(emit, raw, block)
@@ -184,8 +197,33 @@ class ChainBuilder(RowsBuilder):
         """Let a tile go on from what is before it."""
         # Where it is stored is computed anew: addresses would take the registers of what is held.
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
-        before = self.before(emit, link, whole)
+        before = self.known(emit, self.before(emit, link, whole))
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
+        self.store(emit, held, at)
+
+    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
+        """Post what a tile comes to, where there is one; its elements are read again."""
+        scan = self.scans.scan
+        link, at, there = self.place(emit, number, False)
+        held = self.fragment(emit, (True, True), "seen")
+        self.load(emit, held, at, self.chain.size)
+        carry = self.fragment(emit, self.along, "sum")
+        by = ONE if self.axis else AffineMap(2, 0, (ZERO, COLUMN))
+        emit.op(located(tile.ReduceOp(scan.fn.data, held, by, carry), scan))
+        self.combine(emit, whole, carry, self.worded(), taken=True)
+        self.post(emit, whole, link, there)
+
+    def finish_again(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
+        """Scan a tile from what is before it on."""
+        scan = self.scans.scan
+        link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
+        held = self.fragment(emit, (True, True), "held")
+        self.load(emit, held, at, self.chain.size)
+        before = self.known(emit, self.before(emit, link, whole))
+        carry = self.fragment(emit, self.along, "carry")
+        self.combine(emit, carry, before, AffineMap(2, 0, self.word(ROW, COLUMN)), taken=True)
+        how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
+        emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.store(emit, held, at)
 
     def place(
@@ -273,14 +311,25 @@ class ChainBuilder(RowsBuilder):
         return ZERO, ZERO
 
     def told(self) -> FragmentLayoutAttr:
-        """How a row of words is spread over threads."""
-        return FragmentLayoutAttr.of(self.plan.threads(), 1, AffineMap(2, 0, (ZERO, ZERO)))
+        """How a row of words is spread over threads: a warp has it, and asks for others."""
+        return FragmentLayoutAttr.of(asking(self.plan), 1, AffineMap(2, 0, (ZERO, ZERO)))
 
     def awaited(self) -> FragmentLayoutAttr:
         """How the words of a group are."""
-        threads = self.plan.threads()
+        threads = asking(self.plan)
         place = AffineMap(2, 0, (ZERO, ROW + COLUMN * threads))
         return FragmentLayoutAttr.of(threads, self.group // threads, place)
+
+    def known(self, emit: Emit, before: SSAValue) -> SSAValue:
+        """Let all threads have what the words say, by way of shared memory."""
+        if asking(self.plan) == self.plan.threads():
+            return before
+        found = self.fragment(emit, self.along, "before")
+        area = SharedType.of([1, 1], without_sign(self.kind), 0)
+        shared = emit.value(SharedTileOp(area), "known")
+        emit.op(located(tile.CopyOp(tile.CopyEnd(before), tile.CopyEnd(shared)), self.scans.scan))
+        emit.op(located(tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(found)), self.scans.scan))
+        return found
 
     by = ONE
     """What a group's words are summed to."""
@@ -310,10 +359,14 @@ class ChainBuilder(RowsBuilder):
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
         emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.combine(emit, whole, carry, self.worded(), taken=True)
+        self.post(emit, whole, link, there)
+
+    def post(self, emit: Emit, whole: SSAValue, link: Link, there: SSAValue | None) -> None:
+        """Post what a tile comes to, where there is one."""
 
         def post(then: Emit) -> None:
             at = self.where(then, link, link.rank, self.chain.counts[0])
-            then.op(located(tile.PostOp(whole, self.words[0], at), scan))
+            then.op(located(tile.PostOp(whole, self.words[0], at), self.scans.scan))
 
         if there is None:
             post(emit)
@@ -456,6 +509,9 @@ class ColumnChainBuilder(ChainBuilder):
         assert link.column is not None
         first = emit.value(arith.MuliOp(link.line, count))
         return emit.value(arith.AddiOp(first, number)), link.column
+
+    def known(self, emit: Emit, before: SSAValue) -> SSAValue:
+        return before
 
     def worded(self) -> AffineMap:
         vector = self.plan.integer("vectorize")

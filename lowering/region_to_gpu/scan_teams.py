@@ -66,7 +66,7 @@ class TeamBuilder(RowsBuilder):
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
         kernel = super().finish(bindings)
-        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan.integer("vectorize")))
+        kernel.blocks_per_sm = index_attr(room_of(self.scans, self.plan))
         return kernel
 
     def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:

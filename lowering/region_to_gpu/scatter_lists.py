@@ -6,9 +6,9 @@ looks at all updates:
 1. ``links``: an update takes the head of its place's list, by an atomic exchange, and is linked to
    what was there; an atomic sum counts them.
 2. ``order``: an update walks along the list that it is in, which is in any order, and counts those
-   before it.  So it knows its rank, and the last ones before it; it writes itself into the *group*
-   of its rank, which the first of the group owns, and the first of one is linked to the first of
-   the group before.
+   before it.  So it knows its rank, and the last ones before it.  The first few of a list stand
+   where the place says; a later one writes itself into the *group* of its rank, which the first of
+   the group owns, and the first of one is linked to the first of the group before.
 
 What these leave of a list is the same in every run.  Of ``set`` one kernel leaves for each place
 the last update that falls to it, by an atomic maximum.
@@ -55,8 +55,15 @@ from polyc.rewriting.emit import INDEX, Emit
 THREADS = 256
 """Threads of a block, each of which has an update."""
 
-GROUP = 8
-"""Updates of a list that lie beside each other, so that their places come at once."""
+FIRST = 4
+"""Updates of a list that stand where its place says."""
+
+GROUP = 4
+"""Further ones that lie beside each other, so that their places come at once."""
+
+HEAD, LENGTH = 0, 1
+"""What is counted of a list: the update that was linked last, from 1, and how many there are; of a
+tile how long its longest list is, in place of the first."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,6 @@ class ListMaker:
         return next((axis for axis in self.listed if axis is self.scatters.column), None)
 
     @property
-    def outer(self) -> list[AxisAttr]:
-        """Those but the rows of a tile, and its columns."""
-        return [axis for axis in self.listed if axis not in (self.row, self.column)]
-
-    @property
     def rows(self) -> int:
         """Rows of a tile."""
         return self.plan.tile_sizes[0]
@@ -128,12 +130,6 @@ class ListMaker:
         row = self.scatters.row
         assert row is not None
         return row
-
-    @property
-    def sides(self) -> list[tuple[AxisAttr, int]]:
-        """The axes of a tile that have lists, and how far it goes along each."""
-        found = [(self.row, self.rows)]
-        return found if self.column is None else [*found, (self.column, self.columns)]
 
     # Launches and workspaces
 
@@ -159,18 +155,44 @@ class ListMaker:
         if self.way == "last":
             return [Space(f"{name}_last", GlobalType.of(each, i32), zeroed=True)]
         updates = [*self.batch, self.count]
-        tiles = [*(axis.size for axis in self.outer), self.row.size.ceildiv(self.rows)]
-        if self.column is not None:
-            tiles.append(self.column.size.ceildiv(self.columns))
+        # Those of tiles are before those of lists along the rows, so that one clearing does.
+        counted = [a.size + self.tiles if a is self.row else a.size for a in self.listed]
         return [
-            Space(f"{name}_heads", GlobalType.of(each, i32), zeroed=True),
+            Space(f"{name}_counts", GlobalType.of([*counted, 2], i32), zeroed=True),
             Space(f"{name}_links", GlobalType.of(updates, i32)),
-            Space(f"{name}_lengths", GlobalType.of(each, i32), zeroed=True),
-            Space(f"{name}_firsts", GlobalType.of(each, i32)),
+            Space(f"{name}_firsts", GlobalType.of([*each, FIRST], i32)),
+            Space(f"{name}_rest", GlobalType.of(each, i32)),
             Space(f"{name}_groups", GlobalType.of([*updates, GROUP], i32)),
             Space(f"{name}_following", GlobalType.of(updates, i32)),
-            Space(f"{name}_longest", GlobalType.of(tiles, i32), zeroed=True),
         ]
+
+    @property
+    def left(self) -> list[int]:
+        """The workspaces that the scatter's own kernel reads."""
+        return [0] if self.way == "last" else [0, 2, 3, 4, 5]
+
+    @property
+    def tiles(self) -> Dim:
+        """Tiles along the rows."""
+        return self.row.size.ceildiv(self.rows)
+
+    def counted(
+        self, emit: Emit, frame: Frame, where: Mapping[str, SSAValue], which: int
+    ) -> list[SSAValue]:
+        """The coordinates of what is counted of a list."""
+        found = [where[axis.label] for axis in self.listed]
+        number = self.listed.index(self.row)
+        found[number] = emit.value(arith.AddiOp(found[number], frame.size(self.tiles)))
+        return [*found, emit.index(which)]
+
+    def longest(self, emit: Emit, where: Mapping[str, SSAValue]) -> list[SSAValue]:
+        """The coordinates of how long the longest list is of the tile of a list."""
+        found: list[SSAValue] = []
+        for axis in self.listed:
+            wide = {self.row: self.rows, self.column: self.columns}.get(axis)
+            at = where[axis.label]
+            found.append(at if wide is None else emit.apply(AffineExpr.dimension(0) // wide, [at]))
+        return [*found, emit.index(HEAD)]
 
     def build(self, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]) -> list[gpu.KernelOp]:
         """The kernels."""
@@ -258,10 +280,6 @@ class Making:
         one = point.emit.int32(1)
         return integers.binary(point.emit, "add", self.place(point), one, i32)
 
-    def of_list(self, where: Mapping[str, SSAValue]) -> list[SSAValue]:
-        """The coordinates of a list."""
-        return [where[axis.label] for axis in self.maker.listed]
-
     # The kernels
 
     def last(self) -> None:
@@ -269,36 +287,50 @@ class Making:
         last = self.space(0)
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
-            new = AtomicGlobalOp("max", self.number(point), last, self.of_list(where), here)
-            point.emit.op(new)
+            at = [where[axis.label] for axis in self.maker.listed]
+            point.emit.op(AtomicGlobalOp("max", self.number(point), last, at, here))
 
         self.updates(None, then)
 
     def links(self) -> None:
         """Each update in front of a list, linked to the one that was there, counted from 1."""
-        heads, links, lengths = (self.space(n) for n in range(3))
+        counts, links = (self.space(n) for n in range(2))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> SSAValue:
-            emit, at = point.emit, self.of_list(where)
-            before = emit.value(ExchangeGlobalOp(self.number(point), heads, at, here), "before")
-            emit.op(AtomicGlobalOp("add", emit.int32(1), lengths, at, here))
+            emit = point.emit
+            head, length = (self.counted(point, where, which) for which in (HEAD, LENGTH))
+            before = emit.value(ExchangeGlobalOp(self.number(point), counts, head, here), "before")
+            emit.op(AtomicGlobalOp("add", emit.int32(1), counts, length, here))
             return before
 
         self.updates(links, then)
 
+    def counted(self, point: Point, where: Mapping[str, SSAValue], which: int) -> list[SSAValue]:
+        """The coordinates of what is counted of a list."""
+        return self.maker.counted(point.emit, self.frame, where, which)
+
     def order(self) -> None:
-        """Each update in the group of its rank."""
-        heads, links, lengths, *left = (self.space(n) for n in range(7))
-        firsts, groups, following, longest = left
+        """Each update where its rank says."""
+        counts, links, firsts, rest, groups, following = (self.space(n) for n in range(6))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
-            emit, at, own = point.emit, self.of_list(where), self.place(point)
-            length = emit.value(LoadGlobalOp(lengths, at, i32, here), "length")
-            head = emit.value(LoadGlobalOp(heads, at, i32, here), "head")
+            emit, own = point.emit, self.place(point)
+            at = [where[axis.label] for axis in self.maker.listed]
+            head, length = (
+                emit.value(LoadGlobalOp(counts, self.counted(point, where, which), i32, here))
+                for which in (HEAD, LENGTH)
+            )
             rank, before = self.walk(emit, own, head, length, links)
-            none, group = emit.int32(0), emit.int32(GROUP - 1)
-            first = emit.both(here, emit.compare("eq", rank, none))
-            inside = emit.value(arith.AndIOp(rank, group))
+            none, first = emit.int32(0), emit.int32(FIRST)
+            alone = emit.both(here, emit.compare("eq", rank, none))
+            longest = self.maker.longest(emit, where)
+            emit.op(AtomicGlobalOp("max", length, counts, longest, alone))
+            early = emit.both(here, emit.compare("slt", rank, first))
+            column = emit.value(arith.IndexCastOp(rank, INDEX))
+            emit.op(StoreGlobalOp(own, firsts, [*at, column], early))
+            further = integers.binary(emit, "sub", rank, first, i32)
+            late = emit.both(here, emit.compare("sge", further, none))
+            inside = emit.value(arith.AndIOp(further, emit.int32(GROUP - 1)))
             owner = own
             for number, one in enumerate(before[:-1], 1):
                 mine = emit.compare("eq", inside, emit.int32(number))
@@ -308,15 +340,12 @@ class Making:
                 return [*self.batch, emit.value(arith.IndexCastOp(place, INDEX))]
 
             column = emit.value(arith.IndexCastOp(inside, INDEX))
-            emit.op(StoreGlobalOp(own, groups, [*there(owner), column], here))
-            opens = emit.both(emit.compare("eq", inside, none), emit.compare("sgt", rank, none))
-            opens = emit.both(here, opens)
-            emit.op(StoreGlobalOp(own, following, there(before[-1]), opens))
-            emit.op(StoreGlobalOp(own, firsts, at, first))
-            tiles = [where[axis.label] for axis in self.maker.outer]
-            for axis, wide in self.maker.sides:
-                tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [where[axis.label]]))
-            emit.op(AtomicGlobalOp("max", length, longest, tiles, first))
+            emit.op(StoreGlobalOp(own, groups, [*there(owner), column], late))
+            opens = emit.both(late, emit.compare("eq", inside, none))
+            begins = emit.both(here, emit.compare("eq", further, none))
+            emit.op(StoreGlobalOp(own, rest, at, begins))
+            again = emit.both(opens, emit.compare("sgt", further, none))
+            emit.op(StoreGlobalOp(own, following, there(before[-1]), again))
 
         self.updates(None, then)
 

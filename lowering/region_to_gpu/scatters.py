@@ -6,7 +6,7 @@ updates in their order; each falls to the elements whose places its indices are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,6 +27,7 @@ from polyc.dialects.gpu.types import (
     FragmentType,
     SharedType,
     element_bytes,
+    index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
@@ -34,7 +35,7 @@ from polyc.dialects.plan.resources import AHEAD
 from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.scatters.recognise import Scatters
-from polyc.families.scatters.schedules import POOLED
+from polyc.families.scatters.schedules import POOLED, THREADS
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
@@ -48,7 +49,7 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import GROUP, ListMaker
+from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP, LENGTH, ListMaker
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
@@ -68,8 +69,10 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
-LEFT = {"listed": 5, "last": 1}
-"""Workspaces, the last ones, that the kernels ahead leave for a scatter's own."""
+AT_ONCE, AT_ONCE_WIDE = 8, 6
+"""Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
+the time they wait for loads.  Those of open sizes, of more axes and of integers need more
+registers."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
@@ -148,9 +151,21 @@ class ScatterBuilder(Builder):
     def taking(self, maker: ListMaker, spaces: Sequence[BindAttr]) -> None:
         """Let kernels ahead of it leave which updates there are in workspaces."""
         self.maker = maker
-        for space, binding in list(zip(maker.spaces(), spaces, strict=True))[-LEFT[maker.way] :]:
+        every = list(zip(maker.spaces(), spaces, strict=True))
+        for space, binding in (every[number] for number in maker.left):
             hint = space.name.rpartition("_")[2]
             self.lists.append(self.frame.space(space.kind, binding, hint))
+
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        kernel = super().finish(bindings)
+        rows, columns, _ = self.plan.tile_sizes
+        a_vector_each = rows * columns == THREADS * self.plan.integer("vectorize")
+        of_rows = self.maker is not None and self.maker.column is None
+        if way_of(self.plan) == "listed" and a_vector_each and of_rows and self.scatters.plain:
+            few = not self.kernel.symbol_names and len(self.scatters.axes) <= 2
+            narrow = few and not is_integer(self.element)
+            kernel.blocks_per_sm = index_attr(AT_ONCE if narrow else AT_ONCE_WIDE)
+        return kernel
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The tile of a block: what is updated, the updates, and what is stored."""
@@ -350,24 +365,24 @@ class ScatterBuilder(Builder):
     ) -> None:
         """The updates of each row of the tile, in their order; rows go side by side."""
         assert self.maker is not None
-        emit, maker, longest = self.emit, self.maker, self.lists[-1]
+        emit, maker = self.emit, self.maker
         at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
-        tiles = [at[axis.label] for axis in maker.outer]
-        for axis, wide in maker.sides:
-            tiles.append(emit.apply(AffineExpr.dimension(0) // wide, [at[axis.label]]))
-        most = emit.value(LoadGlobalOp(longest, tiles, i32))
+        most = emit.value(LoadGlobalOp(self.lists[0], maker.longest(emit, at), i32))
         most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
         walk = Walk(self, held, places, origin)
         walk.begin(emit)
-        whole = emit.apply(AffineExpr.dimension(0) // GROUP * GROUP, [most])
+        emit.loop(FIRST, walk.first, unroll=True)
 
         def group(outer: Emit, _: SSAValue) -> None:
+            walk.look_ahead(outer)
             outer.loop(GROUP, walk.step, unroll=True)
             walk.go_on(outer)
 
-        emit.loop(whole, group, step=GROUP, hint="group")
-        rest = emit.value(arith.SubiOp(most, whole))
-        emit.loop(rest, walk.step, hint="step")
+        def further(inner: Emit) -> None:
+            walk.behind_first(inner)
+            inner.loop(most, group, step=GROUP, hint="group", start=FIRST)
+
+        emit.when(emit.compare("sgt", most, emit.index(FIRST)), further)
 
     def last(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
@@ -422,8 +437,8 @@ class ScatterBuilder(Builder):
 class Walk:
     """Goes along the lists of all rows of a tile, or of all its elements, at once.
 
-    Two fragments hold the update that owns the group at hand of each list, and how many updates are
-    left from its first on.
+    Fragments hold of each list how many updates are left, the update that owns the group at hand,
+    and the one that owns the next.
     """
 
     def __init__(
@@ -436,7 +451,7 @@ class Walk:
         assert builder.maker is not None
         self.builder, self.maker, self.held = builder, builder.maker, held
         self.places, self.origin = places, origin
-        self.lengths, self.firsts, self.groups, self.following, _ = builder.lists
+        self.counts, self.firsts, self.rest, self.groups, self.following = builder.lists
         kind = held.type
         assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
         sizes, layout = list(kind.sizes), kind.layout
@@ -445,9 +460,10 @@ class Walk:
             self.own, sizes = (ROW,), sizes[:1]
             layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
         self.kind = FragmentType.of(sizes, i32, layout)
-        emit = builder.emit
-        self.owner = emit.value(tile.FragmentOp(self.kind), "owner")
-        self.left = emit.value(tile.FragmentOp(self.kind), "left")
+        self.left, self.owner, self.coming = (
+            builder.emit.value(tile.FragmentOp(self.kind), hint)
+            for hint in ("left", "owner", "coming")
+        )
 
     def point(self) -> Point:
         """A point of the lists."""
@@ -458,48 +474,81 @@ class Walk:
         """The point of the batch that a list is of."""
         return [point.index(self.places[axis.label]) for axis in self.maker.lists.batch]
 
-    def state(self, emit: Emit, point: Point, owner: SSAValue, left: SSAValue) -> None:
-        """The map that sets both fragments."""
-        point.block.add_ops([*point.emit.ops, tile.YieldOp([owner, left])])
-        own = point.map(self.own)
-        maps, targets = [*point.input_maps, own, own], [self.owner, self.left]
-        body = Region(point.block)
-        new = tile.MapOp(self.owner, point.origin, point.inputs, targets, maps, body)
-        emit.op(located(new, self.builder.op))
+    def at(self, point: Point) -> dict[str, SSAValue]:
+        """Where a list is on its axes."""
+        return {axis.label: point.index(self.places[axis.label]) for axis in self.maker.listed}
+
+    def set(self, emit: Emit, point: Point, new: Mapping[SSAValue, SSAValue]) -> None:
+        """The map that sets fragments."""
+        point.block.add_ops([*point.emit.ops, tile.YieldOp(list(new.values()))])
+        maps = [*point.input_maps, *[point.map(self.own)] * len(new)]
+        targets, body = list(new), Region(point.block)
+        made = tile.MapOp(self.left, point.origin, point.inputs, targets, maps, body)
+        emit.op(located(made, self.builder.op))
 
     def begin(self, emit: Emit) -> None:
-        """The first group of each list."""
+        """How many updates each list has; none beyond the end of the rows."""
         point = self.point()
-        where = [self.places[axis.label] for axis in self.maker.listed]
-        left = point.input(self.lengths, where)
-        then = point.emit
-        some = then.compare("sgt", left, then.int32(0))
-        at = [point.index(place) for place in where]
-        owner = then.value(LoadGlobalOp(self.firsts, at, i32, some))
-        self.state(emit, point, owner, left)
+        at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
+        self.set(emit, point, {self.left: point.emit.value(LoadGlobalOp(self.counts, at, i32))})
+
+    def behind_first(self, emit: Emit) -> None:
+        """Go on to the groups."""
+        point = self.point()
+        left, then = point.block.args[0], point.emit
+        many = then.int32(FIRST)
+        more = then.compare("sgt", left, many)
+        owner = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, more))
+        after = integers.binary(then, "sub", left, many, i32)
+        self.set(emit, point, {self.owner: owner, self.left: after})
+
+    def look_ahead(self, emit: Emit) -> None:
+        """Which update owns the next group, which comes while this one is combined."""
+        point = self.point()
+        owner, then = point.input(self.owner, self.own), point.emit
+        more = then.compare("sgt", point.block.args[0], then.int32(GROUP))
+        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
+        self.set(
+            emit, point, {self.coming: then.value(LoadGlobalOp(self.following, at, i32, more))}
+        )
 
     def go_on(self, emit: Emit) -> None:
         """The group after the one at hand."""
         point = self.point()
-        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
-        then, many = point.emit, point.emit.int32(GROUP)
-        more = then.compare("sgt", left, many)
-        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
-        coming = then.value(LoadGlobalOp(self.following, at, i32, more))
-        self.state(emit, point, coming, integers.binary(then, "sub", left, many, i32))
+        coming = point.input(self.coming, self.own)
+        many = point.emit.int32(GROUP)
+        after = integers.binary(point.emit, "sub", point.block.args[0], many, i32)
+        self.set(emit, point, {self.owner: coming, self.left: after})
+
+    def first(self, emit: Emit, number: SSAValue) -> None:
+        """Combine one of the first updates of each list, where it has so many."""
+        self._combine(emit, number, self.firsts, lambda point: [*self.at(point).values(), number])
 
     def step(self, emit: Emit, number: SSAValue) -> None:
-        """Combine an update of the group of each list, where it has so many."""
+        """The same of the group at hand."""
+
+        def where(point: Point) -> list[SSAValue]:
+            owner = point.input(self.owner, self.own)
+            place = point.emit.value(arith.IndexCastOp(owner, INDEX))
+            return [*self.batch(point), place, number]
+
+        self._combine(emit, number, self.groups, where)
+
+    def _combine(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        source: SSAValue,
+        where: Callable[[Point], list[SSAValue]],
+    ) -> None:
         builder = self.builder
         block = Block(arg_types=[without_sign(builder.element)])
         block.args[0].name_hint = builder.op.fn.data
         axes = dict(self.places)
         point = Point(builder.frame, block, {}, axes, 2, self.origin)
-        owner, left = (point.input(one, self.own) for one in (self.owner, self.left))
-        then = point.emit
+        left, then = point.input(self.left, self.own), point.emit
         here = then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
-        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX)), number]
-        place = then.value(LoadGlobalOp(self.groups, at, i32, here), "place")
+        place = then.value(LoadGlobalOp(source, where(point), i32, here), "place")
         axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
         point.where = here
         builder.write_where(emit, point, self.held, here)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
@@ -54,9 +54,9 @@ class ReportIndices(RewritePattern):
             while name in taken:
                 name += "_"
             names.append(name)
-        attrs: list[Attribute] = [DictionaryAttr({}) for _ in records]
+        attrs = [DictionaryAttr({}) for _ in records]
         op.res_names = ArrayAttr([*op.res_names, *map(StringAttr, names)])
-        op.res_attrs = ArrayAttr([*op.res_attrs, *attrs])  # pyright: ignore[reportArgumentType]
+        op.res_attrs = ArrayAttr([*op.res_attrs, *attrs])
         op.function_type = FunctionType.from_lists(
             op.function_type.inputs.data,
             [*op.function_type.outputs.data, *(record.type for record in records)],

@@ -86,7 +86,7 @@ def _reflected(op: frontend.GridSampleOp, place: Array, size: int) -> Array:
     low = np.float32(0.0 if op.aligned else -0.5)
     period = np.float32(max(2 * size - 2 if op.aligned else 2 * size, 1))
     far = place - low
-    far = far - np.floor(far / period) * period
+    far = far - np.floor(far * (np.float32(1) / period)) * period
     if op.mode != "cubic":
         far = np.minimum(far, period - far)
     return far + low

@@ -52,10 +52,12 @@ from polyc.playback.tile.roles import Ring
 def window(tensor: Array, start: Sequence[int], shape: Sequence[int]) -> Array:
     """A tile of ``tensor`` from ``start``, zero where it leaves the tensor."""
     found = zeros_like(tensor, shape)
+    first = [max(s, 0) for s in start]
     ends = [min(s + n, size) for s, n, size in zip(start, shape, tensor.shape, strict=True)]
-    if all(s < e for s, e in zip(start, ends, strict=True)):
-        inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
-        found[inside] = tensor[tuple(slice(s, e) for s, e in zip(start, ends, strict=True))]
+    if all(s < e for s, e in zip(first, ends, strict=True)):
+        there = tuple(slice(s, e) for s, e in zip(first, ends, strict=True))
+        moved = (slice(s.start - at, s.stop - at) for s, at in zip(there, start, strict=True))
+        found[tuple(moved)] = tensor[there]
     return found
 
 
@@ -91,6 +93,13 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
     if op.im2col is not None:
         seen = _seen(op, target)
         seen[...] = taken(source, op.im2col, start, cta.numbers(op.tap), seen.shape)
+    elif op.across is not None:
+        across = op.across.value.data
+        runs = np.split(_seen(op, target), len(op.pages) + 1)
+        pages = [start[across], *cta.numbers(op.pages)]
+        for run, page in zip(runs, pages, strict=True):
+            place = [*start[:across], page, *start[across + 1 :]]
+            run[...] = window(source, place, _extent(op, source.ndim, run.shape)).reshape(run.shape)
     elif isinstance(op.source.type, GlobalType):
         seen = _seen(op, target)
         shape = _extent(op, source.ndim, seen.shape)

@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from polyc.dialects.gpu.hardware import PhiloxOp, PowerOp
+from polyc.dialects.gpu.hardware import CutOp, PhiloxOp, PowerOp
 from polyc.playback.estimate import Estimate
 from polyc.playback.functions import Array, as_array, binary, element_of, power_of_bits, round_to
 from polyc.playback.gpu.arithmetic import dtype_of
@@ -70,7 +70,7 @@ def _is_known(op: Operation) -> bool:
     return type(op) in SIGNED or type(op) in UNSIGNED or isinstance(op, known)
 
 
-CONVERSIONS = (arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp)
+CONVERSIONS = (arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, CutOp)
 """From integers to real numbers, and back."""
 
 
@@ -110,7 +110,9 @@ def evaluated(op: Operation, operands: Sequence[Any]) -> Array:
                 return args[0].astype(dtype_of(target))
             case arith.ExtUIOp() | arith.UIToFPOp():
                 return _unsigned(args[0]).astype(dtype_of(target))
-            case arith.FPToSIOp():
+            case CutOp() if op.unsigned is not None:
+                return _signed(_whole(args[0], np.dtype(np.uint32)), target)
+            case arith.FPToSIOp() | CutOp():
                 return _whole(args[0], dtype_of(target))
             case arith.FPToUIOp():
                 without = np.dtype(f"u{dtype_of(target).itemsize}")

@@ -9,16 +9,10 @@ from typing import cast
 
 import pytest
 
-from polyc.families.attention.recognise import CORE_STEP, FEATURE_STEP
-from polyc.families.attention.schedules import (
-    ALONG,
-    ANY,
-    BOUNDED,
-    KEPT_FEATURES,
-    PLAIN,
-    UNMASKED,
-    VARIANTS,
-)
+from polyc.families.attention.gates import ALONG, ANY, BOUNDED, KEPT_FEATURES, PLAIN, UNMASKED
+from polyc.families.attention.operands import CORE_STEP, FEATURE_STEP
+from polyc.families.attention.paged import STEP
+from polyc.families.attention.schedules import VARIANTS
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -44,7 +38,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
     """Each sentence of the table, without its gaps, is in the source."""
     source = "".join((ROOT / "families" / "attention" / f).read_text() for f in SOURCES)
     source = re.sub(r'"\s*\n\s*f?"', "", source)
-    numbers = (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP))
+    numbers = (("CORE_STEP", CORE_STEP), ("FEATURE_STEP", FEATURE_STEP), ("STEP", STEP))
     for name, number in (*numbers, ("KEPT_FEATURES", KEPT_FEATURES)):
         source = source.replace(f"{{{name}}}", str(number))
     start = DOC.index("| `plan-select` refuses")
@@ -56,7 +50,7 @@ def test_the_reasons_are_those_of_the_search() -> None:
             assert part in source, part
 
 
-SOURCES = ("recognise.py", "queries.py", "softmax.py", "schedules.py")
+SOURCES = ("recognise.py", "operands.py", "paged.py", "queries.py", "softmax.py", "schedules.py")
 
 
 SCORES = {

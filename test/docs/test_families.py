@@ -22,7 +22,7 @@ from polyc.families.scatters.schedules import (
     SEVERAL,
     SOME,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import GROUP
+from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -71,14 +71,15 @@ def test_the_variants_of_rows_are_those_of_the_rule() -> None:
 
 def test_scatters_find_their_updates_as_the_page_says() -> None:
     text = DOC[DOC.index("\n## Scatters") : DOC.index("\n## Scans")].replace("\n", " ")
-    assert MOST == 1 << 30 and "Lists are made of 2³⁰ updates" in text
+    assert MOST == 1 << 29 and "Lists are made of 2²⁹ updates" in text
     for said in (
         f"From {MANY} updates on",
         f"looks at {POOLED} indices at a time",
         f"{HIGH} rows high or more, up to {BROAD} columns wide",
         f"has {ELEMENTS} elements at most, or {ALONE} rows of one column",
         f"with a thread an update, from {SEVERAL} updates on",
-        f"{GROUP} updates beside each other, linked to the next {GROUP}",
+        f"the first {FIRST} of a list stand at its place",
+        f"a *group* of {GROUP} beside each other, linked to the next {GROUP}",
         f"as `listed`, from {SOME} updates on",
     ):
         assert " ".join(text.split()).count(said) == 1, said

@@ -12,6 +12,7 @@ SAYS = {
     "model": ["block: 1 tokens", "block: 5 tokens", "attention: (2, 4, 3, 32)", "ShapeMismatch"],
     "kernel": ["118.0 177.0", "kernel scaled: True, 0 bytes spilled"],
     "parameters": ["layer.weight (64, 16)", "error[BadParams]", "layer(x)", "the same: True"],
+    "paged": ["attention: (2, 4, 1, 64) of [20, 48] tokens", "as NumPy has it"],
     "compiler": ["frontend: ", "tiny: ", "region: "],
 }
 

@@ -2,7 +2,8 @@
 
 One to four pieces follow each other: products with what follows them, SwiGLU with two weights or a
 packed one, low-rank additions, gates of experts, dequantised weights, norms, attention with its
-projections or of its own ops, convolutions, pooling, squeeze-excite, and movements between them.
+projections, of its own ops or over pages, convolutions, pooling, squeeze-excite, and movements between
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
@@ -147,7 +148,9 @@ class Model(Maker):
         return self.ended(self.add(op), *skips)
 
     def from_heads(self) -> SSAValue:
-        """Attention of inputs that are heads already."""
+        """Attention of inputs that are heads already, or of a cache in pages."""
+        if self.often(0.25):
+            return self.from_pages()
         batch = (self.size(self.dice.randint(1, 2)),) if self.often(0.3) else ()
         heads = self.dice.randint(1, 2)
         keys = self.size(heads, 0.3)
@@ -161,6 +164,40 @@ class Model(Maker):
         if queries == keys and self.often(0.3):
             return self.explicit(q, k, v)
         return self.attended(q, k, v)
+
+    def from_pages(self) -> SSAValue:
+        """Few queries over a cache in pages that a table picks, of lengths at times."""
+        batch, keys = self.size(self.dice.randint(1, 3)), self.dice.randint(1, 2)
+        d, page = self.dice.choice((16, 32, 40, 64)), self.dice.choice((1, 4, 8, 16, 16, 24, 32))
+        element = self.dice.choice((i32, i64))
+        pages = self.size(self.dice.randint(1, 40 // page + 1))
+        table, pool = self.input((batch, pages), element), self.size(self.dice.randint(1, 6))
+        fill, from_end = self.dice.choice((None, None, 0.0, -1.5)), self.often(0.3)
+        outside = self.often(0.5)
+        shape = (keys, page) if outside else (page, keys)
+        n = pages * page
+
+        def rows() -> SSAValue:
+            cache = self.input((pool, *shape, d), self.element)
+            op = frontend.GatherOp(cache, table, 0, fill, from_end=from_end)
+            found = self.add(op)
+            if outside:
+                found = self.add(frontend.PermuteOp(found, (0, 2, 1, 3, 4)))
+                return self.add(
+                    frontend.ReshapeOp(found, [batch, Dim.const(keys), n, Dim.const(d)])
+                )
+            found = self.add(frontend.ReshapeOp(found, [batch, n, Dim.const(keys), Dim.const(d)]))
+            return self.add(frontend.PermuteOp(found, (0, 2, 1, 3)))
+
+        m = self.size(self.dice.choice((1, 1, 3)), 0.2)
+        q = self.weight(batch, keys * self.dice.choice((1, 2, 4)), m, d)
+        masks: list[SSAValue] = []
+        if self.often(0.5):
+            place = self.add(frontend.IotaOp(tensor((n,), element), 0))
+            length = self.input((batch, 1, 1, 1), element)
+            how = self.dice.choice(("lt", "le", "ge"))
+            masks.append(self.add(frontend.CompareOp(how, place, length)))
+        return self.attended(q, rows(), rows(), masks)
 
     def from_image(self) -> SSAValue:
         """One or two convolutions, and their pixels as rows or their mean; or patches."""
@@ -428,10 +465,13 @@ class Model(Maker):
         then, otherwise = self.dice.sample(numbers, 2)
         return self.add(frontend.SelectOp(condition, then, otherwise))
 
-    def attended(self, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
+    def attended(
+        self, q: SSAValue, k: SSAValue, v: SSAValue, seen: Sequence[SSAValue] = ()
+    ) -> SSAValue:
         m, n = tensor_of(q).dims[-2], tensor_of(k).dims[-2]
         scores = (*tensor_of(q).dims[:-1], n)
         masks = [self.mask(scores, kind) for kind in (True, False) if self.often(0.15)]
+        masks = [*masks[: 2 - len(seen)], *seen] if seen else masks
         causal = self.often(0.4)
         scale = self.dice.choice((None, None, 0.5, 1.0))
         window = self.dice.choice((None, None, None, (5, 0), (20, 3)))

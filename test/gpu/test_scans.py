@@ -79,3 +79,23 @@ def test_integers_are_exact(build: Build, element: str, fn: str) -> None:
 
 def test_long_lines_and_few(build: Build) -> None:
     assert check(build, text("f32", "sum", 1, ""), "sm_90a", {"M": 3, "N": 1 << 20})
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("words", WAYS)
+def test_lines_of_many_groups(build: Build, arch: str, words: str) -> None:
+    """Of 2049 tiles, which are more than groups of groups have: and of single elements."""
+    ran = check(build, text("f16", "sum", 1, words), arch, {"M": 2, "N": (1 << 24) + 8})
+    assert any("chain" in name for name in ran)
+    check(build, text("i32", "sum", 1, words), arch, {"M": 3, "N": (1 << 19) + 5})
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("shape", [(5000, 300), (40000, 4), (30000, 33), (1 << 18, 17), (9000, 8)])
+@pytest.mark.parametrize(("element", "fn"), [("f32", "sum"), ("f16", "max"), ("i32", "prod")])
+def test_few_columns_and_long(
+    build: Build, arch: str, element: str, fn: str, shape: tuple[int, int]
+) -> None:
+    words = WAYS[shape[1] % 4]
+    ran = check(build, text(element, fn, 0, words), arch, {"M": shape[0], "N": shape[1]})
+    assert any("chain" in name for name in ran)

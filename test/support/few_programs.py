@@ -16,6 +16,8 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.passes.pipeline import build
 from polyc.test.support.attention_programs import TO_REGION, Attention, passed
 from polyc.test.support.gpu_text import find
+from polyc.test.support.paged_programs import Drawn as DrawnPages
+from polyc.test.support.paged_programs import Paged
 from polyc.tools.registry import make_context
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +49,9 @@ class Few:
         return planned(self.program, arch, folder, self.plan)
 
 
-def planned(program: Attention, arch: str, folder: Path, given: Mapping[str, Any]) -> ModuleOp:
+def planned(
+    program: Attention | Paged, arch: str, folder: Path, given: Mapping[str, Any]
+) -> ModuleOp:
     """The kernels of one plan, at the tile level."""
     file = folder / "plan.json"
     file.write_text(json.dumps(given))
@@ -74,6 +78,16 @@ def plan(
         "algo_choice": {"attention": "shared_keys"},
         **more,
     }
+
+
+def in_pages(paged: DrawnPages, arch: str, folder: Path) -> ModuleOp:
+    """The kernels of a random attention over pages by its plan, at the tile level."""
+    features = tile_of(paged.program.features)
+    fields: dict[str, Any] = {}
+    if paged.program.heads == paged.program.of_keys:
+        fields["algo_choice"] = {"attention": "streaming_softmax"}
+    given = plan(paged.rows, paged.keys, (features, features), paged.parts, **fields)
+    return planned(paged.program, arch, folder, given)
 
 
 def tile_of(size: int) -> int:

@@ -43,7 +43,7 @@ from polyc.dialects.gpu.hardware.grid import (
     WaitGlobalOp,
 )
 from polyc.dialects.gpu.hardware.im2col import TmaLoadIm2colOp
-from polyc.dialects.gpu.hardware.integers import PowerOp
+from polyc.dialects.gpu.hardware.integers import CutOp, PowerOp
 from polyc.dialects.gpu.hardware.memory import (
     AddressRemainderOp,
     BulkCommitOp,
@@ -166,6 +166,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     ErfcOp,
     FmodOp,
     PhiloxOp,
+    CutOp,
     PowerOp,
 ]
 
@@ -185,6 +186,7 @@ __all__ = [
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "CutOp",
     "ElectOp",
     "ErfcOp",
     "ExchangeGlobalOp",

@@ -104,7 +104,8 @@ class CopyView:
 
     ``window`` is where the part of the larger tile begins, ``axes`` the axes of the tensor that the
     tile runs along, and ``im2col`` with ``tap`` how pixels of an image become the tile's rows.
-    A ``turned`` tile has its rows as columns.
+    A ``turned`` tile has its rows as columns.  ``pages`` are where further runs of rows lie along
+    the axis ``across``.
     """
 
     window: Sequence[int] | None = None
@@ -112,6 +113,8 @@ class CopyView:
     im2col: Im2colAttr | None = None
     tap: Sequence[SSAValue] = ()
     turned: bool = False
+    pages: Sequence[SSAValue] = ()
+    across: int | None = None
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -132,7 +135,16 @@ class CopyView:
             )
             tap = [parser.resolve_operand(v, IndexType()) for v in names]
         turned = parser.parse_optional_keyword("turned") is not None
-        return CopyView(window, axes, im2col, tap, turned)
+        pages: Sequence[SSAValue] = ()
+        across: int | None = None
+        if parser.parse_optional_keyword("pages") is not None:
+            names = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+            )
+            pages = [parser.resolve_operand(v, IndexType()) for v in names]
+            parser.parse_keyword("across")
+            across = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return CopyView(window, axes, im2col, tap, turned, pages, across)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -147,6 +159,10 @@ class CopyView:
             printer.print_string("]")
         if self.turned:
             printer.print_string(" turned")
+        if self.across is not None:
+            printer.print_string(" pages [")
+            printer.print_list(self.pages, printer.print_ssa_value)
+            printer.print_string(f"] across {self.across}")
 
 
 @dataclass(frozen=True)
@@ -240,6 +256,11 @@ class CopyOp(IRDLOperation):
 
     ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
     ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.
+
+    With ``pages [%p1, %p2] across 0`` the rows of a load by threads are as many runs of equal
+    length as there are pages, and one: the first lies at ``indices``, the others at ``%p1`` and
+    ``%p2`` along axis 0 of the tensor and else where the first does, as tokens in the pages of a
+    cache.
     """
 
     name = "gpu.copy"
@@ -247,6 +268,7 @@ class CopyOp(IRDLOperation):
     source = operand_def(base(GlobalType) | base(SharedType) | base(FragmentType))
     indices = var_operand_def(IndexType)
     tap = var_operand_def(IndexType)
+    pages = var_operand_def(IndexType)
     source_slot = opt_operand_def(IndexType)
     target = operand_def(base(GlobalType) | base(SharedType) | base(FragmentType))
     slot = opt_operand_def(IndexType)
@@ -257,6 +279,7 @@ class CopyOp(IRDLOperation):
     axes = opt_prop_def(IntsAttr)
     im2col = opt_prop_def(Im2colAttr)
     turned = opt_prop_def(UnitAttr)
+    across = opt_prop_def(IndexAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -280,6 +303,7 @@ class CopyOp(IRDLOperation):
                 source.value,
                 [*source.at, *target.at],
                 list(view.tap),
+                list(view.pages),
                 source.slot,
                 target.value,
                 target.slot,
@@ -292,6 +316,7 @@ class CopyOp(IRDLOperation):
                 "axes": None if view.axes is None else IntsAttr(tuple(view.axes)),
                 "im2col": view.im2col,
                 "turned": UnitAttr() if view.turned else None,
+                "across": None if view.across is None else index_attr(view.across),
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -348,7 +373,11 @@ class CopyOp(IRDLOperation):
         """Which elements of the larger end are copied."""
         window = None if self.window is None else self.window.data
         axes = None if self.axes is None else self.axes.data
-        return CopyView(window, axes, self.im2col, tuple(self.tap), self.turned is not None)
+        across = None if self.across is None else self.across.value.data
+        turned = self.turned is not None
+        return CopyView(
+            window, axes, self.im2col, tuple(self.tap), turned, tuple(self.pages), across
+        )
 
     @property
     def travel(self) -> CopyTravel:
@@ -479,6 +508,7 @@ class CopyOp(IRDLOperation):
             if slot is not None and not isinstance(end.type, SharedType):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
         self._verify_geometry()
+        self._verify_pages()
         self._verify_travel()
         verify_stage(self, self.stage)
 
@@ -548,6 +578,29 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 f"cp.async turns elements of {CP_ASYNC_LEAST} bytes, which it moves one by one, "
                 f"not {tile_type.element_type}"
+            )
+
+    def _verify_pages(self) -> None:
+        if self.across is None:
+            if self.pages:
+                raise VerifyException("pages lie across an axis of the tensor; say which")
+            return
+        tma = self.loader is not None and self.loader.data == "tma"
+        if not self.is_load or self.im2col is not None or self.turned is not None or tma:
+            raise VerifyException(
+                "pages are of a load of a tensor by threads, to a tile that lies as the tensor "
+                "does; use cp_async or register, or a copy for each page"
+            )
+        across, kind = self.across.value.data, self.target.type
+        assert isinstance(kind, SharedType)
+        if across >= len(self.indices) or across in self.tile_axes:
+            raise VerifyException(
+                f"pages lie across an axis of the tensor that the tile does not run along, not "
+                f"across {across}, beside {list(self.tile_axes)} of {len(self.indices)} axes"
+            )
+        if kind.sizes[0] % (runs := len(self.pages) + 1):
+            raise VerifyException(
+                f"{kind.sizes[0]} rows of a tile are no {runs} runs of equal length, one a page"
             )
 
     def _verify_travel(self) -> None:

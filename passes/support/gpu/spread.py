@@ -204,18 +204,18 @@ class Spread:
     def held(self, access: AffineMap, operand: Spread) -> tuple[int, ...]:
         """For each register, the one of ``operand`` in the same thread that has ``access`` of it.
 
-        Raises ValueError where another thread has it.
+        More threads may hold the operand.  Raises ValueError where another thread has it.
         """
         if operand == self and access.results == _axes(access.num_dims):
             return tuple(range(len(self.registers)))
         image, which = _image(self, access)
         places = {p: i for i, p in reversed(list(enumerate(operand.registers)))}
-        if len(operand.threads) != len(self.threads):
+        if len(operand.threads) < len(self.threads):
             raise ValueError(f"{len(operand.threads)} threads hold it, not {len(self.threads)}")
         found: tuple[int, ...] | None = None
         offsets = {
             tuple(a - b for a, b in zip(mine, theirs, strict=True))
-            for mine, theirs in zip(image.threads, operand.threads, strict=True)
+            for mine, theirs in zip(image.threads, operand.threads, strict=False)
         }
         for offset in offsets:
             at = [

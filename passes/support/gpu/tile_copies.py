@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
@@ -137,7 +138,8 @@ class LowerTmaCopy(RewritePattern):
 class _ThreadCopy(RewritePattern):
     """All threads of the CTA copy chunks of a row, neighbours neighbouring chunks.
 
-    A turned tile is copied by elements, neighbours neighbouring ones in the tensor.
+    A turned tile is copied by elements, neighbours neighbouring ones in the tensor.  Of a tile in
+    pages it is known when compiling which of them a turn's rows are in, or among which few.
     """
 
     loader: str
@@ -184,7 +186,7 @@ class _ThreadCopy(RewritePattern):
             start[high] = emit.apply(affine_dim(0) + affine_dim(1), [start[high], first])
             start[wide] = emit.apply(affine_dim(0) + affine_dim(1), [start[wide], own])
 
-        def body(inner: Emit, j: SSAValue) -> None:
+        def body(inner: Emit, j: SSAValue, among: range | None = None) -> None:
             at = list(start)
             if first is not None and own is not None:
                 row, column = inner.apply(down, [first, j], hint="row"), own
@@ -194,6 +196,8 @@ class _ThreadCopy(RewritePattern):
                 column = inner.apply(chunk % across * elements, [thread, j], hint="column")
                 for axis, inside in ((high, row), (wide, column)):
                     at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
+            if among is not None:
+                self.to_page(inner, op, at, row, among)
 
             def move(then: Emit) -> None:
                 place = (column, row) if turned else (row, column)
@@ -206,8 +210,37 @@ class _ThreadCopy(RewritePattern):
             else:
                 move(inner)
 
-        emit.loop(-(-chunks // threads), body, unroll=True, hint="j")
+        turns = -(-chunks // threads)
+        if op.across is None:
+            emit.loop(turns, body, unroll=True, hint="j")
+            rewriter.replace(op, emit.ops, [])
+            return
+        run = rows // (len(op.pages) + 1)
+        whole = threads % across == 0 and run * across % threads == 0
+        each = run * across // threads if whole else 1
+        for turn in range(0, turns, each):
+            last = min(chunks, (turn + each) * threads) - 1
+            among = range(turn * threads // across, last // across + 1)
+            page = partial(body, among=among)
+            emit.loop(turn + each, page, unroll=True, hint="j", start=turn)
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def to_page(
+        emit: Emit, op: tile.CopyOp, at: list[SSAValue], row: SSAValue, among: range
+    ) -> None:
+        """Move coordinates ``at`` to the page of a ``row``, which is ``among`` some of the tile."""
+        assert op.across is not None and isinstance(op.target.type, SharedType)
+        high, across = op.tile_axes[0], op.across.value.data
+        pages = [op.indices[across], *op.pages]
+        run = op.target.type.sizes[0] // len(pages)
+        runs = range(among.start // run, (among.stop - 1) // run + 1)
+        inside = affine_dim(0) % run if len(runs) > 1 else affine_dim(0) - runs.start * run
+        at[high] = emit.apply(affine_dim(1) + inside, [row, op.indices[high]])
+        at[across] = pages[runs.start]
+        for number in runs[1:]:
+            behind = emit.compare("sge", row, emit.index(number * run))
+            at[across] = emit.value(arith.SelectOp(behind, pages[number], at[across]))
 
     @abstractmethod
     def chunk_elements(self, tensor: GlobalType) -> int:

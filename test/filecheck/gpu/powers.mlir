@@ -6,6 +6,11 @@ gpu.module @m arch "sm_80" symbols [M] {
     %x = arith.constant 3 : i8
     // CHECK: %r = gpu.power %x, %x : i8
     %r = gpu.power %x, %x : i8
+    %f = arith.constant -2.5 : f32
+    // CHECK: %s = gpu.cut %f : i32
+    // CHECK-NEXT: %u = gpu.cut %f unsigned {note = "kept"} : i32
+    %s = gpu.cut %f : i32
+    %u = gpu.cut %f unsigned {note = "kept"} : i32
     gpu.return
   }
 }

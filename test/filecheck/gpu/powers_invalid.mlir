@@ -20,3 +20,14 @@ gpu.module @m arch "sm_80" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M) threads 32 {
+    %x = arith.constant 1.0 : f32
+    // CHECK: error{{.*}}i64
+    %s = "gpu.cut"(%x) : (f32) -> i64
+    gpu.return
+  }
+}

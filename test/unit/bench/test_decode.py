@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,20 @@ def test_a_window_s_bytes_are_of_the_keys_that_it_sees() -> None:
     (found,) = frontend.run(graph, [q, k, v], sizes)
     assert np.isnan(found[:, :, 0].astype(np.float32)).all()
     assert np.isfinite(found[:, :, 1].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("page", [16, 64])
+def test_pages_have_the_same_kernels_as_keys_that_follow(page: int) -> None:
+    """With as many parts of the keys, so that what the two take can be compared."""
+    case = Case(16, 4096, 4, 128, 1, page=page)
+    assert case.name == f"16x4096 32/8 d128 m1 pages of {page}"
+    names: list[str] = []
+    sizes = {"B": 16, "N": 4096, "J": 4096 // page, "P": 16 * 4096 // page}
+    for one in (case, replace(case, page=None)):
+        plan = chosen(find(planned(one.text("bf16")), ScheduleOp), sizes)
+        assert plan is not None and plan.of_few_queries
+        names.append(plan.variant.data)
+    assert names[0] == names[1]
 
 
 def test_without_a_gpu_cases_are_modelled(capsys: pytest.CaptureFixture[str]) -> None:

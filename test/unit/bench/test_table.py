@@ -118,3 +118,14 @@ def test_plots_take_the_newest_report_and_the_best_kernel(tmp_path: Path) -> Non
     found = plots.newest_reports(tmp_path)
     assert {name: path.stem for name, path in found.items()} == {"norms": "norms-sm_90-20260102"}
     assert plots.series(rows) == (["1x2"], {"polyc": [1.8], "copy": [2]})
+
+
+def test_pages_are_beside_keys_that_follow_and_not_the_better_of_both() -> None:
+    def row(name: str, rate: float, **more: float) -> dict[str, object]:
+        both = {"case": "16x64", "contestant": name, "peer": name == "gather", "unit": "TB/s"}
+        return {**both, "rate": rate, "milliseconds": 1 / rate, **more}
+
+    found = [row("polyc", 2.0, of_contiguous=0.5), row("polyc, keys that follow", 4.0)]
+    lines = table.rows({"rows": [*found, row("gather", 1.0)]})
+    assert lines[0].endswith("| polyc / keys that follow | polyc / gather |")
+    assert lines[2:] == ["| 16x64 | 2.00 | 4.00 | 1.00 | 0.50 | 2.00 |"]

@@ -395,6 +395,19 @@ def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[An
     assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0]
 
 
+def test_zeroed_workspaces_side_by_side_are_cleared_at_once(ctx: Context, log: list[Any]) -> None:
+    own = 'gpu.workspace "n" zeroed : !gpu.global<[1], i32>\n'
+    more = own + '      gpu.workspace "m" zeroed : !gpu.global<[M, 20], i32>\n'
+    between = more.replace('"m"', '"u"').replace(" zeroed : !gpu.global<[M", " : !gpu.global<[M")
+    last = more.replace(own, between)
+    for text, sizes in ((more, [256 + 5 * 20 * 4]), (last, [4, 5 * 20 * 4])):
+        log.clear()
+        of_text(ctx, SEQUENCE.replace(own, text), SEQUENCE_SOURCE).run(
+            [np.zeros((5, 6), np.float32)]
+        )
+        assert [entry[2] for entry in log if entry[0] == "clear"] == sizes
+
+
 def test_a_launch_without_blocks_is_left_out_of_a_sequence(ctx: Context, log: list[Any]) -> None:
     sequence(ctx).run([np.zeros((5, 1), np.float32)])
     assert [entry[0] for entry in log] == ["clear", "two overlapped"]

@@ -38,6 +38,13 @@ def test_windows_are_as_long_as_their_step_unless_that_is_said() -> None:
         np.sqrt((windows(X, 2, 1) ** 2).sum((-2, -1))),
         rtol=1e-5,
     )
+    for p in (1, 3, 2.5):
+        pool = partial(polyc.lp_pool, p=p, kernel=2, stride=1)
+        np.testing.assert_allclose(
+            played(lambda x: pool(x), X),  # noqa: B023
+            (np.abs(windows(X, 2, 1)) ** p).sum((-2, -1)) ** (1 / p),
+            rtol=1e-5,
+        )
     np.testing.assert_allclose(
         played(lambda x: polyc.sum_pool(x, 2), X),
         windows(X, 2, 2).sum((-2, -1)),
@@ -180,7 +187,7 @@ def test_resizes() -> None:
         (lambda x: polyc.resize(x, 4, scale=2), "takes a size or a scale, one of them"),
         (lambda x: polyc.resize(x, scale=2, mode="bicubic"), "bicubic is no mode of frontend"),
         (lambda x: polyc.resize(x, 7), "goes on by what no number is"),
-        (lambda x: polyc.lp_pool(x, 3, 2), "p of lp_pool is 1 or 2, not 3"),
+        (lambda x: polyc.lp_pool(x, 0, 2), "p of lp_pool is a finite number above 0, not 0"),
         (lambda x: polyc.adaptive_avg_pool(x, 7), "does not come in 7 equal windows"),
         (lambda x: polyc.adaptive_avg_pool(x[:, :, :100, :128], 63), "has 63 unlike windows"),
         (lambda x: polyc.adaptive_avg_pool(x[:, :, :8, :8], 0), "has no window"),

@@ -13,4 +13,4 @@
 // TILES: gpu.kernel @conv_silu_product_cp_async16(%columns: !gpu.global<[H * N * W, 9 * C], f16> = workspace "columns", %Wt: !gpu.global<[F, 9 * C], f16> = tensor 1, %Y: !gpu.global<[H * N * W, F], f16> = tensor 2
 // TILES: gpu.workspace "columns" : !gpu.global<[N, H, W, 3, 3, C], f16>
 // TILES-NEXT: gpu.launch @conv_silu_columns_vector
-// TILES-NEXT: gpu.launch @conv_silu_product_cp_async16
+// TILES: gpu.launch @conv_silu_product_cp_async16

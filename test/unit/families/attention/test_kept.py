@@ -11,8 +11,9 @@ from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
+from polyc.families.attention.gates import KEPT_FEATURES
 from polyc.families.attention.recognise import find_attention
-from polyc.families.attention.schedules import KEPT_FEATURES, schedules
+from polyc.families.attention.schedules import schedules
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.playback.gpu import simulate

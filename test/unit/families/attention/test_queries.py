@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from polyc.dialects.region import BinaryOp, KernelOp
+from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.queries import ComputedQueries, computed_queries
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention, find_attention
+from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.attention.softmax import Refused
 from polyc.passes.pipeline import STAGES, build
 from polyc.rewriting.region.building import type_of

@@ -10,8 +10,9 @@ from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
 from polyc.affine.expressions import constraint_of, linear_of
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.queries import ComputedQueries
-from polyc.families.attention.recognise import HeadOperand, StreamingAttention, find_attention
+from polyc.families.attention.recognise import StreamingAttention, find_attention
 from polyc.families.attention.visible import Visible
 from polyc.families.matmul.recognise import find_contraction
 from polyc.test.support.attention_programs import (

@@ -180,7 +180,9 @@ def test_chains_are_for_few_lines_and_long() -> None:
         module = planned(scanned(f32, "sum", [rows, columns], axis, False, False))
         return find(module, ScheduleOp)[0].variant.data
 
-    assert first(32, 1 << 20, 1) == "vector4_team"
+    assert first(32, 1 << 20, 1) == "vector4_chain"
+    assert first(200, 1 << 20, 1) == "vector4_chain"
+    assert first(300, 1 << 20, 1) == "vector4"
     assert first(32, 1 << 26, 1) == "vector4_chain"
     assert first(16384, 1 << 16, 1) == "vector4"
     assert first(32, 1 << 14, 1) == "vector4"

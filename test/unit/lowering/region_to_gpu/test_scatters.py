@@ -17,13 +17,15 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.schedules import MANY, POOLED
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import scatter_lists
-from polyc.lowering.region_to_gpu.scatter_lists import GROUP
+from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
 from polyc.lowering.region_to_gpu.scatters import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import Array, dtype_of
 from polyc.playback.gpu.simulate import simulate
+from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Size, Sketch
@@ -178,8 +180,9 @@ def test_sizes_of_no_point_and_of_one(high: int, wide: int, count: int) -> None:
 @pytest.mark.parametrize("way", ["listed_vector", "listed"])
 @pytest.mark.usefixtures("small")
 def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
-    """None, less than a group, whole groups, and several and a part of one."""
-    lengths = [0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 0, 3 * GROUP + 2]
+    """None, the first few, and groups of further ones: a part of one, a whole one, and several."""
+    further = (0, 1, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP, 2 * GROUP + 2)
+    lengths = [0, 1, FIRST - 1, 0, *(FIRST + n for n in further)]
     i = np.repeat(np.arange(len(lengths)), lengths).astype(np.int64)
     i = i[np.random.default_rng(1).permutation(len(i))]
     high, wide, count = len(lengths), 4 if way == "listed_vector" else 3, len(i)
@@ -302,6 +305,34 @@ def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:
     arrays = [numbers(kind, (5,)), hostile(5, 4), numbers(kind, (4,))]
     module = rows("set", kind, "V")
     through(module, arrays, {"V": 5, "N": 4}, None, arch, compiles=True)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("kind", "sizes", "room"),
+    [
+        (f16, (1 << 18, 128, 1 << 16), 8),
+        (f32, (16384, 4096, 16384), 8),
+        (i32, (4096, 1024, 8192), 6),
+        (f32, (4096, 1023, 8192), 1),
+    ],
+)
+def test_blocks_leave_room_for_others_without_a_spill(
+    kind: Attribute, sizes: tuple[int, int, int], room: int, arch: str
+) -> None:
+    """Of known sizes, where they do no more than read, combine and store."""
+    high, wide, count = sizes
+    module = rows("max", kind, high, wide, count=count)
+    for name in ABOVE_GPU:
+        run_pass(make_context(), build(name, arch), module)
+    finish(module)
+    kernels = only(module, gpu.ModuleOp)
+    name = "listed_vector" if wide % 4 == 0 else "listed"
+    own = next(k for k in kernels.kernels() if k.sym_name.data.endswith(f"_{name}"))
+    assert own.blocks_per_sm.value.data == room
+    built = nvrtc.compile_cuda(cuda_source(kernels), arch)
+    assert all((one.spill_bytes, one.stack) == (0, 0) for one in built.kernels.values())
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

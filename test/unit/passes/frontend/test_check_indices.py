@@ -15,7 +15,7 @@ from polyc.dialects.common.elements import ui8, ui64
 from polyc.dialects.frontend import GraphOp
 from polyc.passes.frontend.check_indices import FrontendCheckIndices, ReportIndices
 from polyc.playback.frontend import run
-from polyc.playback.functions import Array
+from polyc.playback.functions import Array, dtype_of
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.frontend.traps import first_error, traps
@@ -57,8 +57,7 @@ CASES: tuple[tuple[Attribute, Any, bool, str | None], ...] = (
 def test_playback_and_reports_name_the_index(number: int) -> None:
     element, indices, from_end, said = CASES[number]
     module = rows(element, from_end=from_end)
-    kind = {i32: np.int32, i64: np.int64, ui8: np.uint8, ui64: np.uint64}[element]
-    inputs = [X, np.asarray(indices, kind)]
+    inputs = [X, np.asarray(indices, dtype_of(element))]
     sizes = {"V": 5, "N": len(indices)}
     quiet = run(graph_in(rows(element, from_end=from_end, trap=False)), inputs, sizes)[0]
     reports = traps(graph_in(module))

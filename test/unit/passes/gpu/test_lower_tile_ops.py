@@ -156,6 +156,52 @@ def test_lower_register_copy(
 
 @settings(max_examples=examples(40))
 @given(
+    loader=st.sampled_from(["cp_async", "register"]),
+    runs=st.integers(2, 8),
+    run=st.sampled_from([1, 2, 4, 16, 24]),
+    columns=st.sampled_from([16, 48, 64, 128]),
+    threads=st.sampled_from([32, 96, 128]),
+    row=st.integers(0, 2),
+    data=st.data(),
+)
+def test_lower_copy_in_pages(
+    loader: str, runs: int, run: int, columns: int, threads: int, row: int, data: st.DataObject
+) -> None:
+    """Each run of rows where its page is, whatever threads copy it; zeros where there is none."""
+    pages = data.draw(st.lists(st.integers(-2, 6), min_size=runs, max_size=runs))
+    kind = tile_kind(runs * run, columns, runs * run % 8 == 0)
+    tensor = "!gpu.global<[M, K, N], f16, align 16>"
+    first, *more = (f"%p{i}" for i in range(runs))
+    copy = f"""gpu.copy %A[{first}, %r, %c] to %tile slot %slot pages [{", ".join(more)}] across 0
+        loader "{loader}" : {tensor}, {kind}"""
+    places = "\n".join(f"%p{i} = arith.constant {page} : index" for i, page in enumerate(pages))
+    module = lowered(
+        kernel(
+            f"""
+    %slot = arith.constant 1 : index
+    {places}
+    %tile = gpu.shared_tile : {kind}
+    {copy}""",
+            f"%A: {tensor} = tensor 0, {SYMBOLS}, %r: index = symbol R, %c: index = symbol C",
+            threads=threads,
+        )
+    )
+    shape = (5, run + 1, columns + 8)
+    source = np.arange(1, np.prod(shape) + 1).astype(np.float16).reshape(shape)
+    symbols = {"M": shape[0], "K": shape[1], "N": shape[2], "R": row, "C": 8}
+    simulator = Simulator(only(module, KernelOp), [source], symbols)
+    simulator.run()
+    expected = np.zeros((runs, run, columns), np.float16)
+    for target, page in zip(expected, pages, strict=True):
+        if 0 <= page < shape[0]:
+            inside = source[page, row : row + run, 8:]
+            target[: inside.shape[0]] = inside
+    found = simulator.read(simulator.tile(kind, slot=1), 1)[..., 0]
+    assert (found == expected.reshape(kind.sizes)).all()
+
+
+@settings(max_examples=examples(40))
+@given(
     rows=st.sampled_from([8, 64, 128, 256]),
     columns=st.sampled_from([16, 32, 48, 64, 96, 128, 256]),
     shape=st.tuples(st.integers(1, 140), st.integers(1, 20).map(lambda c: 8 * c)),

@@ -59,6 +59,15 @@ def test_another_thread_holds_it() -> None:
     assert len(rows.registers) == 2
 
 
+def test_more_threads_may_hold_it() -> None:
+    """A warp takes of what all threads of a block have; not the other way round."""
+    own = AffineMap(1, 0, (AffineExpr.dimension(0),))
+    warp, block = (Spread(tuple((0,) for _ in range(n)), ((0,), (1,))) for n in (32, 256))
+    assert warp.held(own, block) == (0, 1)
+    with pytest.raises(ValueError, match="32 threads hold it, not 256"):
+        block.held(own, warp)
+
+
 def test_thread_and_register_do_not_mix() -> None:
     t, r = AffineExpr.dimension(0), AffineExpr.dimension(1)
     with pytest.raises(ValueError, match="mixes"):
