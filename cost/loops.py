@@ -31,7 +31,7 @@ from polyc.dialects.region.types import val_type
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
 
-KEPT = 6.0
+KEPT = 10.0
 """Instructions by which an element goes to shared memory and is found there again."""
 
 OVERHEAD = 3.0
