@@ -164,9 +164,9 @@ class BoxPoint(Point):
         where: tuple[AffineExpr, AffineExpr],
     ) -> None:
         super().__init__(frame, block, {}, axes, 2, origin)
-        self.moved, self.kept, self.where = read, kept, where
+        self.moved, self.kept, self.place_kept = read, kept, where
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         if op is self.moved:
-            return self.kept, self.where
+            return self.kept, self.place_kept
         return super().source(op)
