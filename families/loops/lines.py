@@ -35,7 +35,7 @@ from polyc.families.loops.recognise import (
     size_of,
     type_of,
 )
-from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, sliding
+from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, is_zero, sliding
 
 LINES = "lines"
 """The name of the axis that all axes outside of the lines are together."""
@@ -51,9 +51,10 @@ OUTPUTS = 8
 
 WHOLE = 16
 
-LOAD, CONVERT, STEP, GUARD, AROUND = 4.0, 1.0, 1.0, 4.0, 24.0
+LOAD, CONVERT, STEP, GUARD, AROUND, FILL = 4.0, 1.0, 1.0, 4.0, 24.0, 2.0
 """A load in instructions of a thread, what each of its elements takes beside, a step of a sum, the
-bounds of a vector, and what is around a step of the other axes of a window."""
+bounds of a vector, what is around a step of the other axes of a window, and for each element the
+choice of a fill that is not 0."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def find_lines(loops: Loops) -> Lines | None:
 
     The outputs need one reduction, which has a result for each of them and needs no other one, over
     a window of known size that slides along the innermost axis of the outputs and of what is read.
-    Outside of a tensor it reads zeros, and nothing else that it reads goes along a line.
+    Outside of a tensor it reads what that is filled with, and nothing else that it reads goes along
+    a line.
     """
     values = loops.values
     labels = type_of(values[0]).labels if values else ()
@@ -189,7 +191,8 @@ class LineTile:
         kind = one.read.tensor.type
         assert isinstance(kind, MemRefType)
         most = widest(element_bytes(kind.element_type))
-        return gcd(most, self.outputs * one.step, kind.shape[-1].constant() or 1)
+        # A plan has whole vectors of its columns, also of the widest.
+        return gcd(most, self.outputs * one.step, kind.shape[-1].constant() or 1, self.columns)
 
     def before(self, one: Sliding) -> int:
         """Elements that a thread brings before its first window."""
@@ -244,7 +247,9 @@ def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
     each = AROUND
     for one in lines.sliding:
         loads = tile.span(one, lines.taps) / tile.vector(one)
-        each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
+        filled = one.read.guard is not None and not is_zero(one.read)
+        apiece = CONVERT + (FILL if filled else 0.0)
+        each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * apiece
     each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
     number, line = (size.constant() for size in lines.space.sizes)
     tiles_along = -(-(line or tile.columns) // tile.columns)

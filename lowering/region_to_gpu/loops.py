@@ -576,7 +576,7 @@ class LoopBuilder(Builder):
         for one in window.sliding:
             sizes, layout = tile_of.window(one, window.taps)
             value = held_value(one.read)
-            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
             places = {**first.places, row: AxisPlace(None, first.places[row].start)}
             self.hold(Scope(emit, places), value, held, {one.read: one.result})
@@ -589,7 +589,7 @@ class LoopBuilder(Builder):
                 value, along = held_value(read), column in read.result.type.labels
                 layout = self.spread.image(projection((False, along))).layout()
                 sizes = [1, self.tile[1] if along else 1]
-                kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+                kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
                 place = projection((False, along)).results
                 self.hold(here, value, held, {})
@@ -609,7 +609,7 @@ class LoopBuilder(Builder):
         for one in lines.sliding:
             sizes, layout = tile_of.window(one, lines.taps)
             value = held_value(one.read)
-            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
             before, at = tile_of.before(one), Scope(emit, places)
             self.hold(at, value, held, {one.read: one.result}, COLUMN, before, lines.label)
@@ -619,7 +619,8 @@ class LoopBuilder(Builder):
             here = scope.inside(emit, lines.label, AxisPlace(None, emit.index(tap)))
             for read in lines.still:
                 value = held_value(read)
-                kind = FragmentType.of([self.tile[0], 1], type_of(value).element_type, layout)
+                element = without_sign(type_of(value).element_type)
+                kind = FragmentType.of([self.tile[0], 1], element, layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
                 self.hold(here, value, held, {})
                 self.shared[value] = Held(held, projection((True, False)).results)
