@@ -53,7 +53,7 @@ class Schedule(IRDLOperation):
     ``raster``          order of the tiles: ``row``, ``column``, ``grouped`` by ``group`` rows, and
                         of persistent kernels ``shorter``, ``hilbert`` (``gpu.tile_loop``)
     ``split_k``         blocks that share one tile's reduction, the keys of a tile of attention, or
-                        the chunks of one row
+                        the chunks of one row, at most where a team's sizes are open
     ``persistent``      blocks loop over tiles
     ``vectorize``       elements of one global access, along ``vectorize_axis``
     ``bind``            axis to hardware index, such as ``m.o`` to ``block.y``

@@ -33,6 +33,7 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import Way, find_shared, vectors, ways, whole_rows
@@ -188,6 +189,12 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     beside = [op for op in loops.turned if line_of(op)[1] == 1]
     tensors += [cast("MemRefType", op.tensor.type).shape for op in beside]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
+    for name, widest in (("boxes", VECTOR), ("boxes_any", 1)):
+        box = find_box(loops, arch, widest)
+        if box is not None and (when := left_open(kernel, box.facts)) is not None:
+            found.append(_schedule(loops, arch, False, name, box.vector, when, box=box))
+            if not when and pointers_promised(kernel, found[-1].widest):
+                return found
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
     if not empty and (plan := _lines(loops, arch)) is not None:
@@ -342,9 +349,12 @@ def _schedule(
     tile: tuple[int, int] | None = None,
     window: WindowTile | None = None,
     lines: LineTile | None = None,
+    box: Box | None = None,
 ) -> ScheduleOp:
     """A schedule of the family; the tile and what a warp has of it follow where none is given."""
     algorithm = "serial" if way is None else "partial_sums"
+    if box is not None:
+        tile, algorithm = box.result.tile, "boxes"
     slid = window or lines
     if slid is not None:
         tile = slid.rows, slid.columns
@@ -358,13 +368,11 @@ def _schedule(
         "loader": "register",
         "tile": [*tile, 1],
         "stages": 1,
-        "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
-        if slid is None
-        else slid.warp_tile,
+        "warp_tile": _warp_tile(tile, arch, slid, box),
         "vectorize": vector,
         "split_k": 1 if way is None else way.parts,
         "algo_choice": {"loops": algorithm},
-        "cache": _cached(loops, turned_names(loops)),
+        "cache": _cached(loops, turned_names(loops)) if box is None else [box.cached],
     }
     name = loops.kernel.sym_name.data
     op = ScheduleOp(name, variant, {**chosen, **restated(loops, chosen)}, when)
@@ -425,6 +433,17 @@ def others(loops: Loops, arch: str) -> list[tuple[float, SharedTile]]:
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
     return plan.pattern == "loops" and bool(fastest(find_loops(kernel), plan.arch.data))
+
+
+def _warp_tile(
+    tile: tuple[int, int], arch: str, slid: WindowTile | LineTile | None, box: Box | None
+) -> list[int]:
+    """What each warp of a block has of its tile."""
+    if slid is not None:
+        return slid.warp_tile
+    if box is not None:
+        return box.warp_tile
+    return warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
 
 
 def _cached(loops: Loops, names: Sequence[str]) -> list[Record]:
@@ -513,6 +532,9 @@ def check_cached(loops: Loops, plan: ScheduleOp) -> None:
 def check(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
     _, columns, depth = plan.tile_sizes
+    if plan.moves_boxes:
+        _check_box(loops, plan)
+        return
     # What slides along lines is read in vectors, and a thread may store whole lines of any length.
     if columns % plan.integer("vectorize") and not plan.slides_lines:
         raise bad_plan(
@@ -561,6 +583,34 @@ def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
             f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
             f"windows slide by {wanted} a warp",
         )
+
+
+def _check_box(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse boxes where nothing is moved in them, and what is not as a box has it."""
+    box = find_box(loops, plan.arch.data)
+    if box is None:
+        why = "moves boxes where axes of the region are not turned, or its lines are long"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    rows, columns, _ = plan.tile_sizes
+    vector = plan.integer("vectorize")
+    wanted = shape_text([*box.result.tile, 1])
+    if [*plan.tile_sizes] != [*box.result.tile, 1]:
+        found = shape_text(plan.tile_sizes)
+        raise bad_plan(plan, f"has a tile of {found}, where a box of this region is {wanted}")
+    if box.vector % vector or rows * columns % (plan.threads() * vector):
+        raise bad_plan(
+            plan,
+            f"has {plan.threads()} threads share a box of {wanted} in vectors of {vector}, which "
+            f"lie together in {box.vector} elements at most",
+        )
+    check_raster(plan)
+    for field, taken, there in (
+        ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
+        ("split_k", plan.integer("split_k") > 1, "1"),
+        ("persistent", plan.flag("persistent"), "false"),
+    ):
+        if taken:
+            refuse_choice(plan, field, "movements of boxes do not have", there)
 
 
 def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
