@@ -230,7 +230,7 @@ def test_extremes_of_windows_along_lines(fn: str, element: Attribute) -> None:
     inputs, wanted = wanted_of(module, {})
     built = gpu_module_of(lowered(module, "gpu"))
     found = [variant.variant_name for variant in built.dispatch().variants()]
-    assert "pooled_line_4" in found
+    assert any(name.startswith("pooled_line_") for name in found)
     for name in found:
         result = simulate(built, inputs, {}, name)
         result.check()
