@@ -62,6 +62,9 @@ LEAST_PARTS = 8
 ELEMENTS = 16
 """Elements of a thread of a team at most: as many of the next line are on their way."""
 
+CHAINED = 2
+"""Lines a multiprocessor that lie in memory, beyond which a block each is enough."""
+
 GROUP = 32
 """Tiles of a line of a chain whose posts a block takes one by one, where lines lie in memory: as
 many blocks ask for one word."""
@@ -77,6 +80,9 @@ CHAIN_ROOM = {1: 3, 0: 2}
 
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
+
+SIDES = 4
+"""Lines that lie side by side of a thread of a chain at most."""
 
 WORDS = 2048
 """Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
@@ -149,7 +155,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
     lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
     length = scans.size(scans.along)
     most = ARCHS[arch].multiprocessors * SIDE_BY_SIDE
-    for vector in dict.fromkeys((vector_of(scans), 1)):
+    for vector in dict.fromkeys((min(SIDES, vector_of(scans)), 1)):
         facts = [Assumption(Dim.const(most) - lines, ">=")]
         if vector > 1:
             sizes = dict.fromkeys(out.shape[-1] for out in scans.kernel.outs)
@@ -242,14 +248,14 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
+            if not short:
+                wide = ROW_THREADS * vector * STEPS
+                few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
+                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
             if not short and vector > 1:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
                 yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
-            if not short:
-                wide = ROW_THREADS * vector * STEPS
-                few = [*facts, *_few(scans, arch, wide)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -283,12 +289,13 @@ def room_of(scans: Scans, plan: ScheduleOp) -> int:
     return room if few else max(1, room // 2)
 
 
-def _few(scans: Scans, arch: str, columns: int) -> list[Assumption]:
-    """Where lines are few and long: a block each would leave most of the chip idle."""
+def _few(scans: Scans, arch: str, columns: int, most: int = 1) -> list[Assumption]:
+    """Where lines are few and long, ``most`` a multiprocessor: a block each would leave most of the
+    chip idle."""
     lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
     length = scans.size(scans.along)
     return [
-        Assumption(Dim.const(ARCHS[arch].multiprocessors) - lines, ">="),
+        Assumption(Dim.const(most * ARCHS[arch].multiprocessors) - lines, ">="),
         Assumption(length - LEAST_PARTS * columns, ">="),
         Assumption(Dim.const(MOST_PARTS * columns) - length, ">="),
     ]

@@ -27,7 +27,7 @@ define(
 )
 
 
-SLEEP = 0
+SLEEP = 40
 """Nanoseconds that a thread leaves a word alone that is not there yet."""
 
 _POSTED = "0x100000000"
@@ -61,8 +61,8 @@ def _await_posts(word: str, count: int) -> DeviceFunction:
     lines = [f"u64 w{k};\n{_read(k)}" for k in range(count)]
     for k in range(count):
         number = f"(int)(u32)w{k}" if word == "int" else f"__uint_as_float((u32)w{k})"
-        sleep = f"__nanosleep({SLEEP});\n" if SLEEP else ""
-        lines.append(f"while (!(w{k} >> 32)) {{\n{sleep}{_read(k)}\n}}\nr[{k}] = {number};")
+        again = f"__nanosleep({SLEEP});\n{_read(k)}"
+        lines.append(f"while (!(w{k} >> 32)) {{\n{again}\n}}\nr[{k}] = {number};")
     return device_function(f"void await_posts_{word}_{count}({word}* r{places})", "\n".join(lines))
 
 

@@ -51,7 +51,6 @@ from polyc.lowering.region_to_gpu.scan_teams import ONE, OWN, ZERO
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
-
 AGAIN = 4
 
 

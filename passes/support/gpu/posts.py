@@ -22,7 +22,7 @@ from polyc.passes.support.gpu.tile_fragments import (
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Words that a thread asks for before it waits for the first."""
 
 

@@ -66,7 +66,7 @@ def test_a_line_is_a_chain_of_tiles(
 # Groups of groups ------------------------------------------------------------------------------
 
 
-def small(axis: int, reverse: bool = False) -> ModuleOp:
+def small(axis: int, reverse: bool, stages: int) -> ModuleOp:
     """Tiles of a warp: of lines side by side four rows, so that a group has as many tiles."""
     module = scanned(f32, "sum", ["M", "N"], axis, reverse, False)
     for name in (*BEFORE, "plan-select"):
@@ -78,6 +78,7 @@ def small(axis: int, reverse: bool = False) -> ModuleOp:
             continue
         fields = {**plan.fields(), "tile": [1, 128, 1] if axis else [4, 32, 1]}
         fields["warp_tile"] = [1, 128] if axis else [4, 32]
+        fields["stages"] = stages
         mine = ScheduleOp("f", named, fields, ())
         parent = plan.parent_block()
         assert parent is not None
@@ -87,8 +88,8 @@ def small(axis: int, reverse: bool = False) -> ModuleOp:
     return module
 
 
-def lowered(axis: int, reverse: bool = False) -> gpu.ModuleOp:
-    module = small(axis, reverse)
+def lowered(axis: int, reverse: bool = False, stages: int = 2) -> gpu.ModuleOp:
+    module = small(axis, reverse, stages)
     run_pass(make_context(), build("region-to-gpu", "sm_90a"), module)
     verify(module)
     return only(module, gpu.ModuleOp)
@@ -102,12 +103,15 @@ def ran(kernels: gpu.ModuleOp, x: Any, **options: Any) -> SimulationResult:
     return simulate(only(whole, gpu.ModuleOp), [x], sizes, **options)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("axis", "reverse", "stages"),
+    [(0, False, 1), (0, True, 2), (0, False, 4), (1, False, 3), (1, True, 4), (1, False, 1)],
+)
 def test_bits_do_not_depend_on_who_is_first(
-    monkeypatch: pytest.MonkeyPatch, axis: int, reverse: bool
+    monkeypatch: pytest.MonkeyPatch, axis: int, reverse: bool, stages: int
 ) -> None:
-    """Three levels of groups where lines lie side by side, two where each lies in memory."""
+    """Three levels of groups where lines lie side by side, two where each lies in memory; whatever
+    a block has begun at once."""
     monkeypatch.setattr(schedules, "WORDS", 1)
     shape = (1, 128 * 33 + 4) if axis else (4 * 4 * 4 + 9, 36)
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
@@ -115,7 +119,7 @@ def test_bits_do_not_depend_on_who_is_first(
     expected = meant(module, [x], dict(zip("MN", shape, strict=True)))
     bits: set[bytes] = set()
     for seed, order in enumerate(SCHEDULES):
-        found = ran(lowered(axis, reverse), x, schedule=order, seed=seed, multiprocessors=1)
+        found = ran(lowered(axis, reverse, stages), x, schedule=order, seed=seed, multiprocessors=1)
         found.check()
         assert_agree(found.outputs, expected, order)
         bits.add(found.outputs[0].tobytes())
@@ -180,7 +184,9 @@ def test_chains_are_for_few_lines_and_long() -> None:
         module = planned(scanned(f32, "sum", [rows, columns], axis, False, False))
         return find(module, ScheduleOp)[0].variant.data
 
-    assert first(32, 1 << 20, 1) == "vector4_team"
+    assert first(32, 1 << 20, 1) == "vector4_chain"
+    assert first(200, 1 << 20, 1) == "vector4_chain"
+    assert first(300, 1 << 20, 1) == "vector4"
     assert first(32, 1 << 26, 1) == "vector4_chain"
     assert first(16384, 1 << 16, 1) == "vector4"
     assert first(32, 1 << 14, 1) == "vector4"
