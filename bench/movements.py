@@ -30,9 +30,16 @@ MOVEMENTS: Mapping[str, tuple[Sequence[int | str], Sequence[int]]] = {
     "batch": (("B", "M", 128), (0, 2, 1)),
     "heads": (("T", 32, 128), (1, 0, 2)),
     "first_channels": (("N", 3, 224, 224), (0, 2, 3, 1)),
+    "pairs": (("M", 4096, 2), (1, 0, 2)),
+    "rows_of_two": (("R", 2), (1, 0)),
+    "rows_of_three": (("R", 3), (1, 0)),
+    "threes": (("M", 2048, 3), (1, 0, 2)),
+    "planes": (("P", 4, 32), (0, 2, 1)),
+    "short_heads": (("P", 16, 8), (0, 2, 1)),
+    "reversed": ((16, 8, 16, 16, 32, 32), (5, 4, 3, 2, 1, 0)),
 }
 """Shapes, and the order that their axes take."""
-SIZES = {"M": 4096, "N": 4096, "B": 32, "H": 56, "W": 56, "T": 16384}
+SIZES = {"M": 4096, "N": 4096, "B": 32, "H": 56, "W": 56, "T": 16384, "R": 1 << 23, "P": 1 << 18}
 
 
 def module(name: str, kind: Any) -> ModuleOp:

@@ -31,6 +31,9 @@ from polyc.dialects.region.types import val_type
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
 
+KEPT = 10.0
+"""Instructions by which an element goes to shared memory and is found there again."""
+
 OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
@@ -38,6 +41,9 @@ OVERHEAD = 3.0
 def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     """The work of a plan of loops; the spaces of unlike outputs one after another."""
     work = Work(0.0, plan.threads(), at_once)
+    if plan.moves_boxes:
+        _boxes(values, plan, work)
+        return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
         return work
@@ -47,6 +53,19 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     for outputs in spaces.values():
         _Space(values, plan, outputs, work).count()
     return work
+
+
+def _boxes(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """A movement in boxes: all of it once, and each element to shared memory and from there."""
+    (kind,) = values.kernel.outs.data
+    labels = val_type(values.kernel.yield_op.values[0]).labels
+    points, box = values.points(labels), prod(plan.tile_sizes[:2])
+    work.blocks = float(-(-points // box))
+    made = sum(operations(op) for op in values.reached)
+    work.operations = work.blocks * box * (LOAD_STORE / plan.integer("vectorize") + KEPT + made)
+    reads = [op for op in values.reached if isinstance(op, ReadOp)]
+    read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
+    work.cache = points * (read + size_in_bytes(kind.element_type))
 
 
 def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:

@@ -29,6 +29,9 @@ MEETING = 0.5
 """Of a load's latency, what the threads of a row wait for each other's parts of a result."""
 
 
+SUM = 4
+"""Bytes of what a block tells its team."""
+
 TURN = 3.3
 """Latencies between what a block that keeps one row has read of it and what it writes."""
 
@@ -58,6 +61,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     )
     length = values.extents.get(row, 1)
     chunks = -(-length // columns)
+    if plan.meets_in_memory and values.kernel.symbol_names and height == 1:
+        # As many as a row needs, or more where there are fewer rows than teams.
+        needed, most = -(-chunks // plan.tile_sizes[2]), min(parts, chunks)
+        parts = max(1, needed, min(most, there * device.multiprocessors // max(1, int(blocks))))
     lanes = max(1, plan.threads() // height)
     meetings = log2(min(plan.target.warp, lanes))
     # What is beyond the row's end is computed like the rest of a tile.
@@ -65,8 +72,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     work = Work(blocks * parts, plan.threads(), there)
     streamed = plan.algo_choice.data["rows"] == StringAttr("streaming")
     deep = _passes(values, row)
-    # Rows that are kept are walked as often, and once more where a stream joins two reductions.
+    # Rows that are kept are walked as often, and once more where a stream joins two reductions
+    # that no team meets once for.
     joined = any(isinstance(op, ReduceTogetherOp) for op in values.kernel.walk())
+    joined = joined and not (plan.meets_in_memory and beside == row)
     passes = deep + joined if plan.keeps_rows else deep if streamed else 1
     brought = passes if streamed else 1
     short = all(size_in_bytes(kind.element_type) <= 2 for kind in values.kernel.outs)
@@ -111,6 +120,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
         work.blocks = min(blocks, teams) * parts
         met = MEET * deep + TEAMS / rounds if parts > 1 else 0.0
         work.alone = rounds * (TURN + met)
+    if plan.meets_in_memory:
+        # What each block has of a reduction all of its team read.
+        high = height if beside != row else 1
+        work.cache += SUM * _results(values) * blocks * high * parts * (1 + parts)
     walked = brought * -(-chunks // parts) if streamed else 1
     work.steps = walked + MEETING * deep
     # Rows that all blocks walk at the same time, and walk again, are not in L2 any more.
@@ -124,6 +137,12 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     if rows_read * share > device.cache_bytes:
         work.again = (brought - 1) * rows_read
     return work
+
+
+def _results(values: Values) -> int:
+    """What reductions give each row that leave it: no inner ones of those that are joined."""
+    ops = values.kernel.body.block.ops
+    return sum(len(op.results) for op in ops if isinstance(op, ReduceOp | ReduceTogetherOp))
 
 
 def _passes(values: Values, row: str) -> int:

@@ -32,7 +32,7 @@ CLEARS = 1.5e-6
 ATOMIC = 1.2e9
 """Updates a second of one element, where atomics meet."""
 
-FIRST, GROUP = 4, 8
+FIRST, GROUP = 4, 4
 """Updates of a list that are on their way at once: the first ones, and further ones."""
 
 

@@ -112,6 +112,11 @@ class ScheduleResources(Schedule):
         return self.stores_sums or self.of_few_queries
 
     @property
+    def moves_boxes(self) -> bool:
+        """Whether a block of loops brings a box of a tensor to shared memory, and writes that."""
+        return record_of(self.algo_choice).get("loops") == "boxes"
+
+    @property
     def slides_windows(self) -> bool:
         """Whether a thread of loops has neighbours, whose windows share what they read."""
         return record_of(self.algo_choice).get("loops") == "windows"

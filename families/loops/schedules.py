@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.ir import SSAValue
 
+from polyc.cost.reductions import SharedTile
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
@@ -32,9 +33,10 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.lines import tile_from as line_tile_from
-from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
+from polyc.families.loops.partial_sums import Way, find_shared, vectors, ways, whole_rows
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -49,6 +51,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.loops.shared_space import ranked as ranked_tiles
 from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
 from polyc.families.loops.windows import facts as window_facts
 from polyc.families.structure import MOST_PARTS, check_raster
@@ -176,6 +179,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
     kernel, alone = loops.kernel, reduces_alone(loops)
+    if ranked := fastest(loops, arch):
+        return ranked
     parted = list(_in_parts(loops, arch))
     # Of known sizes one of a single block would take them all, and the model is to compare.
     first = [p for p in parted if not kernel.symbol_names or p.integer("vectorize") > 1]
@@ -184,6 +189,12 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     beside = [op for op in loops.turned if line_of(op)[1] == 1]
     tensors += [cast("MemRefType", op.tensor.type).shape for op in beside]
     rows = dict.fromkeys(shape[-1] for shape in tensors)
+    for name, widest in (("boxes", VECTOR), ("boxes_any", 1)):
+        box = find_box(loops, arch, widest)
+        if box is not None and (when := left_open(kernel, box.facts)) is not None:
+            found.append(_schedule(loops, arch, False, name, box.vector, when, box=box))
+            if not when and pointers_promised(kernel, found[-1].widest):
+                return found
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
     if not empty and (plan := _lines(loops, arch)) is not None:
@@ -338,8 +349,12 @@ def _schedule(
     tile: tuple[int, int] | None = None,
     window: WindowTile | None = None,
     lines: LineTile | None = None,
+    box: Box | None = None,
 ) -> ScheduleOp:
+    """A schedule of the family; the tile and what a warp has of it follow where none is given."""
     algorithm = "serial" if way is None else "partial_sums"
+    if box is not None:
+        tile, algorithm = box.result.tile, "boxes"
     slid = window or lines
     if slid is not None:
         tile = slid.rows, slid.columns
@@ -353,18 +368,82 @@ def _schedule(
         "loader": "register",
         "tile": [*tile, 1],
         "stages": 1,
-        "warp_tile": warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
-        if slid is None
-        else slid.warp_tile,
+        "warp_tile": _warp_tile(tile, arch, slid, box),
         "vectorize": vector,
         "split_k": 1 if way is None else way.parts,
         "algo_choice": {"loops": algorithm},
-        "cache": _cached(loops, turned_names(loops)),
+        "cache": _cached(loops, turned_names(loops)) if box is None else [box.cached],
     }
     name = loops.kernel.sym_name.data
     op = ScheduleOp(name, variant, {**chosen, **restated(loops, chosen)}, when)
     check_schedule(op)
     return op
+
+
+def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
+    """The schedule of a tile whose threads part the points of a reduction of known sizes."""
+    tile, warps = (plan.rows, plan.columns), plan.threads // ARCHS[arch].warp
+    stored = plan.parts > 1 and plan.stored
+    name = f"{'vector' if plan.vector > 1 else 'scalar'}_{plan.rows}x{plan.columns}_by{warps}"
+    if plan.parts > 1:
+        name += f"_{'parts' if stored else 'split'}{plan.parts}"
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(tile, warps),
+        "vectorize": plan.vector,
+        "split_k": plan.parts,
+        "algo_choice": {"loops": "partial_sums" if stored else "serial"},
+        "cache": [],
+    }
+    op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, ())
+    check_schedule(op)
+    return op
+
+
+def fastest(loops: Loops, arch: str) -> list[ScheduleOp]:
+    """The plan of the space that the model of time takes for the fastest, for reductions of known
+    sizes that blocks may share, with one that reads element by element where addresses may not be
+    multiples of vectors; none of other regions."""
+    shared, found = find_shared(loops), list[ScheduleOp]()
+    if shared is None or loops.kernel.symbol_names:
+        return found
+    widest = next(vector for vector, _ in vectors(shared))
+    for vector in dict.fromkeys((widest, 1)):
+        if ranked := ranked_tiles(shared, vector, arch):
+            found.append(shared_schedule(loops, arch, ranked[0][1]))
+            if pointers_promised(loops.kernel, found[-1].widest):
+                break
+    return found
+
+
+def others(loops: Loops, arch: str) -> list[tuple[float, SharedTile]]:
+    """The tiles of the space for such reductions, of which ``shared_schedule`` makes plans, with
+    what the model expects of each in ns, the fastest first."""
+    shared = find_shared(loops)
+    if shared is None or loops.kernel.symbol_names:
+        return []
+    return ranked_tiles(shared, next(vector for vector, _ in vectors(shared)), arch)
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    return plan.pattern == "loops" and bool(fastest(find_loops(kernel), plan.arch.data))
+
+
+def _warp_tile(
+    tile: tuple[int, int], arch: str, slid: WindowTile | LineTile | None, box: Box | None
+) -> list[int]:
+    """What each warp of a block has of its tile."""
+    if slid is not None:
+        return slid.warp_tile
+    if box is not None:
+        return box.warp_tile
+    return warp_tile_of(tile, min(WARPS, prod(tile) // ARCHS[arch].warp))
 
 
 def _cached(loops: Loops, names: Sequence[str]) -> list[Record]:
@@ -453,7 +532,11 @@ def check_cached(loops: Loops, plan: ScheduleOp) -> None:
 def check(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
     _, columns, depth = plan.tile_sizes
-    if columns % plan.integer("vectorize"):
+    if plan.moves_boxes:
+        _check_box(loops, plan)
+        return
+    # What slides along lines is read in vectors, and a thread may store whole lines of any length.
+    if columns % plan.integer("vectorize") and not plan.slides_lines:
         raise bad_plan(
             plan,
             f"has tiles of {columns} columns, no multiple of its vectors of "
@@ -500,6 +583,34 @@ def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
             f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
             f"windows slide by {wanted} a warp",
         )
+
+
+def _check_box(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse boxes where nothing is moved in them, and what is not as a box has it."""
+    box = find_box(loops, plan.arch.data)
+    if box is None:
+        why = "moves boxes where axes of the region are not turned, or its lines are long"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    rows, columns, _ = plan.tile_sizes
+    vector = plan.integer("vectorize")
+    wanted = shape_text([*box.result.tile, 1])
+    if [*plan.tile_sizes] != [*box.result.tile, 1]:
+        found = shape_text(plan.tile_sizes)
+        raise bad_plan(plan, f"has a tile of {found}, where a box of this region is {wanted}")
+    if box.vector % vector or rows * columns % (plan.threads() * vector):
+        raise bad_plan(
+            plan,
+            f"has {plan.threads()} threads share a box of {wanted} in vectors of {vector}, which "
+            f"lie together in {box.vector} elements at most",
+        )
+    check_raster(plan)
+    for field, taken, there in (
+        ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
+        ("split_k", plan.integer("split_k") > 1, "1"),
+        ("persistent", plan.flag("persistent"), "false"),
+    ):
+        if taken:
+            refuse_choice(plan, field, "movements of boxes do not have", there)
 
 
 def _check_lines(loops: Loops, plan: ScheduleOp) -> None:

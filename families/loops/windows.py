@@ -95,7 +95,8 @@ def find_window(loops: Loops) -> Window | None:
     """The windows of a region of which a thread may have several side by side; None for none.
 
     The outputs need one reduction, which has a result for each of them and needs no other one, over
-    a window of known size that slides along the tile's rows.  Outside of a tensor it reads zeros.
+    a window of known size that slides along the tile's rows.  Outside of a tensor it reads what the
+    read is filled with.
     """
     if len(loops.spaces) != 1 or len(loops.reductions) != 1:
         return None
@@ -137,9 +138,7 @@ def _lies_along(read: ReadOp, column: str) -> bool:
 def sliding(kernel: KernelOp, read: ReadOp, row: str, label: str, taps: int) -> Sliding | None:
     """How a read slides by a row of the tile and a point of a window; None where it does not."""
     labels = read.result.type.labels
-    if not {row, label} <= set(labels) or not (
-        read.guard is None or (is_zero(read) and guards_bounds(kernel, read))
-    ):
+    if not {row, label} <= set(labels) or not guards_bounds(kernel, read):
         return None
     ours = {labels.index(row), labels.index(label)}
     using = [

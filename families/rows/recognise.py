@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import AnyFloat, f32, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -109,6 +109,12 @@ class Rows:
             return [op for op in reads if self._lies_upright(op)]
         first = AffineExpr.dimension(len(self.outer))
         return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
+
+    @property
+    def alike(self) -> list[ReadOp]:
+        """The reads along the row of which all rows have the same, as a norm's weights."""
+        found = [op for op in self.reads if op.result.type.labels == (self.row.label,)]
+        return [op for op in found if isinstance(op.result.type.element_type, AnyFloat)]
 
     def _lies_upright(self, read: ReadOp) -> bool:
         """Whether points of neighbouring rows are a tile of a tensor's last two axes."""

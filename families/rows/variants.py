@@ -207,6 +207,7 @@ BESIDE = (
 """For rows that lie side by side, of few known points."""
 
 PANELS = (
+    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=KEPT, turns=True),
     RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
     RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, KEPT, True),
     RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, KEPT, True),
@@ -227,8 +228,7 @@ VARIANTS = (
     RowsVariant("kept_split2", "kept", 1, 4096, 8, 8, parts=2, kept=64 * 1024),
     RowsVariant("kept_split4", "kept", 1, 4096, 8, 8, parts=4, kept=64 * 1024),
     RowsVariant("kept_split8", "kept", 1, 4096, 8, 8, parts=8, kept=64 * 1024),
-    RowsVariant("team64", "kept", 1, 4096, 8, 8, 64, KEPT, True),
-    RowsVariant("team256", "kept", 1, 4096, 8, 8, 256, KEPT, True),
+    RowsVariant("team", "kept", 1, 4096, 8, 8, 256, KEPT, True),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
     RowsVariant("any", "streaming", 1, 1024, 8, 1),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
+from polyc.dialects.region.types import MemRefType
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
 from polyc.lowering.region_to_gpu.frame import Frame
@@ -114,6 +116,27 @@ class WindowPoint(Point):
         tensor, place = super().source(op)
         along = self.slid.get(op)
         return tensor, tuple(e + self.step if i == along else e for i, e in enumerate(place))
+
+    def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
+        """The guard of what slides is that it is in its tensor, which is asked of the place itself:
+        the axes of the window are not where they are in the region."""
+        if op not in self.slid:
+            return super().guarded(op, place)
+        assert op.guard is not None
+        found: SSAValue | None = None
+        asked = {d for row in op.guard.data.constraints for d in _dims(row.lhs - row.rhs)}
+        shape = cast("MemRefType", op.tensor.type).shape
+        for expr, moved, size in zip(op.map.data.results, place, shape, strict=True):
+            if not asked & _dims(expr):
+                continue
+            at = self.index(moved)
+            found = self.emit.both(found, self.emit.compare("sge", at, self.emit.index(0)))
+            found = self.emit.both(found, self.emit.compare("slt", at, self.frame.size(size)))
+        return super().guarded(op, place) if found is None else found
+
+
+def _dims(expr: AffineExpr) -> set[int]:
+    return {e.position for e in expr.dfs() if isinstance(e, AffineDimExpr)}
 
 
 def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:

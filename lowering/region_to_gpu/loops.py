@@ -9,7 +9,7 @@ points of a reduced axis, and a ``gpu.reduce`` brings their parts together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import cast
 
@@ -33,6 +33,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import Lines, LineTile, find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
@@ -60,6 +61,7 @@ from polyc.families.loops.windows import (
     tile_from,
 )
 from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
@@ -114,9 +116,21 @@ class LoopsLowering(Walked):
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         """A block has a tile of each space of outputs, and walks some axes of it."""
+        if plan.moves_boxes:
+            return [box_grid(self.kernel, self.box(plan))]
         return [_grid(space, plan) for space in _spaces(self.kernel, plan)]
 
-    def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> LoopBuilder:
+    def box(self, plan: ScheduleOp) -> Box:
+        """The box that a block moves."""
+        found = find_box(self.loops, plan.arch.data)
+        assert found is not None, "a schedule that moves boxes is checked"
+        return replace(found, vector=plan.integer("vectorize"), threads=plan.threads())
+
+    def builder(
+        self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
+    ) -> LoopBuilder | BoxBuilder:
+        if plan.moves_boxes:
+            return BoxBuilder(self.kernel, plan, grids, self.box(plan))
         return LoopBuilder(self.kernel, plan, grids, adds)
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
@@ -147,7 +161,7 @@ class LoopsLowering(Walked):
         if not plan.stores_sums:
             return super().build(plan, bindings, spaces)
         both = zip(self._two(plan), (False, True), strict=True)
-        builders = [self.builder(plan, [grid], adds).taking(spaces) for grid, adds in both]
+        builders = [LoopBuilder(self.kernel, plan, [g], adds).taking(spaces) for g, adds in both]
         return [builder.build(bindings) for builder in builders]
 
 
@@ -562,7 +576,7 @@ class LoopBuilder(Builder):
         for one in window.sliding:
             sizes, layout = tile_of.window(one, window.taps)
             value = held_value(one.read)
-            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
             places = {**first.places, row: AxisPlace(None, first.places[row].start)}
             self.hold(Scope(emit, places), value, held, {one.read: one.result})
@@ -575,7 +589,7 @@ class LoopBuilder(Builder):
                 value, along = held_value(read), column in read.result.type.labels
                 layout = self.spread.image(projection((False, along))).layout()
                 sizes = [1, self.tile[1] if along else 1]
-                kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+                kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
                 place = projection((False, along)).results
                 self.hold(here, value, held, {})
@@ -595,7 +609,7 @@ class LoopBuilder(Builder):
         for one in lines.sliding:
             sizes, layout = tile_of.window(one, lines.taps)
             value = held_value(one.read)
-            kind = FragmentType.of(sizes, type_of(value).element_type, layout)
+            kind = FragmentType.of(sizes, without_sign(type_of(value).element_type), layout)
             held = emit.value(tile.FragmentOp(kind), one.read.tensor.name_hint)
             before, at = tile_of.before(one), Scope(emit, places)
             self.hold(at, value, held, {one.read: one.result}, COLUMN, before, lines.label)
@@ -605,7 +619,8 @@ class LoopBuilder(Builder):
             here = scope.inside(emit, lines.label, AxisPlace(None, emit.index(tap)))
             for read in lines.still:
                 value = held_value(read)
-                kind = FragmentType.of([self.tile[0], 1], type_of(value).element_type, layout)
+                element = without_sign(type_of(value).element_type)
+                kind = FragmentType.of([self.tile[0], 1], element, layout)
                 held = emit.value(tile.FragmentOp(kind), read.tensor.name_hint)
                 self.hold(here, value, held, {})
                 self.shared[value] = Held(held, projection((True, False)).results)

@@ -354,7 +354,6 @@ class Point:
 
         Raises PolycError where an axis of the read has no place at the point.
         """
-        labels = op.result.type.labels
         tensor, place = self.source(op)
         kind = without_sign(op.result.type.element_type)
         if self.is_data(place):
@@ -369,7 +368,12 @@ class Point:
         if op.fill.value.data == 0 and guards_bounds(self.frame.kernel, op):
             return arg  # What is outside of a tensor a map sees as 0.
         fill = self.number(number_of(op.fill), op.result.type.element_type)
-        return self.emit.value(arith.SelectOp(self.inside(op.guard.data, labels, op), arg, fill))
+        return self.emit.value(arith.SelectOp(self.guarded(op, place), arg, fill))
+
+    def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
+        """Whether a read's guard holds at the point, which reads ``place``."""
+        assert op.guard is not None
+        return self.inside(op.guard.data, op.result.type.labels, op)
 
     def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
         """What a tensor or a fragment has at a place, as an input of the map."""

@@ -299,13 +299,17 @@ class Streaming(RowBuilder):
         for level in range(1, max(levels.values()) + 1):
             self.reduce_all([op for op in whole if levels[op] == level])
         if values := self.steps.wide_outputs:
+            self.write_all(values)
 
-            def write(over: Tile) -> None:
-                self.load(over, [values])
-                self.taken(over)
-                self.steps.write(over, values)
+    def write_all(self, values: Sequence[SSAValue]) -> None:
+        """The walk that writes what the region yields along the row."""
+        self.walk(lambda over: self.write(over, values))
 
-            self.walk(write)
+    def write(self, over: Tile, values: Sequence[SSAValue]) -> None:
+        """Compute a chunk of the outputs, and write it."""
+        self.load(over, [values])
+        self.taken(over)
+        self.steps.write(over, values)
 
     def taken(self, over: Tile) -> None:
         """What a kernel does with the place of a chunk that is in registers for the last time."""
@@ -328,6 +332,12 @@ class Streaming(RowBuilder):
 
     def reduce_all(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> None:
         """Reductions that need none of each other, in one walk over the row."""
+        totals = self.walked(ops)
+        self.joined(ops, totals)
+        self.maps.statistics |= totals
+
+    def walked(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> dict[SSAValue, SSAValue]:
+        """What the walk finds of each, in whoever has a part of the row."""
         maps = self.maps
         totals: dict[SSAValue, SSAValue] = {}
         steps: list[tuple[ReduceOp, bool]] = []
@@ -345,7 +355,7 @@ class Streaming(RowBuilder):
             self.load(over, [[op.operand] for op, _ in steps])
             for i, (op, more) in enumerate(steps):
                 later = [after.operand for after, _ in steps[i + 1 :]]
-                target = totals[op.result] if more else maps.narrow(op.label)
+                target = totals[op.result] if more else self.running(op)
                 self.steps.reduce(over, op, later, target, more)
                 if not more:
                     maps.statistics[op.result] = target
@@ -353,16 +363,22 @@ class Streaming(RowBuilder):
             for op in ops:
                 if isinstance(op, ReduceTogetherOp):
                     chunk = self.chunks[op]
-                    here = [Held(self.state(v), (ROW,)) for v in chunk.states]
+                    here = [Held(self.state(v), self.place) for v in chunk.states]
                     self.combine(chunk, [totals[v] for v in op.states], here)
 
         self.walk(body)
-        self.joined(ops, totals)
-        maps.statistics |= totals
+        return totals
+
+    place: tuple[AffineExpr, ...] = (ROW,)
+    """A place of a fragment of what a reduction has so far."""
 
     def running(self, op: ReduceOp) -> SSAValue:
         """A fragment for what a reduction has so far."""
-        return self.maps.narrow(op.label)
+        return self.so_far(op.label)
+
+    def so_far(self, hint: str | None) -> SSAValue:
+        """The same of a name: one value a row."""
+        return self.maps.narrow(hint)
 
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
@@ -432,17 +448,18 @@ class Streaming(RowBuilder):
         """Fragments for a reduction's states, with what they are over no element."""
         states: dict[SSAValue, SSAValue] = {}
         for total, state in zip(chunk.op.states, chunk.states, strict=True):
-            states[total] = fragment = self.maps.narrow(total.name_hint)
+            states[total] = fragment = self.so_far(total.name_hint)
             if state.owner in chunk.reductions:
                 self.neutral(cast(ReduceOp, state.owner), fragment)
                 continue
             nothing: dict[SSAValue, SSAValue] = {}
             for op in chunk.reductions:
-                nothing[op.result] = self.maps.narrow(op.label)
+                nothing[op.result] = self.running(op)
                 self.neutral(op, nothing[op.result])
             space = nothing[chunk.reductions[0].result]
-            wanted = [Wanted(state, fragment, (ROW,))]
-            self.maps.over_rows(self.emit, space, nothing, wanted)
+            wanted = [Wanted(state, fragment, self.place)]
+            held = {value: Held(found, self.place) for value, found in nothing.items()}
+            self.maps.over_places(self.emit, space, held, wanted, len(self.place))
         return states
 
     def neutral(self, op: ReduceOp, fragment: SSAValue) -> None:
@@ -459,9 +476,9 @@ class Streaming(RowBuilder):
     def combine(self, chunk: Chunk, totals: Sequence[SSAValue], more: Sequence[Held]) -> None:
         """Bring more states of a row into those of what went before."""
         maps, block = self.maps, chunk.op.combine.block
-        held = [*(Held(total, (ROW,)) for total in totals), *more]
+        held = [*(Held(total, self.place) for total in totals), *more]
         both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
         last = block.last_op
         assert isinstance(last, StateOp)
-        wanted = [Wanted(v, t, (ROW,)) for v, t in zip(last.values, totals, strict=True)]
-        maps.over_places(maps.emit, totals[0], both, wanted)
+        wanted = [Wanted(v, t, self.place) for v, t in zip(last.values, totals, strict=True)]
+        maps.over_places(maps.emit, totals[0], both, wanted, len(self.place))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
@@ -80,6 +80,25 @@ class Span:
         return COLUMN if self.upright else ROW
 
 
+@dataclass(frozen=True)
+class Parts:
+    """How values of which each thread has its own are held: what it has of a row so far.
+
+    ``make``   a fragment of such a value, of a name
+    ``along``  a tile's element to the place in it of the thread that has the element
+    ``whole``  a place in it to that in a fragment of one value a row
+    """
+
+    make: Callable[[str | None], SSAValue]
+    along: AffineMap
+    whole: AffineMap
+
+    @property
+    def own(self) -> tuple[AffineExpr, ...]:
+        """A place of the fragment itself."""
+        return tuple(AffineExpr.dimension(i) for i in range(len(self.along.results)))
+
+
 class RowMaps:
     """Builds the maps of a kernel.
 
@@ -87,6 +106,7 @@ class RowMaps:
     ``emit``        where tiles are: there, or in a loop over a row's chunks
     ``statistics``  fragments of values that each row has one of
     ``passing``     those of ``statistics`` that are about the tile in hand alone
+    ``parts``       how these are held where each thread has its own, and not each row
     ``keeps``       ops whose results of one a row are kept in a fragment, with what follows them;
                     other such values are computed where they are used
     ``layout``      how a tile lies with threads, where that does not follow from how it is copied
@@ -109,6 +129,7 @@ class RowMaps:
         self.layout = layout
         self.statistics: dict[SSAValue, SSAValue] = {}
         self.passing: set[SSAValue] = set()
+        self.parts: Parts | None = None
 
     def has_row(self, value: SSAValue) -> bool:
         """Whether a value lies along the columns; a tensor does not."""
@@ -173,7 +194,11 @@ class RowMaps:
             if self.has_row(value):
                 return None
             own = self.statistic(value)
-            return None if own is None else Held(own, (self.span.across,))
+            if own is None:
+                return None
+            if self.parts is not None and value in self.passing:
+                return Held(own, self.parts.along.results)
+            return Held(own, (self.span.across,))
 
         known = next((v for v, fragment in over.held.items() if fragment is space), None)
         self._map(self.emit, space, known, over, held, wanted)
@@ -213,15 +238,29 @@ class RowMaps:
             ):
                 return None
             passing = any(v in self.passing for v in found)
-            fragment = self.narrow(value.name_hint)
-            held = dict(self.statistics)
-            space = next((held[v] for v in found if v in held), None)
-            emit = self.emit if passing else self.outer
-            self.over_rows(emit, space or fragment, held, [Wanted(value, fragment, (ROW,))])
+            if passing and self.parts is not None:
+                fragment = self.of_parts(value, self.parts)
+            else:
+                fragment = self.narrow(value.name_hint)
+                held = dict(self.statistics)
+                space = next((held[v] for v in found if v in held), None)
+                emit = self.emit if passing else self.outer
+                self.over_rows(emit, space or fragment, held, [Wanted(value, fragment, (ROW,))])
             self.statistics[value] = fragment
             if passing:
                 self.passing.add(value)
         return self.statistics[value]
+
+    def of_parts(self, value: SSAValue, parts: Parts) -> SSAValue:
+        """A fragment of a value that each thread has its own of, from those and from rows'."""
+        fragment = parts.make(value.name_hint)
+        held = {
+            v: Held(found, parts.own if v in self.passing else parts.whole.results)
+            for v, found in self.statistics.items()
+        }
+        wanted = [Wanted(value, fragment, parts.own)]
+        self.over_places(self.emit, fragment, held, wanted, len(parts.own))
+        return fragment
 
     def forget(self) -> None:
         """Leave the tile in hand: what was about it alone is no longer held."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu import kernel as gpu
@@ -29,7 +30,14 @@ from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Grid
 from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.row_builders import Resident, RowBuilder, Streaming
-from polyc.lowering.region_to_gpu.rows_kept import Kept, Turns, meeting_spaces
+from polyc.lowering.region_to_gpu.rows_in_turns import (
+    Turns,
+    blocks_together,
+    has_open_teams,
+    meeting_spaces,
+)
+from polyc.lowering.region_to_gpu.rows_kept import Kept
+from polyc.passes.region.expand_together import takes_whole
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class RowsLowering(Walked):
         return self.rows.kernel
 
     def check_form(self, plan: ScheduleOp) -> None:
-        if is_resident(plan) or is_kept(plan):
+        if takes_whole(plan, self.kernel):
             super().check_form(plan)
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
@@ -60,7 +68,12 @@ class RowsLowering(Walked):
         """The kernel; the blocks that share rows by way of memory run at once, whole teams."""
         (own,) = super().launches(plan)
         if plan.meets_in_memory:
-            own.cooperative = ShapeAttr.of([plan.integer("split_k")])
+            own.cooperative = ShapeAttr.of([blocks_together(self.rows, plan)])
+        if has_open_teams(self.rows, plan):
+            # A team has no more blocks than its row has chunks.
+            sizes = [axis.size for axis in self.rows.outer]
+            chunks = self.rows.length.ceildiv(plan.tile_sizes[1])
+            own.grid = ShapeAttr.of([prod(sizes, start=chunks)])
         return [own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:

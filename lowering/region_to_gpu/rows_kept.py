@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import cast
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
-    BlockIdOp,
     ClusterRankOp,
     CpAsyncCommitOp,
     CpAsyncWaitOp,
-    GridSizeOp,
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import (
-    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
-    GlobalType,
     SharedType,
 )
 from polyc.dialects.plan import ScheduleOp
@@ -37,19 +27,16 @@ from polyc.dialects.region import (
     ReduceOp,
     ReduceTogetherOp,
 )
-from polyc.dialects.region.scope import NEUTRAL
+from polyc.dialects.region.together import StateOp
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.schedules import down_of, is_upright
-from polyc.lowering.region_to_gpu.frame import Space
-from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, element_of
-from polyc.lowering.region_to_gpu.row_builders import DOWN, Streaming
-from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
-from polyc.lowering.region_to_gpu.row_point import RowPoint
-from polyc.lowering.region_to_gpu.row_steps import RowSteps
-from polyc.lowering.region_to_gpu.rows_flat import flattened
+from polyc.families.rows.schedules import down_of
+from polyc.lowering.region_to_gpu.grid import Grid
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Wanted, element_of
+from polyc.lowering.region_to_gpu.row_builders import Streaming
+from polyc.lowering.region_to_gpu.row_maps import Parts, Tile
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import INDEX, Emit, affine_dim
+from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.region.chunks import Chunk
 
 
 class Kept(Streaming):
@@ -66,6 +53,7 @@ class Kept(Streaming):
         """Points of rows that lie side by side that a block has at once, one a thread."""
         if self.upright:
             self.along = AffineMap(2, 0, (ROW % self.down, COLUMN))
+            self.place = (ROW, COLUMN)
         else:
             self.along = AffineMap(2, 0, (COLUMN // vector % threads,))
         self.homes: dict[SSAValue, SSAValue] = {}
@@ -107,12 +95,9 @@ class Kept(Streaming):
 
         With ``whole`` it is over so many, those beyond the row's end too.
         """
-        maps, width = self.maps, self.plan.tile_sizes[1]
-        outer, number = maps.emit, AffineExpr.dimension(0)
-        own = [] if self.rank is None else [self.rank]
-        before = AffineExpr.dimension(1) * width if own else AffineExpr.constant(0)
-        step = width * self.parts
-        count = outer.apply(-((before - number) // step), [self.length, *own])
+        maps = self.maps
+        outer = maps.emit
+        count = self.own_chunks(outer)
 
         def chunk(inner: Emit, number: SSAValue) -> None:
             maps.emit = inner
@@ -120,13 +105,59 @@ class Kept(Streaming):
             self.slot = number
             if self.base is not None:
                 self.slot = inner.apply(affine_dim(0) + affine_dim(1), [self.base, number])
-            body(
-                Tile(inner.apply(AffineExpr.dimension(0) * step + before, [number, *own], (), hint))
-            )
+            body(Tile(self.start(inner, number, hint)))
             maps.forget()
             maps.emit = outer
 
         outer.loop(count if whole is None else whole, chunk, unroll=whole is not None, hint="chunk")
+
+    def start(self, emit: Emit, number: SSAValue, hint: str | None = None) -> SSAValue:
+        """Where one of the block's chunks begins, by its number."""
+        width = self.plan.tile_sizes[1]
+        own = affine_dim(0) * (width * self.parts)
+        if self.rank is None:
+            return emit.apply(own, [number], (), hint)
+        return emit.apply(own + affine_dim(1) * width, [number, self.rank], (), hint)
+
+    def after(self, emit: Emit, start: SSAValue) -> SSAValue:
+        """Where the one after the chunk that begins there does."""
+        return emit.apply(affine_dim(0) + self.plan.tile_sizes[1] * self.parts, [start])
+
+    def own_chunks(self, emit: Emit) -> SSAValue:
+        """How many chunks of a row the block has."""
+        width, length = self.plan.tile_sizes[1], affine_dim(0)
+        own = [] if self.rank is None else [self.rank]
+        before = affine_dim(1) * width if own else AffineExpr.constant(0)
+        return emit.apply(-((before - length) // (width * self.parts)), [self.length, *own])
+
+    def write_all(self, values: Sequence[SSAValue]) -> None:
+        """The walk that writes; what all rows read alike, as a norm's weights, comes a chunk ahead.
+
+        A thread would wait for it in each chunk, as long as for a cache.
+        """
+        maps = self.maps
+        needed = self.steps.along_row(values, ())
+        ahead = [op for op in self.rows.alike if op.result in needed and not self.upright]
+        kinds = [(op.result, element_of(op.result), op.tensor.name_hint) for op in ahead]
+        here: dict[SSAValue, SSAValue] = {v: maps.wide(kind, hint) for v, kind, hint in kinds}
+        coming: dict[SSAValue, SSAValue] = {v: maps.wide(kind, hint) for v, kind, hint in kinds}
+
+        def bring(start: SSAValue, to: dict[SSAValue, SSAValue]) -> None:
+            for value, fragment in to.items():
+                maps.over_tile(Tile(start), fragment, [Wanted(value, fragment, (ROW, COLUMN))])
+
+        def write(over: Tile) -> None:
+            assert over.start is not None
+            bring(self.after(maps.emit, over.start), coming)
+            over.held |= here
+            self.write(over, values)
+            for value, fragment in here.items():
+                then = Tile(over.start, {value: coming[value]})
+                maps.over_tile(then, coming[value], [Wanted(value, fragment, (ROW, COLUMN))])
+
+        if ahead:
+            bring(self.start(maps.emit, maps.emit.index(0)), here)
+        self.walk(write if ahead else lambda over: self.write(over, values))
 
     def home_of(self, read: ReadOp, over: Tile) -> tile.CopyEnd:
         home = self.homes.get(read.result)
@@ -134,10 +165,19 @@ class Kept(Streaming):
             return super().home_of(read, over)
         return tile.CopyEnd(home, slot=self.slot)
 
-    def running(self, op: ReduceOp) -> SSAValue:
+    def walked(self, ops: Sequence[ReduceOp | ReduceTogetherOp]) -> dict[SSAValue, SSAValue]:
+        self.maps.parts = Parts(self.so_far, self.along, self.whole)
+        return super().walked(ops)
+
+    @property
+    def whole(self) -> AffineMap:
+        """A place of what threads have of a row to the row's own value."""
+        return AffineMap(2, 0, (COLUMN,)) if self.upright else NOWHERE
+
+    def so_far(self, hint: str | None) -> SSAValue:
         if not self.upright:
-            return self.maps.fragment([self.plan.threads()], f32, op.label)
-        return self.columns(self.down, op.label)
+            return self.maps.fragment([self.plan.threads()], f32, hint)
+        return self.columns(self.down, hint)
 
     def columns(self, rows: int, hint: str | None) -> SSAValue:
         """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
@@ -162,245 +202,49 @@ class Kept(Streaming):
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
     ) -> None:
+        together = self.rank is not None and not self.plan.meets_in_memory
         for op in ops:
-            assert isinstance(op, ReduceOp)
-            whole = self.maps.narrow(op.label)
-            together = self.rank is not None and not self.plan.meets_in_memory
-            along = DOWN if self.upright else NOWHERE
-            join = tile.ReduceOp(op.fn.data, totals[op.result], along, whole, cluster=together)
-            self.emit.op(located(join, op))
-            totals[op.result] = whole
+            if isinstance(op, ReduceOp):
+                totals[op.result] = self.all_of(op, totals[op.result], together)
+            else:
+                self.states_of_all(self.chunks[op], totals, together)
 
+    def all_of(self, op: ReduceOp, total: SSAValue, cluster: bool = False) -> SSAValue:
+        """What all threads, or those of a cluster, have of a reduction."""
+        whole = self.maps.narrow(op.label)
+        join = tile.ReduceOp(op.fn.data, total, self.whole, whole, cluster=cluster)
+        self.emit.op(located(join, op))
+        return whole
 
-@dataclass(frozen=True)
-class Meeting:
-    """Where the blocks that share rows meet: ``told`` has a workspace for each reduction of a row,
-    in their order, with what each block has of it; ``arrived`` counts the blocks of each level."""
-
-    told: Sequence[SSAValue]
-    arrived: SSAValue
-
-
-class Turns(Kept):
-    """Kept rows, one after another: a block has the same chunks of each of its rows.
-
-    Those of another row take the place of what it writes of the row in hand, so that as many rows
-    as there are ``stages`` are there or on their way.  Where several blocks share rows
-    they are a team of the whole grid, which runs at once.  What they have of a reduction goes
-    through memory: each tells its part, and once all have, each combines them in their order, so
-    that all have the same bits, and have them again in the next run.
-    """
-
-    def __init__(self, rows: Rows, plan: ScheduleOp, grids: Sequence[Grid]) -> None:
-        super().__init__(rows, plan, grids)
-        self.meeting: Meeting | None = None
-        self.level = 0
-        """Of the row's reductions, that of those in hand."""
-        self.number: SSAValue | None = None
-        """Which row is in hand."""
-        self.next: Sequence[SSAValue] = ()
-        """Where the block's row is that takes the place of the one in hand."""
-
-    def taking(self, spaces: Sequence[BindAttr]) -> Turns:
-        """Let the block's team meet in workspaces."""
-        if spaces:
-            kinds = [space.kind for space in meeting_spaces(self.rows, self.plan)]
-            found = [self.frame.space(k, s) for k, s in zip(kinds, spaces, strict=True)]
-            self.meeting = Meeting(found[:-1], found[-1])
-        return self
-
-    def build(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
-        """The kernel: a loop over the rows of a block's team."""
-        emit, parts = self.emit, self.parts
-        self.length = self.frame.size(self.rows.length)
-        sizes = [self.frame.size(size) for size in tiled_sizes(self.rows, self.plan)]
-        count = emit.index(1) if not sizes else sizes[0]
-        for size in sizes[1:]:
-            count = emit.value(arith.MuliOp(count, size))
-        first, step = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
-        if parts > 1:
-            self.rank = emit.apply(affine_dim(0) % parts, [first], hint="rank")
-            first = emit.apply(affine_dim(0) // parts, [first], hint="team")
-            step = emit.apply(affine_dim(0) // parts, [step], hint="teams")
-        self.make_homes()
-        if self.meeting is not None:
-            self.stagger(first, step, count, self.meeting)
-        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
-        ahead = first
-        for row in range(rows):
-            self.begin(self.coordinates(ahead, sizes))
-            self.base = emit.index(row * deep) if row else None
-            self.walk(self.bring, deep)
-            emit.op(CpAsyncCommitOp())
-            ahead = emit.value(arith.AddiOp(ahead, step), "ahead")
-        block = Block(arg_types=[INDEX, *([INDEX] if rows > 1 else [])])
-        self.number, *turns = block.args
-        self.number.name_hint = "number"
-        block.add_ops(self.within(lambda: self.turn(sizes, step, turns)))
-        emit.op(scf.ForOp(first, count, step, [emit.index(0) for _ in turns], block))
-        emit.op(CpAsyncWaitOp(0))
-        return self.finish(bindings)
-
-    def stagger(self, team: SSAValue, teams: SSAValue, count: SSAValue, meeting: Meeting) -> None:
-        """Let a third of the teams begin after another one has its first rows.
-
-        Teams that read at the same time compute and meet at the same time, and memory idles.
-        """
-        emit = self.emit
-        third = emit.apply((affine_dim(0) + GROUPS - 1) // GROUPS, [teams])
-        late = emit.both(emit.compare("sge", team, third), emit.compare("slt", team, count))
-
-        def wait(inner: Emit) -> None:
-            before = inner.value(arith.SubiOp(team, third))
-            where = [before, inner.index(0)]
-            inner.op(tile.GridWaitOp(meeting.arrived, where, inner.index(self.parts)))
-
-        emit.when(late, wait)
-
-    def begin(self, at: Coordinates) -> None:
-        """Turn to a row."""
-        self.maps = RowMaps(self.frame, self.emit, self.span(at), RowPoint, layout=self.layout())
-
-    def coordinates(self, number: SSAValue, sizes: Sequence[SSAValue]) -> dict[str, SSAValue]:
-        """Where a row is on each outer axis: the last one is the fastest.
-
-        One beyond the last is beyond the end of the first axis, where nothing is brought from.
-        """
-        found: dict[str, SSAValue] = {}
-        left = number
-        pairs = list(zip(self.rows.outer, sizes, strict=True))
-        for axis, size in reversed(pairs[1:]):
-            found[axis.label] = self.emit.value(arith.RemUIOp(left, size))
-            left = self.emit.value(arith.DivUIOp(left, size))
-        if pairs:
-            found[pairs[0][0].label] = left
-            if self.upright:
-                last = pairs[-1][0].label
-                wide = affine_dim(0) * self.plan.tile_sizes[0]
-                found[last] = self.emit.apply(wide, [found[last]])
-        return {axis.label: found[axis.label] for axis, _ in pairs}
-
-    def turn(self, sizes: Sequence[SSAValue], step: SSAValue, turns: Sequence[SSAValue]) -> None:
-        """The row in hand: what was brought is reduced and written, and another row takes its
-        place.  ``turns`` says where it is, of several rows that the block keeps."""
-        assert self.number is not None
-        self.level = 0
-        rows, deep = self.plan.integer("stages"), self.plan.tile_sizes[2]
-        following: list[SSAValue] = []
-        for turn in turns:
-            turn.name_hint = "turn"
-            self.base = self.emit.apply(affine_dim(0) * deep, [turn])
-            more = self.emit.apply(affine_dim(0) + 1, [turn])
-            around = self.emit.compare("eq", more, self.emit.index(rows))
-            chosen = arith.SelectOp(around, self.emit.index(0), more)
-            following.append(self.emit.value(chosen))
-        self.begin(self.coordinates(self.number, sizes))
-        self.steps = RowSteps(self.maps, self.outputs, along=self.along, rank=self.rank)
-        far = step if rows == 1 else self.emit.value(arith.MuliOp(step, self.emit.index(rows)))
-        after = self.emit.value(arith.AddiOp(self.number, far), "after")
-        self.next = list(self.coordinates(after, sizes).values())
-        for op in (CpAsyncWaitOp(rows - 1), BarrierOp()):
-            self.emit.op(op)
-        self.reduce_levels()
-        if not self.steps.wide_outputs:
-            self.walk(lambda over: self.bring(over, self.next))
-        self.steps.write_statistics()
-        self.emit.op(CpAsyncCommitOp())
-        self.emit.op(scf.YieldOp(*following))
-
-    def taken(self, over: Tile) -> None:
-        self.bring(over, self.next)
-
-    def joined(
-        self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
+    def states_of_all(
+        self, chunk: Chunk, totals: dict[SSAValue, SSAValue], cluster: bool = False
     ) -> None:
-        """What the block has of each reduction, and then what its team has."""
-        super().joined(ops, totals)
-        if self.meeting is None:
-            return
-        assert self.rank is not None and self.number is not None
-        emit, meeting = self.emit, self.meeting
-        spaces = [self.told(op) for op in ops]
-        row, zero = self.number, emit.index(0)
-        own, first = [row, self.rank], [row, zero]
-        if self.upright:
-            own, first = [row, self.rank, zero], [row, zero, zero]
-        for op, space in zip(ops, spaces, strict=True):
-            whole = tile.CopyEnd(totals[op.results[0]])
-            emit.op(located(tile.CopyOp(whole, tile.CopyEnd(space, own)), op))
-        where = [self.number, emit.index(self.level)]
-        emit.op(located(tile.GridSignalOp(meeting.arrived, where), ops[0]))
-        emit.op(located(tile.GridWaitOp(meeting.arrived, where, emit.index(self.parts)), ops[0]))
-        self.level += 1
-        for op, space in zip(ops, spaces, strict=True):
-            assert isinstance(op, ReduceOp)
-            heard = self.heard(op)
-            copy = tile.CopyOp(tile.CopyEnd(space, first), tile.CopyEnd(heard))
-            emit.op(located(copy, op))
-            if NEUTRAL[op.fn.data]:
-                self.mask(op, heard)
-            whole = self.maps.narrow(op.label)
-            along = DOWN if self.upright else NOWHERE
-            emit.op(located(tile.ReduceOp(op.fn.data, heard, along, whole), op))
-            totals[op.result] = whole
+        """The same of a maximum and its sums: these are scaled down to the largest maximum first.
 
-    def told(self, op: Operation) -> SSAValue:
-        """The workspace with what each block has of a reduction."""
-        assert self.meeting is not None
-        return self.meeting.told[self.rows.reductions.index(cast(ReduceOp, op))]
+        Legality: ``rescales``.
+        """
+        top, *sums = chunk.op.states
+        first, *others = chunk.reductions
+        largest = self.all_of(first, totals[top], cluster)
+        nothing = self.maps.narrow()
+        self.emit.op(tile.FillOp(self.maps.number(0.0), nothing))
+        other = [largest, *(nothing for _ in sums)]
+        block, whole = chunk.op.combine.block, self.whole.results
+        held = [Held(totals[v], self.place) for v in chunk.op.states]
+        held += [Held(found, whole) for found in other]
+        last = block.last_op
+        assert isinstance(last, StateOp)
+        wanted = [
+            Wanted(value, totals[total], self.place)
+            for value, total in zip(last.values[1:], sums, strict=True)
+        ]
+        space = totals[sums[0]]
+        both: dict[SSAValue, Held] = dict(zip(block.args, held, strict=True))
+        self.maps.over_places(self.emit, space, both, wanted, len(self.place))
+        totals[top] = largest
+        for op, total in zip(others, sums, strict=True):
+            totals[total] = self.all_of(op, totals[total], cluster)
 
-    def heard(self, op: ReduceOp) -> SSAValue:
-        """A fragment for what all blocks of its team have of a reduction."""
-        if not self.upright:
-            return self.running(op)
-        return self.columns(-(-self.parts // self.down) * self.down, op.label)
-
-    def mask(self, op: ReduceOp, heard: SSAValue) -> None:
-        """Make what is behind the last block's part change no result."""
-        nothing = self.maps.number(NEUTRAL[op.fn.data])
-        rank = 2 if self.upright else 1
-        block = Block(arg_types=[f32])
-        inner = Emit()
-        at = inner.value(tile.TileIndexOp(0))
-        inside = inner.compare("slt", at, inner.index(self.parts))
-        chosen = inner.value(arith.SelectOp(inside, block.args[0], nothing))
-        block.add_ops([*inner.ops, tile.YieldOp([chosen])])
-        kind = AffineMap.identity(rank)
-        new = tile.MapOp(heard, [], [], [heard], [kind], Region(block))
-        self.emit.op(located(new, op))
-
-    @property
-    def blocks_at_once(self) -> int:
-        return self.plan.blocks_kept
-
-
-GROUPS = 3
-"""Groups of teams that begin one after another."""
 
 NOWHERE = AffineMap(1, 0, (AffineExpr.constant(0),))
 """All of a fragment to one value."""
-
-
-def tiled_sizes(rows: Rows, plan: ScheduleOp) -> list[Dim]:
-    """The outer axes in tiles: of rows that lie side by side, a block has several."""
-    sizes = [axis.size for axis in rows.outer]
-    if is_upright(rows, plan):
-        sizes[-1] = sizes[-1].ceildiv(plan.tile_sizes[0])
-    return sizes
-
-
-def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
-    """The workspaces in which the blocks of a row meet: their parts of each reduction of each row,
-    and a counter for each level of reductions that need one another."""
-    parts = plan.integer("split_k")
-    if not plan.meets_in_memory:
-        return []
-    count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
-    levels = flattened(rows.kernel).levels()
-    name, many = plan.kernel_name, len(rows.reductions)
-    told = GlobalType.of([count, Dim.const(parts)], f32)
-    if is_upright(rows, plan):
-        told = GlobalType.of([count, Dim.const(parts), Dim.const(plan.tile_sizes[0])], f32)
-    met = GlobalType.of([count, Dim.const(max(levels.values()))], i32)
-    spaces = [Space(f"{name}_told", told) for _ in range(many)]
-    return [*spaces, Space(f"{name}_arrived", met, zeroed=True)]

@@ -58,7 +58,7 @@ THREADS = 256
 FIRST = 4
 """Updates of a list that stand where its place says."""
 
-GROUP = 8
+GROUP = 4
 """Further ones that lie beside each other, so that their places come at once."""
 
 HEAD, LENGTH = 0, 1

@@ -69,9 +69,10 @@ def below_each_other(rows: int, columns: int, vector: int, threads: int) -> Frag
     return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
 
 
-AT_ONCE = 6
+AT_ONCE, AT_ONCE_WIDE = 8, 6
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
-the time they wait for loads."""
+the time they wait for loads.  Those of open sizes, of more axes and of integers need more
+registers."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
@@ -161,7 +162,9 @@ class ScatterBuilder(Builder):
         a_vector_each = rows * columns == THREADS * self.plan.integer("vectorize")
         of_rows = self.maker is not None and self.maker.column is None
         if way_of(self.plan) == "listed" and a_vector_each and of_rows and self.scatters.plain:
-            kernel.blocks_per_sm = index_attr(AT_ONCE)
+            few = not self.kernel.symbol_names and len(self.scatters.axes) <= 2
+            narrow = few and not is_integer(self.element)
+            kernel.blocks_per_sm = index_attr(AT_ONCE if narrow else AT_ONCE_WIDE)
         return kernel
 
     def compute(self, grid: Grid, at: Coordinates) -> None:

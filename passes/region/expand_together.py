@@ -25,19 +25,26 @@ from polyc.families.family import schedules_of
 from polyc.families.registry import BY_NAME
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.equal_ops import merge_equal
-from polyc.rewriting.region.chunks import chunk_ops, copy_of, together
+from polyc.rewriting.region.chunks import chunk_ops, copy_of, rescales, together
 
 WHOLE = {
-    "loops": ("serial", "partial_sums", "windows", "lines"),
+    "loops": ("serial", "partial_sums", "windows", "lines", "boxes"),
     "matmul": ("tiled", "partial_sums"),
     "rows": ("resident", "kept"),
 }
 """The choices of a plan that take a reduction over all of its points at once."""
 
 
-def takes_whole(plan: ScheduleOp) -> bool:
-    """Whether the kernel of a schedule has no walk in parts."""
-    pattern = plan.pattern
+def takes_whole(plan: ScheduleOp, kernel: KernelOp) -> bool:
+    """Whether a kernel of a schedule has no walk in parts.
+
+    Blocks that keep a row together and meet in memory meet once for several states.  Where rows lie
+    side by side, a thread has so few points of each that to combine states would take longer.
+    """
+    pattern, states = plan.pattern, together(kernel)
+    beside = plan.vectorize_axis.data.partition(".")[0]
+    if plan.meets_in_memory and all(rescales(op) and beside in op.labels for op in states):
+        return False
     return pattern in WHOLE and record_of(plan.algo_choice)[pattern] in WHOLE[pattern]
 
 
@@ -50,7 +57,7 @@ class GiveForm(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         plans = schedules_of(op)
-        whole = [plan for plan in plans if takes_whole(plan)]
+        whole = [plan for plan in plans if takes_whole(plan, op)]
         if not together(op) or len(whole) == len(plans):
             return
         for plan in whole:
@@ -70,7 +77,9 @@ class ExpandTogether(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReduceTogetherOp, rewriter: PatternRewriter, /) -> None:
         kernel = kernel_of(op)
-        if kernel is None or not all(takes_whole(plan) for plan in _schedules_that_build(kernel)):
+        if kernel is None or not all(
+            takes_whole(plan, kernel) for plan in _schedules_that_build(kernel)
+        ):
             return
         copies, chunk = chunk_ops(op)
         rewriter.replace(op, copies, chunk.states)
@@ -98,7 +107,7 @@ class RegionExpandTogether(ModulePass):
             plan
             for kernel in kernels
             for plan in schedules_of(kernel)
-            if takes_whole(plan) and _said(plan) == _said(plan, kernel)
+            if takes_whole(plan, kernel) and _said(plan) == _said(plan, kernel)
         }
         rewrite(op, [ExpandTogether()])
         for kernel in kernels:

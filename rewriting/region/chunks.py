@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import (
+    BinaryOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    KernelOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    SelectOp,
+)
 from polyc.dialects.region.together import StateOp
 from polyc.rewriting.driver import located
 
@@ -25,6 +33,54 @@ class Chunk:
     op: ReduceTogetherOp
     states: tuple[SSAValue, ...]
     reductions: tuple[ReduceOp, ...]
+
+
+def rescales(op: ReduceTogetherOp) -> bool:
+    """Whether the states of ``op`` are a maximum and sums, which two chunks have together by the
+    larger maximum and what each side's sums come to below it.
+
+    A chunk's sums stand alone then, scaled down to any larger maximum: those of many are the plain
+    sums of that.  Sums of zeros come to zero.
+    """
+    _, chunk = chunk_ops(op)
+    if [one.fn.data for one in chunk.reductions] != ["max", *["sum"] * (len(op.states) - 1)]:
+        return False
+    if chunk.states != tuple(one.result for one in chunk.reductions):
+        return False
+    block, count = op.combine.block, len(op.states)
+    args, last = block.args, block.last_op
+    assert isinstance(last, StateOp)
+    if not _is_binary(last.values[0], "max", args[0], args[count]):
+        return False
+    for i, value in enumerate(last.values[1:], 1):
+        found = value.owner
+        if not isinstance(found, BinaryOp) or found.fn.data != "add":
+            return False
+        if not all(map(_is_scaled, found.operands, (args[i], args[count + i]))):
+            return False
+    return True
+
+
+def _is_binary(value: SSAValue, fn: str, *operands: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, BinaryOp) and op.fn.data == fn and tuple(op.operands) == operands
+
+
+def _is_scaled(value: SSAValue, part: SSAValue) -> bool:
+    """Whether a value is a sum of one side, or a multiple of that or of zero."""
+    op = value.owner
+    if value is part:
+        return True
+    if isinstance(op, SelectOp):
+        return all(_is_scaled(v, part) or _is_zero(v) for v in op.operands[1:])
+    return isinstance(op, BinaryOp) and op.fn.data == "mul" and _is_scaled(op.operands[0], part)
+
+
+def _is_zero(value: SSAValue) -> bool:
+    op = value.owner
+    if isinstance(op, BroadcastInDimOp):
+        return _is_zero(op.operand)
+    return isinstance(op, ConstantOp) and op.number == 0
 
 
 def chunk_ops(op: ReduceTogetherOp) -> tuple[list[Operation], Chunk]:

@@ -2,8 +2,8 @@
 
 One to four pieces follow each other: products with what follows them, SwiGLU with two weights or a
 packed one, low-rank additions, gates of experts, dequantised weights, norms, attention with its
-projections, of its own ops or over pages, convolutions, pooling, squeeze-excite, and movements between
-them.
+projections, of its own ops or over pages, convolutions, pooling, squeeze-excite, and movements
+between them.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def jit(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """Decorate a function over values or tiles: see docs/tools/jit.md.
 
     ``arch`` is that of the tensors' GPU unless given; ``assume`` states facts about sizes
-    (``"K mod 8 == 0"``); ``plan`` is a schedule of the user's; ``options`` has ``records`` and
-    ``kernels`` as ``polyc.load`` does; ``params`` are what ``polyc.parameter`` names
+    (``"K mod 8 == 0"``); ``plan`` is a schedule of the user's; ``options`` has ``records``,
+    ``kernels`` and ``debug`` as ``polyc.load`` does; ``params`` are what ``polyc.parameter`` names
     (docs/tools/parameters.md); ``device="cpu"`` plays back; ``execution_backend`` names a
     backend; ``out_idx`` says which outputs calls allocate, the others following the inputs.
 

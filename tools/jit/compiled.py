@@ -70,11 +70,16 @@ class Compiled(base(), Runnable):
         self.name, self.signature = signature.name, signature
         self.arch = declared.arch if arch is None else arch
         self._plan, self._options = plan, dict(options or {})
+        self._debug = bool(self._options.pop("debug", False))
         if wrong := set(self._options) - {"records", "kernels", "sizes"}:
             raise PolycError(
                 "Usage",
-                f"options has {', '.join(sorted(wrong))}; there are records, kernels and sizes",
+                f"options has {', '.join(sorted(wrong))}; there are records, kernels, sizes and "
+                "debug",
             )
+        if self._debug and (plan is not None or declared.tiles):
+            what = "tiles" if declared.tiles else "one with a plan"
+            raise PolycError("Usage", f"debug is about a frontend.graph, not {what}; leave it out")
         self.backend: Backend = chosen(execution_backend, device)
         count = len(signature.names) - signature.num_inputs
         self._returns = declared.returns or ("one" if count == 1 else "tuple")
@@ -137,6 +142,8 @@ class Compiled(base(), Runnable):
         elif out is not None:
             told = self._listed(out)
         found = self.backend.run(self, given, told, symbols, stream, gpu_index)
+        # A debug build reads its reports after each call.
+        plain = plain and not self._debug
         if plain and (again := self.backend.again(self, given)) is not None:
             self._again = again
             if self._made is None and self._returns in RETURNS:
@@ -243,6 +250,11 @@ class Compiled(base(), Runnable):
 
         if self._plan is not None and self._tiles:
             raise PolycError("Usage", "plan is about a frontend.graph, not tiles", self._written.op)
+        if self._debug:
+            from polyc.tools.load import load
+
+            module = self._written.module
+            return load(module, arch, params=self._params, debug=True, **self._options)
         apart = self._plan is None and not self._tiles and "kernels" not in self._options
         if self._params is None or not apart:
             origin = kept.origin(self.entry(arch), lambda: self._origin(arch))

@@ -43,7 +43,7 @@ PLANS = (
     ("decode", "sm_90a", "few_parts16"),
     ("softmax", "sm_90a", "warp"),
     ("softmax", "sm_90a", "chunks"),
-    ("softmax", "sm_90a", "team64"),
+    ("softmax", "sm_90a", "team"),
     ("column_softmax", "sm_90a", "panel_team8"),
     ("column_mean", "sm_90a", "vector_split8"),
 )

@@ -54,8 +54,8 @@
 // HOPPER:       algo_choice = {"rows" = "kept"},
 // HOPPER:     plan.schedule @softmax variant "kept_split8" when (N mod 8 == 0, -N >= -262144) {
 // HOPPER:       split_k = 8,
-// HOPPER:     plan.schedule @softmax variant "team64" when (N mod 8 == 0, -N >= -1310720) {
-// HOPPER:       split_k = 64,
+// HOPPER:     plan.schedule @softmax variant "team" when (N mod 8 == 0, -N >= -5242880) {
+// HOPPER:       split_k = 256,
 // HOPPER-NEXT:  persistent = true,
 // HOPPER:     plan.schedule @softmax variant "chunks_split8" when (N mod 8 == 0, -M >= -66, N >= 65536) {
 // HOPPER:       tile = [1, 8192, 1],

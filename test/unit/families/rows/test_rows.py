@@ -191,8 +191,7 @@ def test_other_regions_are_refused(op: Callable[[], KernelOp], reason: str) -> N
 
 
 TEAMS = [
-    ("team64", ["N mod 8 == 0", "-N >= -1310720"]),
-    ("team256", ["N mod 8 == 0", "-N >= -5242880"]),
+    ("team", ["N mod 8 == 0", "-N >= -5242880"]),
 ]
 
 

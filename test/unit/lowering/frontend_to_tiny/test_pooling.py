@@ -193,10 +193,17 @@ def test_places_of_maxima_at_every_layer(layout: str, element: Attribute) -> Non
         assert_agree(result.outputs, wanted)
 
 
-def test_maxima_and_their_places_are_one_kernel() -> None:
-    for layout, shape in (("nhwc", (8, 112, 112, 64)), ("nchw", (8, 64, "H", "W"))):
-        found = lowered(with_places(f16, layout, *shape), "region")
-        assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
+def test_maxima_and_their_places_are_a_kernel_or_two() -> None:
+    """One has both, or, where windows slide in registers, each reduction has one: a key of 64 bits
+    never lies in memory."""
+    found = lowered(with_places(f16, "nchw", 8, 64, "H", "W"), "region")
+    assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
+    for layout in ("nhwc", "nchw"):
+        found = lowered(with_places(f16, layout, 8, 56, 56, 64), "region")
+        kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
+        assert len(kernels) <= 2
+        read = [kind for kernel in kernels for kind in kernel.tensors[: len(kernel.ins)]]
+        assert not any(kind.element_type == i64 for kind in read)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -212,3 +219,30 @@ def test_places_that_rounding_may_move_are_not_known() -> None:
     x = s.fn("exp", s.input("x", 3, 20))
     module = s.done(p=s.add(frontend.ArgPoolOp("max", x, [1], [4], stride=[2])))
     assert layers.failure(RandomProgram(module, {}), 4) is None
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("element", [f16, f32, i8], ids=str)
+@pytest.mark.parametrize("fn", ["max", "min"])
+def test_extremes_of_windows_along_lines(fn: str, element: Attribute) -> None:
+    """Outside of the tensor is what no element is below, which a thread puts into its vectors."""
+    module = pool(fn, "nchw", 1, 2, 8, 16, element=element)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    found = [variant.variant_name for variant in built.dispatch().variants()]
+    assert "pooled_line_4" in found
+    for name in found:
+        result = simulate(built, inputs, {}, name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("fn", ["max", "sum"])
+def test_lines_shorter_than_a_vector_of_what_they_read(fn: str) -> None:
+    module = pool(fn, "nchw", 1, 2, 6, 8, element=f16)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)

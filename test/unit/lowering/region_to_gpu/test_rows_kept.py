@@ -14,7 +14,8 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.launches import WorkspaceOp
 from polyc.dialects.gpu.types import GlobalType, index_attr
 from polyc.lowering.gpu_to_cuda import cuda_source
-from polyc.lowering.region_to_gpu.rows_kept import Kept, Turns
+from polyc.lowering.region_to_gpu.rows_in_turns import Turns
+from polyc.lowering.region_to_gpu.rows_kept import Kept
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback import tile
@@ -29,8 +30,8 @@ from polyc.tools.registry import make_context
 
 NAMES = ("softmax", "layer_norm", "log_softmax", "residual", "masked_heads")
 PARTS = 3
-LENGTH = 1288
-"""The last block of a team has 264 elements of 512, or none of its second chunk."""
+LENGTH = 2568
+"""More than two blocks of a team have room for: the last one has none of its second chunk."""
 
 
 def turns(name: str, folder: Path, parts: int, stages: int, **more: object) -> ModuleOp:
@@ -39,12 +40,12 @@ def turns(name: str, folder: Path, parts: int, stages: int, **more: object) -> M
     region = only(parsed(text), GraphOp).sym_name.data
     plan: dict[str, object] = {
         "region": region,
-        "variant": "team64",
+        "variant": "team",
         "split_k": parts,
         "stages": stages,
-        "tile": [1, 512, 4 if parts == 1 else 2],
+        "tile": [1, 512, 6 if parts == 1 else 2],
         "warp_tile": "1x256",
-        "when": [f"{PROGRAMS[name].row} mod 8 == 0", f"2048 - {PROGRAMS[name].row} >= 0"],
+        "when": [f"{PROGRAMS[name].row} mod 8 == 0", f"3072 - {PROGRAMS[name].row} >= 0"],
     }
     return asked(text, folder, "sm_80", **{**plan, **more})
 
@@ -120,17 +121,36 @@ def test_a_team_may_be_a_cluster(stages: int, order: int, tmp_path: Path) -> Non
     text = PROGRAMS["layer_norm"].text
     plan: dict[str, object] = {
         "region": "layer_norm",
-        "variant": "team64",
+        "variant": "team",
         "split_k": 4,
         "cluster": [1, 4],
         "stages": stages,
-        "tile": [1, 512, 1],
+        "tile": [1, 512, 2],
         "warp_tile": "1x256",
-        "when": ["N mod 8 == 0", "2048 - N >= 0"],
+        "when": ["N mod 8 == 0", "4096 - N >= 0"],
     }
     module = asked(text, tmp_path, "sm_90a", **plan)
     assert not any(isinstance(op, WorkspaceOp) for op in module.walk())
     runs(PROGRAMS["layer_norm"], module, sizes_of("layer_norm"), 4, *ORDERS[order])
+
+
+@pytest.mark.parametrize(("rows", "length", "chip"), [(7, 520, 6), (1, 2568, 5), (2, 8, 4)])
+def test_how_many_blocks_a_row_of_open_length_has(
+    rows: int, length: int, chip: int, tmp_path: Path
+) -> None:
+    """One, where it needs no more; three of five where there are no other rows; one of one chunk.
+
+    What is left of the chip is no team.
+    """
+    module = finished(only(turns("layer_norm", tmp_path, PARTS, 1), gpu.ModuleOp))
+    sizes = {"M": rows, "N": length}
+    (kernel,) = module.kernels()
+    kernel.blocks_per_sm = index_attr(chip)
+    source = only(parsed(PROGRAMS["layer_norm"].text), GraphOp)
+    inputs = make_inputs(source, sizes)
+    result = simulate(module, inputs, sizes, multiprocessors=1)
+    result.check()
+    assert mismatch(source, sizes, inputs, result.outputs) is None
 
 
 @pytest.mark.parametrize("order", range(len(ORDERS)))
@@ -222,7 +242,7 @@ def test_what_is_refused(fields: dict[str, object], why: str, tmp_path: Path) ->
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_kernels_of_teams_spill_nothing(arch: str, tmp_path: Path) -> None:
     """As they are proposed, of all that needs most registers."""
-    for program, variant in (("layer_norm", "team64"), ("columns", "panel_team32")):
+    for program, variant in (("layer_norm", "team"), ("columns", "panel_team32")):
         text = COLUMNS["softmax"].text if program == "columns" else PROGRAMS[program].text
         module = parsed(text)
         for border in ABOVE_GPU:

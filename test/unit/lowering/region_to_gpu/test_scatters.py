@@ -17,6 +17,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.schedules import MANY, POOLED
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import scatter_lists
 from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
 from polyc.lowering.region_to_gpu.scatters import below_each_other
@@ -24,6 +25,7 @@ from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import Array, dtype_of
 from polyc.playback.gpu.simulate import simulate
+from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Size, Sketch
@@ -303,6 +305,34 @@ def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:
     arrays = [numbers(kind, (5,)), hostile(5, 4), numbers(kind, (4,))]
     module = rows("set", kind, "V")
     through(module, arrays, {"V": 5, "N": 4}, None, arch, compiles=True)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("kind", "sizes", "room"),
+    [
+        (f16, (1 << 18, 128, 1 << 16), 8),
+        (f32, (16384, 4096, 16384), 8),
+        (i32, (4096, 1024, 8192), 6),
+        (f32, (4096, 1023, 8192), 1),
+    ],
+)
+def test_blocks_leave_room_for_others_without_a_spill(
+    kind: Attribute, sizes: tuple[int, int, int], room: int, arch: str
+) -> None:
+    """Of known sizes, where they do no more than read, combine and store."""
+    high, wide, count = sizes
+    module = rows("max", kind, high, wide, count=count)
+    for name in ABOVE_GPU:
+        run_pass(make_context(), build(name, arch), module)
+    finish(module)
+    kernels = only(module, gpu.ModuleOp)
+    name = "listed_vector" if wide % 4 == 0 else "listed"
+    own = next(k for k in kernels.kernels() if k.sym_name.data.endswith(f"_{name}"))
+    assert own.blocks_per_sm.value.data == room
+    built = nvrtc.compile_cuda(cuda_source(kernels), arch)
+    assert all((one.spill_bytes, one.stack) == (0, 0) for one in built.kernels.values())
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

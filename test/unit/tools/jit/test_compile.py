@@ -71,6 +71,7 @@ def test_par_compile_makes_all_kernels():
         (TEXT, {"arch": "sm_1"}, "no architecture"),
         (TEXT, {"name": "other"}, "expected one program other, found none"),
         (TEXT, {"options": {"speed": 1}}, "options has speed; there are records"),
+        (TEXT, {"options": {"debug": True}, "plan": "p.json"}, "debug is about a frontend.graph"),
         (TEXT, {"execution_backend": "tpu"}, "UnknownBackend.*there are auto, cuda, compiled, cpu"),
         (TEXT, {"out_idx": 0}, "out_idx names tensor 0 of twice; its outputs are 1 \\(y\\)"),
         (twice, {"constants": {"to": 1}}, "has no constant to"),
@@ -88,3 +89,28 @@ def test_machine_code_needs_the_toolkit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(PolycError, match="NoDisassembler"):
         _ = polyc.compile(TEXT, "sm_80").sass
+
+
+def taken(x: Tensor["V", "f32"], i: Tensor["N", "i32"]):
+    return polyc.take(x, i, trap=True)
+
+
+def test_a_debug_build_reads_its_reports_after_every_call(monkeypatch: pytest.MonkeyPatch):
+    found = polyc.compile(taken, "sm_90a", options={"debug": True})
+    program = found.program()
+    assert program.names[-1] == "trap0" and list(found.signature.names) == ["x", "i", "out"]
+    x, i, y = np.zeros(3, np.float32), np.zeros(2, np.int32), np.zeros(2, np.float32)
+    given: list[Any] = []
+
+    def ran(inputs: Any, symbols: Any, out: Any, *_: Any) -> list[Any]:
+        given.append(out)
+        return [y, np.asarray([1, 3, 3])]
+
+    monkeypatch.setattr(program, "_run", ran)
+    for _ in range(2):
+        with pytest.raises(PolycError, match=r"index 3 at place 1 of \[N\] is outside of axis 0"):
+            found(x, i)
+    # What is written is followed by room for the reports.
+    with pytest.raises(PolycError, match="index 3 at place 1"):
+        found(x, i, out=y)
+    assert given[:2] == [None, None] and given[2][0] is y and given[2][1].shape == (3,)
