@@ -52,6 +52,8 @@ from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 AGAIN = 4
+"""The stages of a plan by which a block holds nothing of the tile that it has begun: it reads it
+for its post, and once more, of L2 as a rule, when it looks back."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class ChainBuilder(RowsBuilder):
 
         With two stages what a tile comes to is posted before the block waits for those before the
         tile ahead of it, so that posts are there as a rule when they are asked for.  With three the
-        elements of one more are on their way.
+        elements of one more are on their way; with four (``AGAIN``) tiles are read twice.
         """
         scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
         length = scans.size(scans.along)
