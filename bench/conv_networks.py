@@ -3,7 +3,7 @@
     python bench/conv_networks.py [--networks resnet50 unet mobilenet convnext] [--batch 1 32]
         [--layouts nhwc nchw] [--element f16 f32] [--weights run] [--tried 6] [--spread 6]
         [--cases PART …]
-    python bench/conv_networks.py --random 150 [--seed 1] --tried 6 --spread 4
+    python bench/conv_networks.py --random 200 [--seed 1] [--part 1/2] --tried 6 --spread 4
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
 which has the same tensors channels-last and not; the faster of its two is the peer.  With
@@ -12,7 +12,8 @@ further behind, so that the model's choice stands beside the best of them (regre
 compared with cuDNN's before they are timed.  Of f32 both sides multiply in FP32: TF32 is off.
 Filters are constants of a bound launch, which turns them once, as cuDNN's are turned to
 channels-last before it is timed; with ``--weights run`` every run turns them.
-``bench/race.py`` says how it is timed.
+Programs are built in other processes, and kept on disk, while the GPU times those before them.
+What is far behind is timed once (``race.paced``).
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from math import exp, log, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyc.bench import race
 from polyc.bench.race import Contestant
-from polyc.bench.regret import faults_of, mean
+from polyc.bench.regret import mean
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv import schedules
@@ -39,17 +40,13 @@ from polyc.families.family import fitted
 from polyc.families.registry import BY_NAME
 from polyc.families.space import Tiling
 from polyc.passes.pipeline import STAGES, build
-from polyc.runtime import driver
+from polyc.runtime import driver, kept
+from polyc.runtime.lowered import lowered as finished
 from polyc.runtime.program import Program
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
 ARCH = "sm_90a"
-
-ROUNDS = 4
-
-SECONDS = 0.003
-"""Of a batch of replays."""
 
 MOST_COPIES = 6
 """Sets of tensors that launches walk over."""
@@ -226,15 +223,23 @@ def lowered(case: Case, *stages: str) -> Any:
     return module
 
 
-@cache
 def chosen(case: Case) -> Program:
     """What the compiler makes of a convolution."""
-    return Program.compile(lowered(case, *STAGES))
+    return _kept(case, "", lambda: lowered(case, *STAGES))
 
 
-@cache
 def planned(case: Case, tiling: Tiling) -> Program:
     """A convolution under a plan of the space."""
+    return _kept(case, tiling.name, lambda: _planned(case, tiling))
+
+
+def _kept(case: Case, plan: str, lower: Callable[[], Any]) -> Program:
+    """A program on disk, lowered where it is not there."""
+    entry = kept.key("bench", {"conv": asdict(case), "plan": plan})
+    return Program(kept.origin(entry, lambda: finished(lower())))
+
+
+def _planned(case: Case, tiling: Tiling) -> Any:
     ctx, module = make_context(), lowered(case, "tiny", "index", "region")
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     conv = find_convolution(kernel)
@@ -247,7 +252,7 @@ def planned(case: Case, tiling: Tiling) -> Program:
     block.insert_op_after(fitted(kernel.sym_name.data, tiling.name, fields, when), kernel)
     for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
         build(name, ARCH).apply(ctx, module)
-    return Program.compile(module)
+    return module
 
 
 def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
@@ -269,19 +274,31 @@ def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
     return [(time / 1e3, plan) for time, plan in (*plans[:tried], *others)]
 
 
-Job = tuple[Case, Tiling | None]
+class Made(NamedTuple):
+    """A plan of a convolution, what the model expects of it in us, and what is wrong with its
+    program, if anything is."""
+
+    plan: Tiling
+    model_us: float
+    fault: str
 
 
-def compiled(job: Job) -> str:
-    """Bring a job's cubins into the cache; what is wrong with it, if anything is."""
-    case, tiling = job
-    name = f"{case.name} {'own' if tiling is None else tiling.name}"
+def compiled(case: Case, tiling: Tiling | None) -> str:
+    """Bring a program to the disk; what is wrong with it, if anything is."""
     try:
-        made = chosen(case) if tiling is None else planned(case, tiling)
+        kernels = (chosen(case) if tiling is None else planned(case, tiling)).kernels
     except Exception as error:  # One that fails is reported, and the others go on.
-        return f"{name}: {type(error).__name__}: {str(error)[:300]}"
-    spilled = [kernel for kernel, info in made.kernels.items() if info.spill_bytes]
-    return f"{name}: spills in {', '.join(spilled)}" if spilled else ""
+        return f"{type(error).__name__}: {str(error)[:300]}"
+    spilled = [kernel for kernel, info in kernels.items() if info.spill_bytes]
+    return f"spills in {', '.join(spilled)}" if spilled else ""
+
+
+def made(case: Case, tried: int, spread: int) -> list[Made]:
+    """The plans of a convolution, compiled and kept on disk, as what is chosen is."""
+    if fault := compiled(case, None):
+        print(f"own of {case.name} {fault}", flush=True)
+    plans = space_of(case, tried, spread) if tried else []
+    return [Made(plan, us, compiled(case, plan)) for us, plan in plans]
 
 
 def tensors(torch: Any, case: Case) -> list[tuple[Any, Any, Any]]:
@@ -350,19 +367,10 @@ def contestants(
 
 
 def measure(torch: Any, racers: Sequence[Contestant], copies: int) -> None:
-    """Time contestants in turns, with shorter batches than ``race.measure`` has."""
-    launches = -(-race.GRAPH_LAUNCHES // copies) * copies
-    graphs = [race.captured(torch, racer.run, launches) for racer in racers]
-    replays: list[int] = []
-    for graph in graphs:
-        race.time_batch(torch, graph, 1)
-        replays.append(max(1, round(SECONDS * 1e3 / race.time_batch(torch, graph, 2))))
-    for turn in range(ROUNDS):
-        for i in range(len(racers)):
-            at = (turn + i) % len(racers)
-            racers[at].milliseconds.append(
-                race.time_batch(torch, graphs[at], replays[at]) / launches
-            )
+    """Time contestants in turns, what is far behind once."""
+    times = race.paced(torch, [racer.run for racer in racers], copies)
+    for racer, us in zip(racers, times, strict=True):
+        racer.milliseconds.append(us / 1e3)
 
 
 def line(case: Case, racers: Sequence[Contestant]) -> str:
@@ -387,10 +395,17 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         ratios = sorted(row["peer_us"] / row["own_us"] for row in own)
         found = f"{layout} {element} batch {images}: {len(own)} convolutions, cuDNN / polyc "
         found += f"{mean(ratios):.3f}, least {ratios[0]:.2f}"
-        regrets = [row["own_us"] / row["best_us"] for row in own if row.get("best_us")]
-        if regrets:
-            found += f"; regret {mean(regrets) - 1:.1%} of {len(regrets)}"
         print(found, flush=True)
+    ranked = [
+        {
+            "own": {"us": row["own_us"]},
+            "plans": [r for r in row["contestants"] if r.get("model_us")],
+        }
+        for row in rows
+        if row.get("best_us")
+    ]
+    for text in race.summary(ranked):
+        print(f"regret of {len(ranked)}, {text}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -410,7 +425,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tried", type=int, default=0)
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
-    parser.add_argument("--every", type=int, default=1, help="only each so many-th case")
+    parser.add_argument("--part", default="1/1", help="i/n: each n-th case, from the i-th on")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--out", help="a folder for the report")
     parser.add_argument("--commit", help="what to record where there is no git")
@@ -423,25 +438,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     asked = [replace(case, constant=args.weights == "once") for case in asked]
     asked = [c for c in asked if not args.cases or any(part in c.name for part in args.cases)]
-    asked = asked[:: args.every]
-    plans = {case: space_of(case, args.tried, args.spread) if args.tried else [] for case in asked}
-    listed: list[Job] = [(case, None) for case in asked]
-    listed += [(case, plan) for case, many in plans.items() for _, plan in many]
-    faults = faults_of(compiled, listed)
-    print(f"{len(listed)} programs compiled after {time.perf_counter() - start:.1f} s", flush=True)
+    asked = race.part_of(asked, args.part)
+    ready = race.prepared(partial(made, tried=args.tried, spread=args.spread), asked)
     torch = race.load_torch("bench/conv_networks.py")
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False
     rows: list[dict[str, Any]] = []
-    for case in asked:
+    for case, plans in ready:
         if time.perf_counter() - start > args.seconds:
             print(f"stopped after {len(rows)} of {len(asked)} convolutions")
             break
         try:
+            if isinstance(plans, Exception):
+                raise plans
             jobs = [("own", 0.0, chosen(case))]
-            for guess, plan in plans[case]:
-                if not faults[case, plan]:
+            for plan, guess, fault in plans:
+                if fault:
+                    print(f"LEFT OUT {case.name} {plan.name}: {fault}", flush=True)
+                else:
                     jobs.append((plan.name, guess, planned(case, plan)))
             with race.alone():
                 sets = tensors(torch, case)
@@ -468,9 +483,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             }
         )
         del sets, racers
+    ready.close()
     show(rows)
     if args.out:
-        report = {**race.surroundings(torch, ROUNDS, args.commit), "rows": rows}
+        report = {**race.surroundings(torch, race.READINGS, args.commit), "rows": rows}
         print(race.write_report(f"conv_networks-{'-'.join(args.element)}", report, args.out))
     print(f"{time.perf_counter() - start:.1f} s")
     return 0

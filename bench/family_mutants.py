@@ -63,6 +63,7 @@ class Program:
 def programs() -> list[Program]:
     """Programs of every family."""
     from polyc.test.support import attention_programs, loop_programs, row_programs
+    from polyc.test.support.gemm_programs import Product
 
     def example(name: str) -> str:
         return (ROOT / "examples" / f"{name}.mlir").read_text(encoding="utf-8")
@@ -77,6 +78,8 @@ def programs() -> list[Program]:
         Program("conv", "conv_silu, odd channels", example("conv_silu"),
                 [{"N": 1, "H": 5, "W": 6, "C": 5, "F": 9}]),
     ]  # fmt: skip
+    pixels = Product((40, 704), ("B", 704, 49), ("B", 40, 49), more=((("B", 40, 49), "add"),))
+    found.append(Program("matmul", "rows of 49 taken as one", pixels.text, [{"B": 2}]))
     heads = attention_programs.PROGRAMS
     for name in ("full", "causal", "window to both sides", "boolean mask, causal", "log-sum-exp"):
         found.append(

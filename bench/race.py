@@ -13,6 +13,7 @@ process that compiles what it needs next, beside the others, and locks the file 
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import fcntl
 import importlib
@@ -22,11 +23,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from polyc.runtime import driver, nvrtc
 from polyc.runtime.variants import Bound
@@ -157,6 +159,170 @@ def measure(torch: Any, racers: Sequence[Contestant], rounds: int, copies: int) 
             at = (turn + i) % len(racers)
             milliseconds = time_batch(torch, graphs[at], replays[at])
             racers[at].milliseconds.append(milliseconds / launches)
+
+
+# Choices beside all that there is ----------------------------------------------------------
+
+
+NEAR = 1.3
+"""How many times the fastest contestant's time one takes that is timed again."""
+
+PACE = 0.0015
+"""Seconds of a batch."""
+
+READINGS = 4
+"""Of what is near the fastest."""
+
+
+def paced(torch: Any, runs: Sequence[Callable[[int], object]], copies: int) -> list[float]:
+    """Microseconds a launch of each of several, timed in turns on ``copies`` of the inputs.
+
+    What is far behind is timed once, and what is near the fastest ``READINGS`` times.
+    """
+    launches = -(-GRAPH_LAUNCHES // copies) * copies
+    graphs = [captured(torch, run, launches) for run in runs]
+    replays: list[int] = []
+    found: list[list[float]] = []
+    for graph in graphs:
+        first = time_batch(torch, graph, 1)
+        replays.append(max(1, round(PACE * 1e3 / first)))
+        found.append([time_batch(torch, graph, replays[-1])])
+    limit = NEAR * min(one[0] for one in found)
+    near = [at for at, one in enumerate(found) if one[0] <= limit]
+    for turn in range(READINGS - 1):
+        for step in range(len(near)):
+            at = near[(turn + step) % len(near)]
+            found[at].append(time_batch(torch, graphs[at], replays[at]))
+    return [statistics.median(one) / launches * 1e3 for one in found]
+
+
+KEPT = 16
+"""Problems after which a report is written."""
+
+Asked = TypeVar("Asked")
+Made = TypeVar("Made")
+
+
+def prepared(
+    make: Callable[[Asked], Made], asked: Sequence[Asked]
+) -> Generator[tuple[Asked, Made | Exception]]:
+    """Several problems in their order, each with what another process has made of it, or with what
+    it raised.
+
+    Some are made ahead while the caller works on one.  Two processors are left to the caller; where
+    benchmarks run side by side it is one process.
+    """
+    many = 1 if shared() else max(1, (os.cpu_count() or 1) - 2)
+    with ProcessPoolExecutor(many) as pool:
+        waiting = [pool.submit(make, one) for one in asked]
+        try:
+            for one, future in zip(asked, waiting, strict=True):
+                wrong = future.exception()
+                if wrong is not None and not isinstance(wrong, Exception):
+                    raise wrong
+                yield one, future.result() if wrong is None else wrong
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def regret_options(doc: str, count: int, tried: int, spread: int) -> argparse.ArgumentParser:
+    """The options of a benchmark that measures how well plans are chosen."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=count, help="problems")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", default="1/1", help="i/n: each n-th problem, from the i-th on")
+    parser.add_argument("--tried", type=int, default=tried, help="plans that the model has first")
+    parser.add_argument("--spread", type=int, default=spread, help="plans of those behind them")
+    parser.add_argument("--seconds", type=float, default=100, help="begin no problem after these")
+    parser.add_argument("--commit", help="what to record where there is no checkout")
+    parser.add_argument("--out")
+    return parser
+
+
+def part_of(asked: Sequence[Asked], part: str) -> list[Asked]:
+    """Each n-th of some problems, from the i-th on, as ``i/n`` says."""
+    first, _, step = part.partition("/")
+    return list(asked[int(first) - 1 :: int(step)])
+
+
+def regrets(
+    args: argparse.Namespace,
+    script: str,
+    asked: Sequence[Asked],
+    make: Callable[[Asked], Made],
+    raced: Callable[[Any, Asked, Made], dict[str, Any]],
+    line: Callable[[dict[str, Any]], str],
+) -> list[dict[str, Any]]:
+    """The rows of ``raced`` for each problem and what ``make`` made of it in another process.
+
+    Kept in ``args.out`` as they come.  No problem begins after ``args.seconds``, and one that fails
+    is reported and stops no other.
+    """
+    start, rows = time.perf_counter(), list[dict[str, Any]]()
+
+    def keep() -> None:
+        if args.out:
+            report = {**surroundings(torch, READINGS, args.commit), "seed": args.seed, "rows": rows}
+            Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
+
+    ready = prepared(make, asked)
+    torch = load_torch(script)
+    torch.manual_seed(args.seed)
+    failed = 0
+    for problem, made in ready:
+        if time.perf_counter() - start > args.seconds:
+            print(f"stopped after {len(rows) + failed} of {len(asked)} problems")
+            break
+        try:
+            if isinstance(made, Exception):
+                raise made
+            with alone():
+                rows.append(raced(torch, problem, made))
+        except Exception as error:  # A problem that fails must not stop the others.
+            failed += 1
+            print(f"FAILED {problem}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+            continue
+        print(line(rows[-1]), flush=True)
+        if len(rows) % KEPT == 0:
+            keep()
+    ready.close()
+    keep()
+    taken = time.perf_counter() - start
+    print(f"{len(rows)} problems in {taken:.1f} s, {failed} failed", flush=True)
+    return rows
+
+
+def least_of(row: Mapping[str, Any]) -> float:
+    """The least time of a problem's choices and of all plans that were timed."""
+    chosen = [row[what] for what in ("own", "open") if row.get(what)]
+    return min(one["us"] for one in (*chosen, *row["plans"]))
+
+
+def regret(row: Mapping[str, Any], what: str) -> float:
+    """How much longer a choice of a problem takes than the fastest that was timed."""
+    return row[what]["us"] / least_of(row) - 1
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The regrets of choices, and of the fastest of the model's first few."""
+    for what in ("own", "open"):
+        some = [row for row in rows if row.get(what)]
+        if some:
+            yield f"{what}: {spread_of([1 + regret(row, what) for row in some])}"
+    for count in (4, 16):
+        losses: list[float] = []
+        for row in rows:
+            firsts = [row["own"]["us"], *(plan["us"] for plan in row["plans"][: count - 1])]
+            losses.append(min(firsts) / least_of(row))
+        if losses:
+            yield f"after {count} measurements: {spread_of(losses)}"
+
+
+def spread_of(losses: Sequence[float]) -> str:
+    """Times over the least, as a geometric mean and the one that 95 of 100 are below."""
+    ordered = sorted(max(1.0, loss) for loss in losses)
+    high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))] - 1
+    return f"{statistics.geometric_mean(ordered) - 1:.1%} ({high:.0%})"
 
 
 def best_peer(racers: Sequence[Contestant]) -> Contestant:

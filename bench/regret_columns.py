@@ -1,41 +1,47 @@
 """How well sums of columns, middle axes, rows and whole tensors are shared out (S11.1).
 
-    python bench/regret_columns.py [--count 30] [--seed 1] [--tried 8] [--seconds 100] [--out FILE]
+    python bench/regret_columns.py [--count 30] [--seed 1] [--part 1/2] [--tried 12] [--spread 4]
+                                   [--seconds 100] [--out FILE]
 
 Reductions of ``bench/reductions.py`` with random sizes, 4 to 128 million elements of f16; rows are
 8 to 2**20 long, a quarter of them odd.  For each problem these take turns: what the compiler makes
-of the graph with its sizes in it (``own``) and with open ones (``open``), the plans that ``polyc
-tune`` would try, in the order of the model of time, and PyTorch.  The regret of a choice is how
-much longer it takes than the fastest of all.
+of the graph with its sizes in it (``own``) and with open ones (``open``), the plans of the space in
+the order of the model of time, others of it that are drawn, so that its constants can be fitted,
+and PyTorch.  The regret of a choice is how much longer it takes than the fastest of all.
 
+Programs are built in other processes, and kept on disk, while the GPU times those before them.
 Needs an NVIDIA GPU and PyTorch, but for ``--dry``, which prints the choices and compiles nothing.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
-import time
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from math import exp, log, prod
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from polyc.bench import race
 from polyc.bench.reductions import BETWEEN, CASES, known
-from polyc.bench.regret import faults_of, mean, timed
+from polyc.cost.time import modelled
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.plan import ScheduleOp
+from polyc.families.loops.recognise import find_loops
+from polyc.families.loops.schedules import others, shared_schedule
+from polyc.families.rows.recognise import find_rows
+from polyc.families.rows.schedules import others as rows_space
+from polyc.passes.plan.select import propose
+from polyc.runtime import kept
+from polyc.runtime.lowered import Lowered, lowered
 from polyc.runtime.program import Program
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
-from polyc.tools.tuning.regions import compiled as kernels_of
-from polyc.tools.tuning.regions import regions_of
-from polyc.tuning.candidates import Candidate, candidates
+from polyc.tools.tuning import regions
+from polyc.tuning.candidates import candidates, laid
+from polyc.tuning.records import plan_fields
 
 ARCH = "sm_90a"
 OPS = (
@@ -49,16 +55,25 @@ OPS = (
 )
 LEAST, MOST = 8, 1 << 20
 ELEMENTS = 1 << 22, 1 << 27
-HOST = 20.0
-"""Microseconds that a launch of its own takes beside its kernel's, about."""
 
-NEAR = 2.0
-"""How many times the model's best time a plan may take to be tried."""
+FAR = 2.5
+"""How many times the model's best time a plan may take to be drawn."""
 
 Problem = tuple[str, int, int]
 """A graph of ``bench/reductions.py``, M and N."""
 
 Row = dict[str, Any]
+
+
+class Made(NamedTuple):
+    """A plan of a problem: what the model expects of it in us, its fields, the entry on disk that
+    has its program, and what is wrong with that, if anything is."""
+
+    name: str
+    model_us: float
+    fields: Mapping[str, object]
+    entry: str | None
+    fault: str
 
 
 def problems(seed: int, count: int) -> list[Problem]:
@@ -83,24 +98,85 @@ def said(problem: Problem) -> str:
 
 
 @cache
-def planned(problem: Problem, tried: int) -> tuple[Compilation, Any, list[Candidate]]:
-    """The one region of a problem of known sizes, and the plans to time, its own first."""
+def region_of(problem: Problem) -> tuple[Compilation, Any]:
+    """The one region of a problem of known sizes."""
     op, rows, length = problem
     ctx = make_context()
     text = known(CASES[op].text, {"M": rows, "N": length})
     job = Compilation(ctx, parse_text(ctx, text, "columns.mlir"), ARCH)
-    (region,) = regions_of(job)
-    found = candidates(region, ARCH, {}, 2 * tried)
-    least = min(one.time.seconds for one in found)
-    own, rest = found[:1], [one for one in found[1:] if one.time.seconds < NEAR * least]
-    return job, region, [*own, *sorted(rest, key=lambda one: one.time.seconds)][:tried]
+    (region,) = regions.regions_of(job)
+    return job, region
 
 
-@cache
-def program(problem: Problem, tried: int, at: int) -> Program:
-    """A problem under one of its plans."""
-    job, region, plans = planned(problem, tried)
-    return kernels_of(job, region, plans[at].plan)
+def planned(problem: Problem, tried: int, spread: int) -> list[tuple[float, ScheduleOp]]:
+    """The plans to time with what the model expects of each in us: the compiler's own, the model's
+    first ones, and some that are drawn of those behind."""
+    _, region = region_of(problem)
+    family, (own, *_), _ = propose(region, ARCH)
+    draw = random.Random(said(problem))
+    if family.name == "rows":
+        plans = picked(rows_space(find_rows(region), ARCH), tried, spread, draw)
+    else:
+        loops = find_loops(region)
+        tiles = picked(others(loops, ARCH), tried, spread, draw)
+        plans = [(ns / 1e3, shared_schedule(loops, ARCH, tile)) for ns, tile in tiles]
+    if not plans:
+        found = candidates(region, ARCH, {}, tried + spread)
+        plans = [(one.time.seconds * 1e6, one.plan) for one in found]
+    known_as = fields_of(own)
+    rest = [one for one in plans if fields_of(one[1]) != known_as]
+    return [(modelled(region, own, {}).seconds * 1e6, own), *rest]
+
+
+Plan = TypeVar("Plan")
+
+
+def picked(
+    found: Sequence[tuple[float, Plan]], tried: int, spread: int, draw: random.Random
+) -> list[tuple[float, Plan]]:
+    """The first of a space, and some of those behind that are not far."""
+    first, behind = found[: tried + 1], found[tried + 1 :]
+    near = [one for one in behind if one[0] < FAR * found[0][0]]
+    return [*first, *sorted(draw.sample(near, min(spread, len(near))), key=lambda one: one[0])]
+
+
+def fields_of(plan: ScheduleOp) -> Mapping[str, object]:
+    """What makes a plan, without its name."""
+    return plan_fields(plan.to_json())
+
+
+def program(problem: Problem, plan: ScheduleOp, entry: str | None) -> Program:
+    """A problem's program under a plan, lowered where it is not on disk."""
+    job, region = region_of(problem)
+    return Program(kept.origin(entry, lambda: lowered(regions.lowered(job, region, plan))))
+
+
+def made(problem: Problem, tried: int, spread: int) -> list[Made]:
+    """The plans of a problem, compiled and kept on disk."""
+    found: list[Made] = []
+    for us, plan in planned(problem, tried, spread):
+        entry = kept.key("bench", {"columns": list(problem), "plan": plan.to_json()})
+        fault = ""
+        try:
+            kernels = program(problem, plan, entry).kernels
+            if spilled := [kernel for kernel, info in kernels.items() if info.spill_bytes]:
+                fault = f"{', '.join(spilled)} spills"
+        except Exception as error:  # One that fails is reported, and the others go on.
+            fault = f"{type(error).__name__}: {str(error)[:200]}"
+        found.append(Made(plan.variant.data, us, fields_of(plan), entry, fault))
+    load(CASES[problem[0]].text, ARCH)
+    return found
+
+
+def there(problem: Problem, one: Made) -> Program:
+    """The program of a plan that was made."""
+
+    def lower() -> Lowered:
+        job, region = region_of(problem)
+        plan = laid(region, ARCH, one.fields, (), one.name)
+        return lowered(regions.lowered(job, region, plan))
+
+    return Program(kept.origin(one.entry, lower))
 
 
 @cache
@@ -109,23 +185,13 @@ def opened(op: str) -> Program:
     return load(CASES[op].text, ARCH)
 
 
-def compiled(job: tuple[Problem, int, int]) -> str:
-    """Bring a job's cubins into the cache; what is wrong with it, if anything is."""
-    try:
-        made = program(*job)
-    except Exception as error:  # One that fails is reported, and the others go on.
-        return f"{said(job[0])}: {type(error).__name__}: {str(error)[:200]}"
-    spilled = [kernel for kernel, info in made.kernels.items() if info.spill_bytes]
-    return f"{said(job[0])}: spills in {', '.join(spilled)}" if spilled else ""
-
-
 def shape_of(problem: Problem) -> tuple[int, ...]:
     """The shape of the tensor that is reduced."""
     op, rows, length = problem
     return tuple(CASES[op].whole({"M": rows, "N": length}))
 
 
-def raced(torch: Any, problem: Problem, tried: int, faults: Sequence[str]) -> Row:
+def raced(torch: Any, problem: Problem, plans: Sequence[Made]) -> Row:
     """One problem: PyTorch, what is chosen of open sizes, and each plan."""
     op, rows, length = problem
     case, sizes, shape = CASES[op], {"M": rows, "N": length}, shape_of(problem)
@@ -136,120 +202,75 @@ def raced(torch: Any, problem: Problem, tried: int, faults: Sequence[str]) -> Ro
     # Sums of numbers of either sign: their size, and a step of f16 of the largest.
     most = max((right.abs().max().item() or 1.0) * 2.0**-9, 2.0**-24)
 
-    def us(run: Any) -> float:
-        run(0)
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run(1)
-        end.record()
-        end.synchronize()
-        return timed(torch, run, copies, max(2.0, start.elapsed_time(end) * 1e3 - HOST))
-
     def eager(i: int) -> None:
         case.peer(torch.nn.functional, [sets[i % copies]])
 
-    row: Row = {"op": op, "m": rows, "n": length, "eager_us": us(eager), "plans": []}
-    _, _, plans = planned(problem, tried)
-    contestants: list[tuple[str, float, Program, dict[str, int]]] = []
-    contestants.append(("open", 0.0, opened(op), sizes))
-    for at, (one, fault) in enumerate(zip(plans, faults, strict=True)):
-        if not fault:
-            model = one.time.seconds * 1e6
-            contestants.append((one.name, model, program(problem, tried, at), {}))
-    for name, model, made, given in contestants:
+    runs: list[Any] = [eager]
+    named: list[Row] = []
+    asked: list[tuple[Row, Program, dict[str, int]]] = [({"name": "open"}, opened(op), sizes)]
+    for one in plans:
+        if one.fault:
+            print(f"LEFT OUT {said(problem)} {one.name}: {one.fault}", flush=True)
+        else:
+            row = {"name": one.name, "model_us": one.model_us, "fields": one.fields}
+            asked.append((row, there(problem, one), {}))
+    for row, compiled, given in asked:
         try:
             pairs = zip(sets, outs, strict=True)
-            launches = [made.launch([x], [o], given) for x, o in pairs]
+            launches = [compiled.launch([x], [o], given) for x, o in pairs]
         except PolycError as error:
-            print(f"{said(problem)}: {name} does not run, {error.kind}", flush=True)
+            print(f"{said(problem)}: {row['name']} does not run, {error.kind}", flush=True)
             continue
         outs[0].fill_(float("nan"))
-        mine = us(race.in_turns(torch, launches))
+        run = race.in_turns(torch, launches)
+        run(0)
         off = (outs[0].float() - right).abs().max().item() / most
         if not off <= 1:
-            print(f"WRONG {name} {said(problem)} by {off:.3g}", flush=True)
-        one_row: Row = {"name": name, "us": mine, "model_us": model}
-        if name == "open":
-            row["open"] = {**one_row, "variant": made.chosen(sizes)}
+            print(f"WRONG {row['name']} {said(problem)} by {off:.3g}", flush=True)
+        if not given:
+            row["registers"] = [kernel.registers for kernel in compiled.kernels.values()]
         else:
-            row["plans"].append(one_row)
-    return row
-
-
-def regret(row: Row, of: str) -> float:
-    """How much longer a choice takes than the fastest that was tried."""
-    one = row["plans"][0] if of == "own" else row["open"]
-    best = min(plan["us"] for plan in (*row["plans"], row["open"]))
-    return one["us"] / best - 1
+            row["variant"] = compiled.chosen(sizes)
+        runs.append(run)
+        named.append(row)
+    eager_us, *times = race.paced(torch, runs, copies)
+    for row, us in zip(named, times, strict=True):
+        row["us"] = us
+    found = {one["name"]: one for one in named if one["name"] == "open"}
+    own, *rest = [one for one in named if one["name"] != "open"]
+    return {"op": op, "m": rows, "n": length, "eager_us": eager_us, **found, "own": own} | {
+        "plans": rest
+    }
 
 
 def line(row: Row) -> str:
     """A problem: its choices beside PyTorch and the fastest."""
-    best = min(row["plans"], key=lambda plan: plan["us"])
+    best = min(row["plans"], key=lambda plan: plan["us"], default=row["own"])
     found = f"{row['op']} {row['m']}x{row['n']}: eager {row['eager_us']:.1f}"
-    for what, one in (("own", row["plans"][0]), ("open", row["open"]), ("best", best)):
-        found += f", {what} {one.get('variant') or one['name']} {one['us']:.1f}"
-    return f"{found} (regret {regret(row, 'own'):.0%} {regret(row, 'open'):.0%})"
-
-
-def show(rows: Sequence[Row]) -> None:
-    """The regrets, and the problems with the largest."""
     for what in ("own", "open"):
-        found = sorted(((regret(row, what), row) for row in rows), key=lambda one: one[0])
-        if not found:
-            return
-        values = [one for one, _ in found]
-        high = values[min(len(values) - 1, int(0.95 * len(values)))]
-        whole = mean([1 + one for one in values]) - 1
-        print(f"{what}: regret {whole:.1%} in the mean, 95th percentile {high:.0%}")
-        for _, row in found[::-1][:10]:
-            print(f"  {line(row)}")
+        if one := row.get(what):
+            name = one.get("variant") or one["name"]
+            found += f", {what} {name} {one['us']:.1f} (+{race.regret(row, what):.0%})"
+    return f"{found}, best {best['name']} {best['us']:.1f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tried", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=100)
-    parser.add_argument("--commit", help="what to record where there is no checkout")
-    parser.add_argument("--out")
+    parser = race.regret_options(__doc__ or "", 30, 12, 4)
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args(argv)
-    start = time.perf_counter()
-    asked = problems(args.seed, args.count)
-    plans = {problem: planned(problem, args.tried)[2] for problem in asked}
+    asked = race.part_of(problems(args.seed, args.count), args.part)
     if args.dry:
-        for problem, many in plans.items():
-            listed = ", ".join(f"{one.name} {one.time.seconds * 1e6:.1f}" for one in many)
+        for problem in asked:
+            many = planned(problem, args.tried, args.spread)
+            listed = ", ".join(f"{plan.variant.data} {us:.1f}" for us, plan in many)
             print(f"{said(problem)}: {listed}")
         return 0
-    jobs = [(problem, args.tried, at) for problem, many in plans.items() for at in range(len(many))]
-    faults = faults_of(compiled, jobs)
-    print(f"{len(jobs)} programs after {time.perf_counter() - start:.1f} s", flush=True)
-    torch = race.load_torch("bench/regret_columns.py")
-    torch.manual_seed(args.seed)
-    rows: list[Row] = []
-    for problem, many in plans.items():
-        if time.perf_counter() - start > args.seconds:
-            print(f"stopped after {len(rows)} of {len(asked)} problems")
-            break
-        wrong = [faults[problem, args.tried, at] for at in range(len(many))]
-        try:
-            for at, fault in enumerate(wrong):
-                if not fault:
-                    program(problem, args.tried, at)
-            with race.alone():
-                rows.append(raced(torch, problem, args.tried, wrong))
-        except Exception as error:  # A problem that fails must not stop the others.
-            print(f"FAILED {said(problem)}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            continue
-        print(line(rows[-1]), flush=True)
-        if args.out:
-            report = {**race.surroundings(torch, 3, args.commit), "seed": args.seed, "rows": rows}
-            Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
-    show(rows)
-    print(f"{time.perf_counter() - start:.1f} s")
+    make = partial(made, tried=args.tried, spread=args.spread)
+    rows = race.regrets(args, "bench/regret_columns.py", asked, make, raced, line)
+    for row in sorted(rows, key=lambda row: race.regret(row, "own"))[::-1][:10]:
+        print(f"  {line(row)}")
+    for text in race.summary(rows):
+        print(text)
     return 0
 
 

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.cost.device import Device, device_of
 from polyc.cost.loops import loops_work
+from polyc.cost.reductions import nanoseconds, planned
 from polyc.cost.rows import rows_work
 from polyc.cost.scans import scans_work
 from polyc.cost.scatters import scatters_work
@@ -98,6 +99,8 @@ class Time:
     waves: float
     after: float = 0.0
     overlapped: bool = True
+    whole: float | None = None
+    """The time by a formula of its own, of which the parts are no more than an account."""
 
     @property
     def arithmetic(self) -> float:
@@ -109,6 +112,8 @@ class Time:
     @property
     def seconds(self) -> float:
         """The whole time."""
+        if self.whole is not None:
+            return self.whole
         parts = (self.arithmetic, self.memory, self.cache, self.waiting)
         if self.tensor:
             return self.launch + max(parts)
@@ -162,6 +167,11 @@ def modelled(
     work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
+    shared = plan.pattern in ("loops", "rows") and work.blocks > 0
+    if shared and (found := planned(values, plan)) is not None:
+        problem, tile, rates = found
+        seconds = nanoseconds(problem, tile, device, rates) / 1e9
+        return replace(time, whole=seconds + work.before)
     if work.before:
         time = replace(time, launch=time.launch + work.before)
     if not work.copied:

@@ -16,25 +16,36 @@ from math import inf, log, prod
 from operator import sub
 from typing import Any
 
+from polyc.cost.device import device_of
 from polyc.cost.products import (
     AS_USUAL,
     H200_RATES,
     STEP,
+    Image,
     Rates,
     Size,
     Stored,
     Terms,
     Tiles,
+    brought,
+    busy,
     ceildiv,
     over_grid,
     terms,
     time_of,
+    with_memory,
 )
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.facts import PIECE, fixed_symbols, where_fastest
-from polyc.families.space import MOST_COLUMNS, Tiling, registers_left, space
+from polyc.families.space import (
+    MOST_COLUMNS,
+    Tiling,
+    registers_begun,
+    registers_left,
+    space,
+)
 
 GRIDS = {
     1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
@@ -70,9 +81,26 @@ CROWDED_COLUMNS = 128
 CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
 
+HELD_REGISTERS = 40
+"""Registers beside its sums that a thread has at least which holds an operand, in two buffers, and
+what is on its way to these."""
+
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
+
+KEPT = 0.5
+"""Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
+on either side read."""
+
+idle_rates = cache(Rates.idle)
+"""The rates of a chip of which a part is idle."""
+
+
+def held_by(plan: Tiling) -> int:
+    """The registers beside its sums of a thread that holds rows of a step."""
+    return HELD_REGISTERS + plan.depth // 2
+
 
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes of a batch, of rows, columns and depth, at which plans are compared."""
@@ -112,6 +140,9 @@ class Form:
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
+    ``image``     of a convolution whose sizes are known
+    ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
+                  they do not
     """
 
     crowded: bool = False
@@ -127,6 +158,8 @@ class Form:
     reads: bool = False
     rates: Rates = H200_RATES
     sums: bool = True
+    image: Image | None = None
+    held: int = 0
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -142,7 +175,7 @@ class Form:
         )
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
-        picks = self.joined or self.alone or self.within or not self.sums
+        picks = self.joined or self.alone or self.within or not self.sums or self.held
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -151,6 +184,8 @@ class Form:
         """
         tile = (plan.rows, plan.columns)
         if plan.summed and not self.sums:
+            return False
+        if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
@@ -162,6 +197,18 @@ class Form:
         """The modelled time of ``sizes`` under a plan."""
         chip = ARCHS[arch].multiprocessors
         return time_of(sizes, plan, self.terms(plan, chip), chip, self.taps)
+
+    def of_known(self, sizes: tuple[int, int, int, int], plan: Tiles, arch: str) -> int:
+        """The same of known sizes, with what no polynomial says: multiprocessors without a block
+        leave the others more, and what taps of an image read again may not be in L2 any more."""
+        chip = ARCHS[arch].multiprocessors
+        of = terms(plan, chip, idle_rates(self.rates, 1 - busy(sizes, plan, chip)), self.stored)
+        time = time_of(sizes, plan, of, chip, self.taps)
+        if self.image is None:
+            return time
+        device = device_of(arch)
+        moved = brought(sizes, plan, of, self.taps, self.image, device.cache_bytes * KEPT)
+        return with_memory(time, sizes, plan, moved / device.memory * 1e9, self.rates)
 
     def terms(self, plan: Tiles, chip: int) -> Terms:
         """The factors of a plan's formula on so many multiprocessors."""
@@ -191,9 +238,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = form.nanoseconds(known, own, arch)
+                found[own] = form.of_known(known, own, arch)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = form.nanoseconds(known, plan, arch)
+            found[plan] = form.of_known(known, plan, arch)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 

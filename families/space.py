@@ -106,6 +106,11 @@ class Tiling(Tiles):
         """The same where it reads copies of its operands."""
         return "padded" if self.is_padded else self.named("padded")
 
+    @property
+    def flat_name(self) -> str:
+        """The same where rows of an operand are taken as one."""
+        return self.named("flat")
+
     def named(self, loader: str) -> str:
         """A name of its fields."""
         found = f"{loader}_{self.rows}x{self.columns}"
@@ -156,6 +161,13 @@ def registers_left(plan: Tiling) -> int:
     room = ARCHS["sm_90a"].registers // plan.at_once
     own = split[1] if split else min(255, registers_at_launch(room, groups))
     return own - plan.products * plan.columns // 2
+
+
+def registers_begun(plan: Tiling) -> int:
+    """Registers beside its accumulators that a consumer's thread begins with: code is made for
+    these."""
+    room = ARCHS["sm_90a"].registers // plan.at_once
+    return registers_at_launch(room, plan.rows // GROUP_ROWS) - plan.products * plan.columns // 2
 
 
 @cache

@@ -52,3 +52,22 @@ def is_view(view: Sequence[Dim], memory: Sequence[Dim]) -> bool:
         else:
             return False
     return all(size.constant() == 1 for size in (*left, *right))
+
+
+CUT = (8, 16, 32, 64)
+"""Elements of the lines that a run of memory may be cut into."""
+
+
+def is_cut_anew(view: Sequence[Dim], memory: Sequence[Dim]) -> bool:
+    """Whether the last two axes of ``view`` are a run of ``memory`` in lines of 8, 16, 32 or 64
+    elements, wherever axes of that begin: 64 rows of 49 are 49 lines of 64.
+
+    The last two axes of both are the same elements in the same order then.  An axis of memory that
+    is as long as a line is may have moved, so it is none.
+    """
+    if len(view) < 2 or len(memory) < 2 or view[-1].constant() not in CUT:
+        return False
+    if view[-1] in memory[-2:]:
+        return False
+    (*outer, lines, line), (*others, high, wide) = view, memory
+    return is_view([*outer, lines * line], [*others, high * wide])

@@ -7,7 +7,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import shape_text
 from polyc.dialects.common.elements import without_sign
-from polyc.dialects.common.views import is_view
+from polyc.dialects.common.views import is_cut_anew, is_view
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
 
@@ -31,7 +31,7 @@ def check_bound(where: str, binding: BindAttr, seen: Attribute, memory: GlobalTy
         raise VerifyException(f"{bound}; a view has the same elements")
     if len(view) != axes:
         raise VerifyException(f"{bound}, and boxes of {axes} axes do not fit {shape_text(view)}")
-    if not is_view(view, memory.dims):
+    if not is_view(view, memory.dims) and not is_cut_anew(view, memory.dims):
         raise VerifyException(
             f"{bound}, and {shape_text(view)} is no view of {shape_text(memory.dims)}: "
             "consecutive sizes are merged and split, and none moves"

@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-LOADERS = ("tma", "cp_async", "register", "padded")
+LOADERS = ("tma", "cp_async", "register", "padded", "flat")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -361,6 +361,12 @@ def check_loader(op: ScheduleResources) -> None:
             raise VerifyException(
                 f"the padded loader copies the operands of a product of matrices, and the plan is "
                 f"for {op.pattern or 'nothing'}; use another loader"
+            )
+    elif op.loader.data == "flat":
+        if op.pattern != "matmul" or op.mma.data != "wgmma":
+            raise VerifyException(
+                f"the flat loader brings rows of a product of matrices to wgmma, and the plan is "
+                f"for {op.pattern or 'nothing'} by {op.mma.data}; use another loader"
             )
     elif op.loader.data == "tma":
         if not op.target.tma:

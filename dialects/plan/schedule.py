@@ -35,7 +35,8 @@ class Schedule(IRDLOperation):
     ``mma``             ``wgmma``, ``mma.sync``, or ``none`` for threads that compute alone
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``; or ``padded``,
                         where launches before the kernel copy them to rows of whole panels, and
-                        TMA (mma.sync: cp.async of 16 bytes) brings those
+                        TMA (mma.sync: cp.async of 16 bytes) brings those; or ``flat``,
+                        where TMA takes the rows of one operand that a step has as one
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none; of a
@@ -135,6 +136,8 @@ class Schedule(IRDLOperation):
     @property
     def brings(self) -> str:
         """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
+        if self.loader.data == "flat":
+            return "tma"
         if self.loader.data != "padded":
             return self.loader.data
         return "tma" if self.mma.data == "wgmma" else "cp_async"

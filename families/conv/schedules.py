@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 from typing import cast
 
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.cost.products import CONV_RATES, Stored
+from polyc.cost.products import CONV_RATES, Image, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -86,6 +86,9 @@ _TALL: Fields = {
 
 VECTOR = MAX_VECTOR_BYTES // OPERAND_BYTES
 """Elements of the widest access: rows that TMA stores are multiples of it."""
+
+LINE, SECTOR = 128 // OPERAND_BYTES, 32 // OPERAND_BYTES
+"""Channels of a line of the L2 cache, and of a sector of one."""
 
 DEPTHS = (64, 32, 16)
 """Channels of a step."""
@@ -260,8 +263,27 @@ def form_of(conv: Convolution) -> ranking.Form:
         within=groups.filters,
         alone=True,
         rates=CONV_RATES,
-        stored=Stored(along=False),
+        stored=stored_of(conv),
+        image=image_of(conv),
     )
+
+
+def stored_of(conv: Convolution) -> Stored:
+    """How pixels and filters lie in memory, as far as the channels are known."""
+    pixels, filters = (
+        0 if count is None or count % LINE == 0 else 1 if count % SECTOR == 0 else 2
+        for count in (conv.image_dims[-1].constant(), conv.size(conv.channels).constant())
+    )
+    return Stored(*((filters, pixels) if conv.turned else (pixels, filters)), along=False)
+
+
+def image_of(conv: Convolution) -> Image | None:
+    """The image of a convolution, where all sizes are known and a tap has its pixels again."""
+    sizes = [size.constant() for size in conv.image_dims]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes) or conv.taps == 1 or conv.groups.filters:
+        return None
+    return Image(prod(known) * OPERAND_BYTES, conv.turned)
 
 
 def depths_of(channels: int | None) -> tuple[int, ...]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import NotAffine, linear_of
@@ -47,14 +48,23 @@ AT_ONCE = 1024
 """Threads of a multiprocessor that keep it busy."""
 
 OUTPUTS = 8
-"""Neighbours of a thread at most, and of a line that one has whole ``WHOLE``."""
+"""Elements of an access at most."""
 
-WHOLE = 16
+MOST_OUTPUTS = 28
+"""Neighbours of a thread at most: a line of 28 pixels, or a half of one of 56."""
+
+LINE_BYTES, LANES = 128, 32
+"""Of memory that a load of a warp reaches at once; where its threads begin far apart it is several,
+one after another, while other warps issue four instructions each."""
 
 LOAD, CONVERT, STEP, GUARD, AROUND, FILL = 4.0, 1.0, 1.0, 4.0, 24.0, 2.0
 """A load in instructions of a thread, what each of its elements takes beside, a step of a sum, the
 bounds of a vector, what is around a step of the other axes of a window, and for each element the
 choice of a fill that is not 0."""
+
+ISSUED, BESIDE = 3.0, 4
+"""Instructions that other warps issue meanwhile, and how well the two go beside each other: as the
+model of time has it."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,16 @@ def begins(one: Sliding) -> int:
         return 0
 
 
+def tensor_type(one: Sliding) -> MemRefType:
+    """What slides, in memory."""
+    return cast("MemRefType", one.read.tensor.type)
+
+
+def element_of(one: Sliding) -> Attribute:
+    """The type of its elements."""
+    return tensor_type(one).element_type
+
+
 def widest(size: int) -> int:
     """Elements of so many bytes that one access takes at most."""
     return min(OUTPUTS, MAX_VECTOR_BYTES // size)
@@ -188,11 +208,9 @@ class LineTile:
 
     def vector(self, one: Sliding) -> int:
         """Elements that one load of what slides brings."""
-        kind = one.read.tensor.type
-        assert isinstance(kind, MemRefType)
-        most = widest(element_bytes(kind.element_type))
-        # A plan has whole vectors of its columns, also of the widest.
-        return gcd(most, self.outputs * one.step, kind.shape[-1].constant() or 1, self.columns)
+        length = tensor_type(one).shape[-1].constant() or 1
+        most = widest(element_bytes(element_of(one)))
+        return gcd(most, self.outputs * one.step, length)
 
     def before(self, one: Sliding) -> int:
         """Elements that a thread brings before its first window."""
@@ -228,14 +246,12 @@ def tile_from(tile: tuple[int, int], threads: int) -> LineTile | None:
 
 
 def tiles(lines: Lines) -> Iterator[LineTile]:
-    """The tiles that lines of known length may have: threads have vectors of them, or, where they
-    are short, them whole.
-    """
+    """The tiles that lines of known length may have: threads have a part of one, or it whole."""
     line = lines.line.constant()
     if not line:
         return
-    counts = {gcd(line, OUTPUTS), gcd(line, OUTPUTS // 2)}
-    counts |= {line} if line <= WHOLE else set()
+    counts = {n for n in range(1, MOST_OUTPUTS + 1) if line % n == 0}
+    counts |= {n for n in (2, 4, 8, 16) if n <= line}
     for outputs in sorted(counts, reverse=True):
         across = min(power_of_two(-(-line // outputs)), WARP)
         yield LineTile(THREADS // across, across * outputs, outputs)
@@ -244,13 +260,16 @@ def tiles(lines: Lines) -> Iterator[LineTile]:
 def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
     """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
     chip takes as many threads; lines whose number is open are many."""
-    each = AROUND
+    each, asked = AROUND, 0.0
     for one in lines.sliding:
         loads = tile.span(one, lines.taps) / tile.vector(one)
         filled = one.read.guard is not None and not is_zero(one.read)
         apiece = CONVERT + (FILL if filled else 0.0)
         each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * apiece
+        apart = tile.outputs * one.step * element_bytes(element_of(one))
+        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
     each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
+    each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
     number, line = (size.constant() for size in lines.space.sizes)
     tiles_along = -(-(line or tile.columns) // tile.columns)
     at_once = ARCHS[arch].multiprocessors * AT_ONCE

@@ -162,7 +162,7 @@ def ways(shared: Shared, arch: str) -> list[Way]:
     """The ways to share a region's reductions that may be worth it, in order of dispatch."""
     kernel = shared.loops.kernel
     found: list[Way] = []
-    for vector, facts in _vectors(shared):
+    for vector, facts in vectors(shared):
         for line, open_ways in _lines(shared, vector):
             rows, columns = _tile(shared, vector, line)
             for way in _parted(shared, arch, Way(rows, columns, vector, 1, facts), open_ways):
@@ -180,7 +180,7 @@ def whole_rows(shared: Shared) -> Way | None:
         return None
     if not any(is_integer(reduce.accumulator) for reduce in shared.reductions):
         return None
-    vector, facts = next(_vectors(shared))
+    vector, facts = next(vectors(shared))
     if vector == 1 or left_open(shared.loops.kernel, facts) is None:
         return None
     wide = WARP * vector * loads_of(shared.reductions)
@@ -190,7 +190,7 @@ def whole_rows(shared: Shared) -> Way | None:
     return Way(THREADS // WARP, wide, vector, 1, facts)
 
 
-def _vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
+def vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
     """The elements of an access, the widest that may be first, and what they ask of sizes."""
     kernel = shared.loops.kernel
     if shared.walked is not None and shared.reads:

@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.ir import SSAValue
 
+from polyc.cost.reductions import SharedTile
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
@@ -35,7 +36,7 @@ from polyc.families.family import Family, Fields, bad_plan, check_schedule, refu
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.lines import tile_from as line_tile_from
-from polyc.families.loops.partial_sums import Way, find_shared, ways, whole_rows
+from polyc.families.loops.partial_sums import Way, find_shared, vectors, ways, whole_rows
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -50,6 +51,7 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.loops.shared_space import ranked as ranked_tiles
 from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
 from polyc.families.loops.windows import facts as window_facts
 from polyc.families.structure import MOST_PARTS, check_raster
@@ -177,6 +179,8 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
     kernel, alone = loops.kernel, reduces_alone(loops)
+    if ranked := fastest(loops, arch):
+        return ranked
     parted = list(_in_parts(loops, arch))
     # Of known sizes one of a single block would take them all, and the model is to compare.
     first = [p for p in parted if not kernel.symbol_names or p.integer("vectorize") > 1]
@@ -347,6 +351,7 @@ def _schedule(
     lines: LineTile | None = None,
     box: Box | None = None,
 ) -> ScheduleOp:
+    """A schedule of the family; the tile and what a warp has of it follow where none is given."""
     algorithm = "serial" if way is None else "partial_sums"
     if box is not None:
         tile, algorithm = box.result.tile, "boxes"
@@ -373,6 +378,61 @@ def _schedule(
     op = ScheduleOp(name, variant, {**chosen, **restated(loops, chosen)}, when)
     check_schedule(op)
     return op
+
+
+def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
+    """The schedule of a tile whose threads part the points of a reduction of known sizes."""
+    tile, warps = (plan.rows, plan.columns), plan.threads // ARCHS[arch].warp
+    stored = plan.parts > 1 and plan.stored
+    name = f"{'vector' if plan.vector > 1 else 'scalar'}_{plan.rows}x{plan.columns}_by{warps}"
+    if plan.parts > 1:
+        name += f"_{'parts' if stored else 'split'}{plan.parts}"
+    chosen: Fields = {
+        "arch": arch,
+        "tensorize": "",
+        "mma": "none",
+        "loader": "register",
+        "tile": [*tile, 1],
+        "stages": 1,
+        "warp_tile": warp_tile_of(tile, warps),
+        "vectorize": plan.vector,
+        "split_k": plan.parts,
+        "algo_choice": {"loops": "partial_sums" if stored else "serial"},
+        "cache": [],
+    }
+    op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, ())
+    check_schedule(op)
+    return op
+
+
+def fastest(loops: Loops, arch: str) -> list[ScheduleOp]:
+    """The plan of the space that the model of time takes for the fastest, for reductions of known
+    sizes that blocks may share, with one that reads element by element where addresses may not be
+    multiples of vectors; none of other regions."""
+    shared, found = find_shared(loops), list[ScheduleOp]()
+    if shared is None or loops.kernel.symbol_names:
+        return found
+    widest = next(vector for vector, _ in vectors(shared))
+    for vector in dict.fromkeys((widest, 1)):
+        if ranked := ranked_tiles(shared, vector, arch):
+            found.append(shared_schedule(loops, arch, ranked[0][1]))
+            if pointers_promised(loops.kernel, found[-1].widest):
+                break
+    return found
+
+
+def others(loops: Loops, arch: str) -> list[tuple[float, SharedTile]]:
+    """The tiles of the space for such reductions, of which ``shared_schedule`` makes plans, with
+    what the model expects of each in ns, the fastest first."""
+    shared = find_shared(loops)
+    if shared is None or loops.kernel.symbol_names:
+        return []
+    return ranked_tiles(shared, next(vector for vector, _ in vectors(shared)), arch)
+
+
+def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule that the compiler proposed is one that the model of time ranked."""
+    return plan.pattern == "loops" and bool(fastest(find_loops(kernel), plan.arch.data))
 
 
 def _warp_tile(
@@ -475,7 +535,8 @@ def check(loops: Loops, plan: ScheduleOp) -> None:
     if plan.moves_boxes:
         _check_box(loops, plan)
         return
-    if columns % plan.integer("vectorize"):
+    # What slides along lines is read in vectors, and a thread may store whole lines of any length.
+    if columns % plan.integer("vectorize") and not plan.slides_lines:
         raise bad_plan(
             plan,
             f"has tiles of {columns} columns, no multiple of its vectors of "

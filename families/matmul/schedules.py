@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import islice, repeat
 from math import prod
 from typing import cast
 
@@ -16,6 +16,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.flat import rows as flat_rows
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
@@ -28,7 +29,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded, tensor_float
+from polyc.families.matmul import flat, padded, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -57,6 +58,9 @@ cuTensorMapEncodeTiled)."""
 LINE = 64
 """Elements of a line of the L2 cache."""
 
+FLAT = 6
+"""Of these, plans that take rows of an operand as one."""
+
 MEASURED = 12
 """Plans of the space that are worth measuring."""
 
@@ -84,8 +88,12 @@ def conditions(
     gemm: Contraction, variant: MatmulVariant, arch: str
 ) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
-    gemm = tensor_float.as_fields(gemm, variant.fields)
     kernel, loader = gemm.kernel, variant.fields["loader"]
+    if loader == "flat":
+        depth = cast("list[int]", variant.fields["tile"])[2]
+        if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
+            return None
+    gemm = tensor_float.as_fields(gemm, variant.fields)
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
         return None
@@ -283,6 +291,46 @@ def _is_plain(gemm: Contraction, arch: str) -> bool:
     return any(_may_run(gemm, arch, copied) for copied in (False, True))
 
 
+def _is_flat(gemm: Contraction, arch: str) -> bool:
+    """Whether rows of an operand are taken as one."""
+    return ARCHS[arch].wgmma and any(flat.flat_of(gemm, depth) for depth in (DEPTH, DEPTH // 2))
+
+
+def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
+    """What there is of a product beside its sizes, whose rows are lines that are taken as one."""
+    return ranking.Form(
+        is_crowded(gemm, "sm_90a"),
+        stored=Stored(along=False),
+        depths=tuple(depths),
+        alone=True,
+        reads=any(op not in gemm.reads for op in _reads(gemm)),
+        sums=False,
+        held=flat_rows(gemm.size(gemm.m).constant() or 0),
+    )
+
+
+def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
+    """So many plans of the space that take rows of an operand as one; none where they are not, or
+    where sizes are open.
+
+    What measures plans has them, and users may: the model's rates are of operands that TMA brings,
+    and its choice among these and copies is not measured.
+    """
+    if not _is_flat(gemm, arch):
+        return []
+    seen = flat.oriented(gemm)
+    depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
+    problem, form = problem_of(seen), _flat_form(seen, depths)
+    k = gemm.size(gemm.k).constant() or 0
+    # Each part has two steps at least, as its threads hold two.
+    known = ranking.fastest(problem, arch, form, len(form.space(arch, every=True)))
+    fit = (p for p in known if p.parts == 1 or p.parts * p.depth * 2 <= k)
+    return [
+        MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=())
+        for plan in islice(fit, count)
+    ]
+
+
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
     """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
     variant = MatmulVariant("tma", 8, WGMMA)
@@ -385,9 +433,12 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
-    if not _is_plain(gemm, arch):
-        return []
     found: list[ScheduleOp] = []
+    for variant in flat_variants(gemm, arch, FLAT):
+        fields = schedule_fields(gemm, arch, variant)
+        found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
+    if not _is_plain(gemm, arch):
+        return found
     copied = not _may_run(gemm, arch, False)
     for plan in ranking.fastest(problem_of(gemm), arch, _form(gemm, arch, copied), MEASURED):
         variant = _of_space(plan, copied, ())
@@ -467,6 +518,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     It loads by tma where K or a piece may be empty, parts rows to reduce, goes beyond a part or a
     piece of an operand, or has warps that would compute one twice.
     """
+    if plan.loader.data == "flat":
+        _check_flat(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
@@ -509,6 +562,25 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
                 plan,
                 f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
             )
+
+
+def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse a schedule that takes rows of an operand as one where it cannot."""
+    found = flat.flat_of(gemm, plan.tile_sizes[2])
+    if found is None or plan.tensor_float:
+        raise bad_plan(
+            plan,
+            f"takes rows of {gemm.rhs.name} as one, which is for an operand of 16 bits that lies "
+            f"along {gemm.n}, all of it, in rows of at most {flat.MOST_ROWS} elements, no multiple "
+            f"of {flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; "
+            "use padded",
+        )
+    if plan.tile_sizes[0] != (wanted := flat_rows(found.length)):
+        raise bad_plan(
+            plan,
+            f"has tiles of {plan.tile_sizes[0]} rows, and one has all {found.length} points of "
+            f"{gemm.n}; make them {wanted}",
+        )
 
 
 def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleOp) -> None:

@@ -29,6 +29,7 @@ from polyc.dialects.region import ReadOp
 from polyc.families import ranking
 from polyc.families.facts import holds_always, same_size
 from polyc.families.family import Fields, refuse_choice
+from polyc.families.matmul import flat
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 from polyc.families.matmul.split import tiles_of
 from polyc.families.matmul.variants import MatmulVariant
@@ -67,7 +68,10 @@ def lies_along_k(side: MatrixOperand, k: str) -> bool:
 
 def oriented(gemm: Contraction, way: str | None, loader: str) -> Contraction:
     """A product as the kernels of a way see it that bring operands as they lie: one that does not
-    lie along k is that of the rows, which wgmma takes from registers too."""
+    lie along k is that of the rows, which wgmma takes from registers too.  So is one whose rows a
+    loader takes as one."""
+    if loader == "flat":
+        return flat.oriented(gemm)
     if way != TF32 or loader != "tma" or lies_along_k(gemm.rhs, gemm.k):
         return gemm
     return replace(gemm, lhs=gemm.rhs, rhs=gemm.lhs, m=gemm.n, n=gemm.m)
@@ -86,6 +90,8 @@ def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
 
 def is_held(gemm: Contraction, plan: ScheduleOp) -> bool:
     """Whether threads bring the operand of the rows to registers, as it does not lie along k."""
+    if plan.loader.data == "flat":
+        return True
     brought = plan.tensor_float == TF32 and plan.loader.data == "tma"
     return brought and not lies_along_k(gemm.lhs, gemm.k)
 

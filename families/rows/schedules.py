@@ -14,8 +14,12 @@ from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 
+from polyc.cost.device import device_of
+from polyc.cost.reductions import H100_ROWS, SharedTile, nanoseconds, reduction_of
 from polyc.cost.time import modelled
+from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import ScheduleOp
@@ -227,6 +231,8 @@ def made(rows: Rows, arch: str) -> list[ScheduleOp]:
         found.append(_made(rows, arch, variant, when))
         if variant.way == "kept" and is_known(rows):
             found[-1] = fastest(rows, arch, found[-1])
+        if variant.way == "streaming" and is_known(rows):
+            found[-1] = fastest_walk(rows, arch, found[-1])
         if not when:
             if pointers_promised(kernel, variant.vector):
                 break
@@ -269,6 +275,44 @@ def fastest(rows: Rows, arch: str, plan: ScheduleOp) -> ScheduleOp:
         if seconds < least:
             best, least = other, seconds
     return best
+
+
+def fastest_walk(rows: Rows, arch: str, plan: ScheduleOp) -> ScheduleOp:
+    """Of a schedule that walks once over rows of known sizes, in chunks, and its like of the space,
+    the one that takes the least time by the model."""
+    if rows.turned or rows.walks_again:
+        return plan
+    problem = reduction_of(Values(rows.kernel, {}), None)
+    if problem is None:
+        return plan
+
+    def seconds(variant: RowsVariant) -> float:
+        threads = variant.warps_a_row * ARCHS[arch].warp
+        tile = SharedTile(1, variant.columns, threads, variant.vector, variant.parts, stored=False)
+        return nanoseconds(problem, tile, device_of(arch), H100_ROWS)
+
+    ways = [v for v in space(rows, arch, plan.integer("vectorize")) if v.way == "streaming"]
+    return _made(rows, arch, min(ways, key=seconds), plan.when.data) if ways else plan
+
+
+def others(rows: Rows, arch: str) -> list[tuple[float, ScheduleOp]]:
+    """The plans of the space for rows of known sizes, with what the model expects of each in us."""
+    kernel, found = rows.kernel, list[tuple[float, ScheduleOp]]()
+    if not is_known(rows) or rows.length.constant() is None:
+        return found
+    widest = variants(rows, arch)[0].vector
+    for variant in space(rows, arch, widest):
+        parted = variant.way == "streaming" and variant.parts > 1
+        when = () if parted else conditions(rows, arch, variant)
+        if when is None:
+            continue
+        try:
+            plan = _made(rows, arch, variant, when)
+            check(rows, plan)
+        except PolycError:
+            continue
+        found.append((modelled(kernel, plan, {}).seconds * 1e6, plan))
+    return sorted(found, key=lambda one: one[0])
 
 
 def known_sizes(rows: Rows, plan: ScheduleOp) -> AssumptionsAttr:

@@ -39,6 +39,18 @@ PANEL_WARPS = 8
 MOST_PARTS = 128
 """Blocks of a team that has a panel: each adds up what all of them have of its columns."""
 
+STREAMING = (4, 8, 16, 32)
+"""Warps of a block that walks over a row once."""
+
+LOADS = (1, 2, 4, 8)
+"""Vectors that each of their threads has on their way."""
+
+CLUSTERS = (1, 2, 4, 8)
+"""Blocks of a cluster that walk over a row together."""
+
+SHORT_ROWS, SHORT_LENGTH = (1, 2, 4, 8, 16), 1024
+"""Rows of a tile whose warps have one each at a time, and how long these are at most."""
+
 STAGES = (1,)
 """Rows that it keeps."""
 
@@ -47,7 +59,8 @@ def space(rows: Rows, arch: str, vector: int) -> list[RowsVariant]:
     """The variants for rows of a known length, in vectors of ``vector``."""
     if rows.turned:
         return list(_panels(rows, arch, vector))
-    return [*_resident(rows, vector), *_kept(rows, arch, vector)]
+    found = [*_resident(rows, vector), *_kept(rows, arch, vector)]
+    return found if rows.walks_again else [*found, *_streamed(rows, arch, vector)]
 
 
 def _resident(rows: Rows, vector: int) -> Iterator[RowsVariant]:
@@ -60,6 +73,22 @@ def _resident(rows: Rows, vector: int) -> Iterator[RowsVariant]:
         if columns <= MOST_EACH * WARP * warps and length > lanes // 2:
             name = f"block_by{warps}"
             yield RowsVariant(name, "resident", 1, columns, warps, vector, exact=True)
+
+
+def _streamed(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
+    """Rows that are walked once: some a warp each, or in chunks that a block or a cluster has."""
+    length = rows.length.constant()
+    assert length is not None
+    for high in SHORT_ROWS:
+        if length <= SHORT_LENGTH:
+            yield RowsVariant(f"warp_rows{high}", "resident", high, SHORT_LENGTH, 1, vector)
+    for warps in STREAMING:
+        for loads in LOADS:
+            columns = warps * WARP * vector * loads
+            for parts in CLUSTERS:
+                if parts <= ARCHS[arch].cluster and columns * parts <= max(length, columns):
+                    name = f"chunks{columns}_by{warps}" + (f"_split{parts}" if parts > 1 else "")
+                    yield RowsVariant(name, "streaming", 1, columns, warps, vector, parts)
 
 
 def _shared_out(length: int, width: int, most: int) -> tuple[int, int]:

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import F32X3
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.types import FragmentType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
-from polyc.families.matmul import tensor_float
+from polyc.families.matmul import flat, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
@@ -36,6 +36,7 @@ from polyc.lowering.region_to_gpu.contracted import (
     Target,
     along,
 )
+from polyc.lowering.region_to_gpu.frame import global_type
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.k_major import KMajor
 from polyc.lowering.region_to_gpu.padded import Padded
@@ -126,6 +127,8 @@ class Matrices(Contracted):
             copies=copies,
         )
         self.gemm = gemm
+        self.flat = flat.planned(gemm, plan)
+        """How rows of the operand of the rows are taken as one, where they are."""
 
     def sizes(self, grid: Grid) -> list[SSAValue]:
         found = super().sizes(grid)
@@ -166,6 +169,16 @@ class Matrices(Contracted):
             axes = along(side.along, len(side.axes))
             view = tile.CopyView(axes=axes, turned=self.turned(operand))
             travel = tile.CopyTravel(plan.brings, multicast)
+            if self.flat is not None and side is self.sides[0]:
+                *outer, position, _ = place
+                found = self.flat
+                line = affine_dim(0) * found.length // found.chunk
+                first = self.emit.apply(line, [position], hint="line0")
+                tensor = self.frame.view(found.number, found.dims)
+                source = tile.CopyEnd(tensor, [*outer, first, self.emit.index(0)])
+                copy = tile.CopyOp(source, tile.CopyEnd(target), travel=travel)
+                self.emit.op(located(copy, side.read))
+                continue
             self.take(side.factor, place, target, view, travel)
         if tensor_float.is_held(gemm, plan):
             return self.held(shared[0])
@@ -174,11 +187,19 @@ class Matrices(Contracted):
     def held(self, shared: SSAValue) -> SSAValue:
         """The operand of the rows in registers, as its shared tile has it."""
         rows, _, depth = self.plan.tile_sizes
-        kind = FragmentType.of([depth, rows], f32)
+        kind = FragmentType.of([depth, rows], self.gemm.lhs.factor.element)
         left = self.scope.value(tile.FragmentOp(kind), self.gemm.lhs.name)
-        take = tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(left))
+        view = tile.CopyView(line=None if self.flat is None else self.flat.length)
+        take = tile.CopyOp(tile.CopyEnd(shared), tile.CopyEnd(left), view)
         self.emit.op(located(take, self.gemm.lhs.read))
         return left
+
+    def shared(self, operand: Operand) -> SSAValue:
+        if self.flat is None or operand is not self.operands[0]:
+            return super().shared(operand)
+        element = global_type(self.kernel.seen[self.flat.number]).element_type
+        kind = SharedType.of(self.flat.tile(self.plan.tile_sizes[K]), element, 0)
+        return self.emit.value(located(SharedTileOp(kind), operand.read), f"{operand.name}_tile")
 
     def in_segment(self, position: SSAValue, rows: bool) -> SSAValue:
         """Where a step of the three products of ``f32x3`` is in an operand's copy.

@@ -35,7 +35,7 @@ from polyc.passes.support.gpu.layouts import (
     accumulator,
     mma_sync_accumulator,
     tf32_operand,
-    wgmma_accumulator,
+    wgmma_operand,
 )
 from polyc.rewriting.driver import rewrite
 
@@ -70,7 +70,7 @@ class LayOutContract(RewritePattern):
         if op.is_tf32:
             layout = tf32_operand(m, k, turned=not op.lhs_k_major)
         elif op.mma.data == "wgmma":
-            layout = wgmma_accumulator(m, k, (64, k))
+            layout = wgmma_operand(m, k, turned=not op.lhs_k_major)
         elif columns == n:
             layout = mma_sync_accumulator(m, k, (rows, k))
         else:

@@ -111,6 +111,10 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
             inside = tuple(slice(0, e - s) for s, e in zip(start, ends, strict=True))
             there = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
             target[there] = source.reshape(shape)[inside]
+    elif op.line is not None:
+        high, wide = target.shape
+        lines = source.reshape(high, op.line.value.data)
+        target[...] = lines[:, [min(m, lines.shape[1] - 1) for m in range(wide)]]
     else:
         at = (0,) * source.ndim if op.window is None else op.window.data
         small = min(source.shape, target.shape, key=math.prod)

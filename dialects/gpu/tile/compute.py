@@ -225,11 +225,11 @@ class ContractOp(IRDLOperation):
         lhs, rhs, acc = self.lhs.type, self.rhs.type, self.acc.type
         assert isinstance(lhs, SharedType | FragmentType) and isinstance(rhs, SharedType)
         assert isinstance(acc, FragmentType)
-        lies = self.lhs_k_major or self.is_tf32
+        lies = self.lhs_k_major or self.mma.data == "wgmma"
         if isinstance(lhs, FragmentType) and (self.lhs_slot is not None or not lies):
             raise VerifyException(
-                "a fragment on the left is [m, k] and has no slots; the instruction takes rows "
-                "of it from registers"
+                "a fragment on the left is [m, k], or [k, m] of wgmma, and has no slots; the "
+                "instruction takes rows of it from registers"
             )
         if self.buffers not in (1, 2):
             raise VerifyException(f"BadBuffers: fragment_buffers is 1 or 2, not {self.buffers}")

@@ -105,7 +105,9 @@ class CopyView:
     ``window`` is where the part of the larger tile begins, ``axes`` the axes of the tensor that the
     tile runs along, and ``im2col`` with ``tap`` how pixels of an image become the tile's rows.
     A ``turned`` tile has its rows as columns.  ``pages`` are where further runs of rows lie along
-    the axis ``across``.
+    the axis ``across``.  ``line`` is of a shared tile whose elements, row by row, are lines of so
+    many, which a fragment takes as its rows; its columns behind the end of a line have the last one
+    of that.
     """
 
     window: Sequence[int] | None = None
@@ -115,6 +117,7 @@ class CopyView:
     turned: bool = False
     pages: Sequence[SSAValue] = ()
     across: int | None = None
+    line: int | None = None
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -144,7 +147,8 @@ class CopyView:
             pages = [parser.resolve_operand(v, IndexType()) for v in names]
             parser.parse_keyword("across")
             across = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return CopyView(window, axes, im2col, tap, turned, pages, across)
+        line = parser.parse_integer() if parser.parse_optional_keyword("line") is not None else None
+        return CopyView(window, axes, im2col, tap, turned, pages, across, line)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -163,6 +167,8 @@ class CopyView:
             printer.print_string(" pages [")
             printer.print_list(self.pages, printer.print_ssa_value)
             printer.print_string(f"] across {self.across}")
+        if self.line is not None:
+            printer.print_string(f" line {self.line}")
 
 
 @dataclass(frozen=True)
@@ -280,6 +286,7 @@ class CopyOp(IRDLOperation):
     im2col = opt_prop_def(Im2colAttr)
     turned = opt_prop_def(UnitAttr)
     across = opt_prop_def(IndexAttr)
+    line = opt_prop_def(IndexAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -317,6 +324,7 @@ class CopyOp(IRDLOperation):
                 "im2col": view.im2col,
                 "turned": UnitAttr() if view.turned else None,
                 "across": None if view.across is None else index_attr(view.across),
+                "line": None if view.line is None else index_attr(view.line),
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -375,8 +383,9 @@ class CopyOp(IRDLOperation):
         axes = None if self.axes is None else self.axes.data
         across = None if self.across is None else self.across.value.data
         turned = self.turned is not None
+        line = None if self.line is None else self.line.value.data
         return CopyView(
-            window, axes, self.im2col, tuple(self.tap), turned, tuple(self.pages), across
+            window, axes, self.im2col, tuple(self.tap), turned, tuple(self.pages), across, line
         )
 
     @property
@@ -503,7 +512,10 @@ class CopyOp(IRDLOperation):
         else:
             assert isinstance(source, SharedType | FragmentType)
             assert isinstance(target, SharedType | FragmentType)
-            self._verify_window(source.sizes, target.sizes)
+            if self.line is None:
+                self._verify_window(source.sizes, target.sizes)
+            else:
+                self._verify_line(self.line.value.data, source, target)
         for end, slot in ((self.source, self.source_slot), (self.target, self.slot)):
             if slot is not None and not isinstance(end.type, SharedType):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
@@ -523,6 +535,8 @@ class CopyOp(IRDLOperation):
             )
         if self.window is not None:
             raise VerifyException("a window is of a copy between a fragment and a shared tile")
+        if self.line is not None:
+            raise VerifyException("lines are of a copy from a shared tile to a fragment")
         self._verify_axes(rank, len(tile_type.sizes))
         if self.im2col is not None and (rank != 4 or len(tile_type.sizes) != 2):
             raise VerifyException(
@@ -553,6 +567,17 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 f"{list(target)} is no part of {list(source)}, nor the other way, at "
                 f"{list(start)}; a window says where the smaller tile begins in the larger"
+            )
+
+    def _verify_line(
+        self, line: int, source: SharedType | FragmentType, target: SharedType | FragmentType
+    ) -> None:
+        taken = isinstance(source, SharedType) and isinstance(target, FragmentType)
+        whole = taken and line > 0 and len(target.sizes) == 2
+        if not whole or self.window is not None or prod(source.sizes) != target.sizes[0] * line:
+            raise VerifyException(
+                f"lines of {line} elements are of a shared tile that has one for each row of a "
+                f"fragment, and of no part of it, not of {source} to {target}"
             )
 
     def _verify_geometry(self) -> None:

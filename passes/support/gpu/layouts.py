@@ -40,6 +40,16 @@ def wgmma_accumulator(m: int, n: int, warp_tile: tuple[int, int]) -> FragmentLay
     return FragmentLayoutAttr.of(2 * m, n // 2, AffineMap(2, 0, (row, column)))
 
 
+def wgmma_operand(m: int, k: int, turned: bool) -> FragmentLayoutAttr:
+    """The left operand of wgmma of 16 bits in registers, ``[m, k]`` or, ``turned``, ``[k, m]``: it
+    lies as an accumulator of its sizes would."""
+    layout = wgmma_accumulator(m, k, (64, k))
+    row, column = layout.map.data.results
+    if not turned:
+        return layout
+    return FragmentLayoutAttr.of(2 * m, k // 2, AffineMap(2, 0, (column, row)))
+
+
 def tf32_operand(m: int, k: int, turned: bool) -> FragmentLayoutAttr:
     """The left operand of wgmma of TF32 in registers, ``[m, k]`` or, ``turned``, ``[k, m]``.
 

@@ -200,6 +200,8 @@ def _moved(op: tile.CopyOp, fragment: SSAValue, shared: SharedType, first: bool)
     if layout is None:
         return None
     assert isinstance(kind, FragmentType)
+    if op.line is not None:
+        return None
     window = (0,) * len(shared.sizes) if op.window is None else op.window.data
     part = kind.sizes != shared.sizes and all(
         n >= m for n, m in zip(kind.sizes, shared.sizes, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -275,6 +275,9 @@ class LowerSharedFragment(RewritePattern):
         while kind.sizes[-1] % limit or start[-1] % limit:
             limit //= 2
         width = vector_width(spread, limit)
+        line = None if op.line is None else op.line.value.data
+        if line is not None:
+            partial, width = False, 1
         chosen = self.chosen(op, spread, kind, shift, width) if partial else None
         emit = Emit()
         registers = registers_of(emit, fragment)
@@ -284,6 +287,8 @@ class LowerSharedFragment(RewritePattern):
 
         def body(inner: Emit, r: SSAValue) -> None:
             element = element_of(inner, layout, thread, r, shift)
+            if line is not None:
+                element = self.in_line(inner, element, line, kind.sizes[-1])
             row = element[0] if len(element) == 2 else inner.index(0)
             address = inner.value(tile.ElementAddressOp(shared, slot, row, element[-1]))
             if loading:
@@ -305,6 +310,19 @@ class LowerSharedFragment(RewritePattern):
         else:
             when_needed(emit, first_holders(emit, spread, op), move)
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def in_line(emit: Emit, element: Sequence[SSAValue], line: int, columns: int) -> list[SSAValue]:
+        """Where the element of a line is in a tile, or the last one of that line."""
+        number, place = element
+        last = emit.value(arith.MinUIOp(place, emit.index(line - 1)))
+        flat = emit.apply(affine_dim(0) * line + affine_dim(1), [number, last])
+        if columns == line:
+            return [number, last]
+        return [
+            emit.apply(affine_dim(0) // columns, [flat]),
+            emit.apply(affine_dim(0) % columns, [flat]),
+        ]
 
     @staticmethod
     def chosen(

@@ -151,7 +151,10 @@ def estimate(
     lines += sum(points(gemm, plan, p.rhs, sizes) for p in gemm.parts) * tiles[gemm.m] // sharing
     operands = batch * lines * plan.operand_bytes
     copies = Copied.of(gemm, plan, symbols)
-    stage = (tile[gemm.m] + parts * tile[gemm.n]) * tile[gemm.k] * plan.operand_bytes
+    # Rows that are taken as one are as many as there are.
+    high = sizes[gemm.m] if plan.loader.data == "flat" else tile[gemm.m]
+    stage = (high + parts * tile[gemm.n]) * tile[gemm.k] * plan.operand_bytes
+    less = (tile[gemm.m] - high) * tile[gemm.k] * plan.operand_bytes * plan.integer("stages")
     warps = plan.threads() // plan.target.warp
     consumers = plan.integer("consumers") // plan.tiles_at_once
     # A consumer's warps wait for its turn at a tile, and tell the next one's; the last one's begin.
@@ -194,6 +197,7 @@ def estimate(
         # A warp's rows end in as many banks as 8 of them do.
         bank_conflicts=outputs * _lasts(plan, staged) * tile[gemm.m] // 32 * 3,
         peak_shared_bytes=plan.ring_bytes()
+        - less
         + plan.combined_bytes()
         + followed.peak_shared_bytes
         + (0 if staged is None else plan.staged_bytes()),
@@ -282,6 +286,8 @@ def _boxes(
 ) -> int:
     """TMA copies that bring one tile of an operand: one a panel, as wide as its swizzle spans."""
     axes = side.tile_axes
+    if plan.loader.data == "flat" and side is gemm.lhs:
+        return 1
     if plan.tensor_float and not is_held(gemm, plan):
         axes = tuple(sorted(axes, key=lambda axis: axis == gemm.k))
     kind = SharedType.of([tile[axis] for axis in axes], side.read.result.type.element_type)

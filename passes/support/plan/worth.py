@@ -15,6 +15,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv import schedules as conv
 from polyc.families.facts import pointers_promised
+from polyc.families.loops import schedules as loops
 from polyc.families.matmul import schedules as matmul
 
 SIZES = (64, 1024, 16, 256, 4096, 16384, 65536, 4099)
@@ -43,7 +44,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     all sizes that the model is asked about, or, for few queries, as fast where some are faster.
     """
     weighed = [plan.weighed for plan in plans]
-    is_ranked = any(family.is_ranked(kernel, plans[0]) for family in (matmul, conv))
+    is_ranked = any(family.is_ranked(kernel, plans[0]) for family in (matmul, conv, loops))
     if all(weighed) or not any(weighed) or is_ranked:
         return list(plans)
     kept: list[ScheduleOp] = []

@@ -10,6 +10,8 @@ gpu.module @m arch "sm_90a" symbols [B, M, K, N] {
     %a = gpu.shared_tile : !gpu.shared<[128, 64], f16, swizzle 128, ring 4>
     // CHECK-NEXT: %c = gpu.shared_tile : !gpu.shared<[64, 64], f16>
     %c = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    // CHECK-NEXT: %run = gpu.shared_tile : !gpu.shared<[49, 64], f16>
+    %run = gpu.shared_tile : !gpu.shared<[49, 64], f16>
     // CHECK-NEXT: %p = gpu.fragment : !gpu.fragment<[64, 64], f16>
     %p = gpu.fragment : !gpu.fragment<[64, 64], f16>
     // CHECK-NEXT: %s = gpu.fragment : !gpu.fragment<[64, 64], f32>
@@ -32,6 +34,8 @@ gpu.module @m arch "sm_90a" symbols [B, M, K, N] {
     gpu.copy %wide to %c window <0, 192> : !gpu.fragment<[64, 256], f16>, !gpu.shared<[64, 64], f16>
     // CHECK-NEXT: gpu.copy %c to %wide window <0, 64> : !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 256], f16>
     gpu.copy %c to %wide window <0, 64> : !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 256], f16>
+    // CHECK-NEXT: gpu.copy %run to %p line 49 : !gpu.shared<[49, 64], f16>, !gpu.fragment<[64, 64], f16>
+    gpu.copy %run to %p line 49 : !gpu.shared<[49, 64], f16>, !gpu.fragment<[64, 64], f16>
     // CHECK-NEXT: gpu.copy %c to %p : !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f16>
     gpu.copy %c to %p : !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f16>
     // CHECK-NEXT: gpu.copy %c to %C[%M, %N] loader "register" : !gpu.shared<[64, 64], f16>, !gpu.global<[M, N], f16, align 16>

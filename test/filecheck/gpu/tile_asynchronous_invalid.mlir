@@ -205,13 +205,13 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
 
 // -----
 
-// CHECK: a fragment on the left is [m, k] and has no slots
+// CHECK: a fragment on the left is [m, k], or [k, m] of wgmma, and has no slots
 gpu.module @m arch "sm_90a" symbols [M, N] {
   gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
     %s = gpu.shared_tile : !gpu.shared<[64, 64], f16>
     %f = gpu.fragment : !gpu.fragment<[64, 64], f16>
     %g = gpu.fragment : !gpu.fragment<[64, 64], f32>
-    gpu.contract %f affine_map<(m, n, k) -> (k, m)>, %s affine_map<(m, n, k) -> (k, n)> into %g mma "wgmma" warp_tile <64, 64> : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
+    gpu.contract %f affine_map<(m, n, k) -> (k, m)>, %s affine_map<(m, n, k) -> (k, n)> into %g mma "mma.sync" warp_tile <64, 64> : !gpu.fragment<[64, 64], f16>, !gpu.shared<[64, 64], f16>, !gpu.fragment<[64, 64], f32>
     gpu.return
   }
 }
@@ -505,6 +505,29 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     %0 = gpu.tile_loop (%i, %j, %n) = [%M, %M] tile <64, 64> raster "row" 1 iter_args(%o = %M, %p = %M) -> (index) {
       gpu.yield %o : index
     }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: lines of 48 elements are of a shared tile that has one for each row of a fragment, and of no part of it, not of !gpu.shared<[49, 64], f16> to !gpu.fragment<[64, 64], f16>
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    %s = gpu.shared_tile : !gpu.shared<[49, 64], f16>
+    %f = gpu.fragment : !gpu.fragment<[64, 64], f16>
+    gpu.copy %s to %f line 48 : !gpu.shared<[49, 64], f16>, !gpu.fragment<[64, 64], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: lines are of a copy from a shared tile to a fragment
+gpu.module @m arch "sm_90a" symbols [M, N] {
+  gpu.kernel @k(%C: !gpu.global<[M, N], f16, align 16> = tensor 0, %M: index = symbol M) threads 384 {
+    %s = gpu.shared_tile : !gpu.shared<[49, 64], f16>
+    gpu.copy %C[%M, %M] to %s line 49 loader "register" : !gpu.global<[M, N], f16, align 16>, !gpu.shared<[49, 64], f16>
     gpu.return
   }
 }

@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyc.cost.products import (
+    CONV_RATES,
     H200_RATES,
+    Image,
+    Rates,
     Stored,
     Tiles,
+    brought,
+    busy,
     clusters,
+    missed,
     nanoseconds,
     over_grid,
     step_cycles,
@@ -37,7 +43,7 @@ SIZES = st.integers(1, 20000) | st.integers(1, 1 << 40)
 @given(
     st.sampled_from(PLANS),
     st.tuples(st.integers(1, 40), SIZES, SIZES, SIZES),
-    st.sampled_from([Stored(), Stored(True, True), Stored(along=False)]),
+    st.sampled_from([Stored(), Stored(1, 1), Stored(2, 1), Stored(along=False)]),
 )
 def test_the_formula_of_open_sizes_is_the_figure_of_known_ones(
     plan: Tiles, sizes: tuple[int, int, int, int], stored: Stored
@@ -63,12 +69,12 @@ def test_where_operands_lie_costs_what_it_draws() -> None:
     sizes, wide, narrow = (1, 64, 14336, 4096), Tiles(64, 256, 5), Tiles(64, 128, 8)
     for plan in (wide, narrow):
         even = nanoseconds(sizes, plan, 132)
-        assert nanoseconds(sizes, plan, 132, stored=Stored(rows=True)) > even
-        assert nanoseconds(sizes, plan, 132, stored=Stored(columns=True)) > even
+        assert nanoseconds(sizes, plan, 132, stored=Stored(rows=1)) > even
+        assert nanoseconds(sizes, plan, 132, stored=Stored(columns=1)) > even
     across = Stored(along=False)
     assert nanoseconds(sizes, narrow, 132, stored=across) < nanoseconds(sizes, narrow, 132)
     assert nanoseconds(sizes, wide, 132, stored=across) == nanoseconds(sizes, wide, 132)
-    both = Stored(rows=True, columns=True)
+    both = Stored(rows=1, columns=1)
     alone, shared = (step_of(p, H200_RATES, both)[0] for p in (narrow, replace(narrow, below=2)))
     assert shared < alone
 
@@ -108,3 +114,39 @@ def test_narrow_tiles_wait_for_shared_memory() -> None:
     """64 columns take both their operands in as many cycles as tensor cores work; 32 take more."""
     assert step_cycles(64, 256) == 2 * step_cycles(64, 128) == 4 * step_cycles(64, 64)
     assert step_cycles(64, 32) > step_cycles(64, 64) / 2
+
+
+def test_what_taps_read_again_is_in_the_cache_or_it_is_not() -> None:
+    """Of an image of 61 MB, at one tile of filters, four taps read four times as much from memory,
+    and parts of which each has two of them twice as much; of a small one all read it once."""
+    plan = Tiles(192, 64, 6)
+    of = terms(plan, 132, CONV_RATES)
+    sizes, image = (1, 17328, 48, 1712), Image(60_902_688)
+    once = brought(sizes, plan, of, 1, image, 16e6)
+    again = brought(sizes, plan, of, 4, image, 16e6)
+    assert once < 63e6 and 3.5 * once < again < 4.1 * once
+    parted = replace(plan, parts=2)
+    assert brought(sizes, parted, terms(parted, 132, CONV_RATES), 4, image, 16e6) < 0.6 * again
+    small = (1, 1024, 64, 256)
+    assert brought(small, plan, of, 9, Image(524_288), 16e6) < 1e6
+
+
+def test_what_is_larger_than_a_cache_is_missed_the_more() -> None:
+    assert missed(1e6, 2e6) == 0.0
+    misses = [missed(size, 1e6) for size in (1.1e6, 1.5e6, 2e6, 4e6)]
+    assert misses == sorted(misses) and 0 < misses[0] < 0.5 and misses[-1] > 0.95
+
+
+def test_where_most_are_idle_the_others_are_faster() -> None:
+    plan = Tiles(64, 64, 6)
+    assert busy((1, 64 * 33, 64, 512), plan, 132) == 0.25
+    assert busy((1, 64 * 1000, 64, 512), plan, 132) == 1.0
+    sizes, few = (1, 64 * 33, 64, 512), CONV_RATES.idle(0.75)
+    assert nanoseconds(sizes, plan, 132, few) < nanoseconds(sizes, plan, 132, CONV_RATES)
+    assert Rates().idle(0.75) == Rates()
+
+
+def test_rows_that_begin_inside_of_a_sector_take_longer() -> None:
+    plan, sizes = Tiles(128, 128, 6), (1, 16384, 128, 1024)
+    times = [nanoseconds(sizes, plan, 132, CONV_RATES, Stored(i, i, False)) for i in (0, 1, 2)]
+    assert times == sorted(times) and times[2] > 1.2 * times[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polyc.dialects.common.dim import Dim, shape_text
-from polyc.dialects.common.views import is_view, merged_axes
+from polyc.dialects.common.views import is_cut_anew, is_view, merged_axes
 
 N, H, W, F, ONE, TWO = (*map(Dim.sym, "NHWF"), Dim.const(1), Dim.const(2))
 HALF = (H + 1).floordiv(2)
@@ -55,3 +55,18 @@ def test_axes_are_merged_and_split_and_do_not_move(
     view: list[Dim], memory: list[Dim], wanted: bool
 ) -> None:
     assert is_view(view, memory) is is_view(memory, view) is wanted
+
+
+@pytest.mark.parametrize(
+    ("view", "memory", "wanted"),
+    [
+        ([N, Dim.const(49), Dim.const(64)], [N, Dim.const(64), Dim.const(49)], False),  # turned
+        ([N, Dim.const(98), Dim.const(32)], [N, Dim.const(64), Dim.const(49)], True),
+        ([N, Dim.const(490), Dim.const(64)], [N, Dim.const(640), Dim.const(49)], True),
+        ([N, Dim.const(98), Dim.const(64)], [N, Dim.const(64), Dim.const(49)], False),
+        ([N, Dim.const(448), Dim.const(7)], [N, Dim.const(64), Dim.const(49)], False),
+        ([Dim.const(64)], [N, Dim.const(64)], False),
+    ],
+)
+def test_a_run_is_cut_into_other_lines(view: list[Dim], memory: list[Dim], wanted: bool) -> None:
+    assert is_cut_anew(view, memory) is wanted

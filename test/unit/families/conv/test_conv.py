@@ -509,14 +509,9 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
         ),
         (
             "sm_90a",
-            [
-                ("split_k = 64", "split_k = 1"),
-                ('"conv" = "partial_sums"', '"conv" = "implicit_gemm"'),
-                ("cluster = [1, 1]", "cluster = [2, 1]"),
-            ],
-            "plan 'tma_64x64_parts64_by3' asks for a cluster that region-to-gpu does not build "
-            "yet for a "
-            "convolution; use [1, 1]",
+            [("cluster = [1, 1]", "cluster = [2, 1]")],
+            "plan 'tma_64x64_once_by2' asks for a cluster that region-to-gpu does not build yet "
+            "for a convolution; use [1, 1]",
         ),
         (
             "sm_80",

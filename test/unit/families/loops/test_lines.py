@@ -111,7 +111,8 @@ def test_windows_compute_what_the_graph_means(case: dict[str, Any], tmp_path: Pa
     inputs, wanted = wanted_of(module, {})
     lines = lines_of(module)
     assert lines is not None
-    for number, own in enumerate(tiles(lines)):
+    every = list(tiles(lines))
+    for number, own in enumerate((every[0], random.Random(str(case)).choice(every[1:]))):
         folder = tmp_path / str(number)
         folder.mkdir()
         built = gpu_module_of(planned(module, folder, "gpu", own))
@@ -155,13 +156,14 @@ def test_what_neighbours_share_is_read_once_and_in_vectors(tmp_path: Path) -> No
 
 
 def test_tiles_are_chosen_by_what_they_take() -> None:
-    many, few = (lines_of(depthwise((n, 96, 14, 14))) for n in (64, 1))
+    many, few = (lines_of(depthwise((n, 96, 14, 14))) for n in (640, 1))
     assert many is not None and few is not None
-    # Many lines go whole to a thread each, and few of them leave a thread two pixels.
-    assert [t.outputs for t in tiles(many)] == [14, 2]
+    # Many lines go whole to a thread each, and of few of them a thread has a pixel or two.
+    assert [t.outputs for t in tiles(many)] == [14, 8, 7, 4, 2, 1]
     found = [best(lines, "sm_90a") for lines in (many, few)]
-    assert [tile.outputs for tile in found if tile is not None] == [14, 2]
-    longer = lines_of(depthwise((64, 96, 14, 14), 7, padding=3))
+    whole, part = (tile.outputs for tile in found if tile is not None)
+    assert whole == 14 and part <= 2
+    longer = lines_of(depthwise((640, 96, 14, 14), 7, padding=3))
     assert longer is not None
     own = LineTile(256, 14, 14)
     assert time_of(longer, own, "sm_90a") > time_of(many, own, "sm_90a")

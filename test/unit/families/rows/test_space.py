@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from xdsl.dialects.builtin import StringAttr
 
 from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
@@ -16,6 +17,7 @@ from polyc.families.rows.schedules import (
     conditions,
     fastest,
     is_known,
+    others,
     schedule_fields,
     variants,
 )
@@ -101,3 +103,26 @@ def test_more_rows_are_not_faster() -> None:
         plan = ROWS.schedules(rows.kernel, "sm_90a")[0]
         times.append(modelled(rows.kernel, plan, {}).seconds)
     assert times == sorted(times)
+
+
+ROW_SUM = """frontend.graph @row_sum(%X: !frontend.tensor<[M, N], f16>)
+    -> (Y: !frontend.tensor<[M], f16>) {
+  %y = frontend.reduce sum %X axes [1] : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[M], f16>
+  frontend.output %y : !frontend.tensor<[M], f16>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "length"), [(49, 1 << 20), (739, 56000), (3, 400001), (1, 800008)]
+)
+def test_a_sum_of_long_rows_is_walked_as_the_model_has_it_fastest(count: int, length: int) -> None:
+    """Few rows have a cluster each, and no plan of the space is faster by the model."""
+    rows = rows_of(ROW_SUM, (("M", count), ("N", length)), "sm_90a")
+    plan = ROWS.schedules(rows.kernel, "sm_90a")[0]
+    ROWS.check(rows.kernel, plan)
+    assert plan.algo_choice.data["rows"] == StringAttr("streaming") and not plan.when.data
+    assert plan.integer("split_k") > 1 or count > 132
+    walks = [(us, one) for us, one in others(rows, "sm_90a") if "chunks" in one.variant.data]
+    own = modelled(rows.kernel, plan, {}).seconds * 1e6
+    assert walks and all(us >= own - 1e-6 for us, _ in walks)

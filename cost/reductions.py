@@ -1,0 +1,420 @@
+"""How long a reduction takes whose points the threads of a tile part, by its plan (S11.1).
+
+    time = start + turns of blocks, each so many steps and an end + a second kernel's
+
+A block walks over the points of its results step by step: each of its threads has some loads on
+their way, converts and adds what came, and goes on.  A step therefore takes the longest of what one
+warp needs for it by itself, from its loads' latency to its last instruction, of the instructions
+that the warps of all blocks of a multiprocessor issue, and of the bytes that these draw.  Where the
+blocks of several tiles share the points, what they have goes through memory or a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, StringAttr
+
+from polyc.affine.expressions import linear_of
+from polyc.cost.device import Device
+from polyc.cost.products import GPC, longest
+from polyc.cost.values import Values, operations, read_labels, size_in_bytes
+from polyc.cost.work import SECTOR
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.types import MemRefType, val_type
+
+SUM_BYTES = 4
+"""Of a part of a sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What is reduced; sizes in points.
+
+    ``outer``    results that no tile has two of
+    ``kept``     results along the axis of a tile that has several
+    ``beside``   whether these lie along its columns, so that its rows part what is reduced; else
+                 its columns do
+    ``inner``    reduced points along the axis that threads part
+    ``second``   those along the tile's rows, where these keep no results and its columns part
+    ``others``   those of further axes, a step each
+    ``sizes``    bytes of an element of each tensor that is read at every point
+    ``line``     bytes of which the length of a row of memory is a multiple
+    ``apart``    bytes from a result to the next along its axis of a tile, and from a reduced point
+                 to the next along its own
+    ``work``     instructions of a point, beside its loads
+    ``sums``     reductions, each with a result of its own
+    """
+
+    outer: int
+    kept: int
+    beside: bool
+    inner: int
+    second: int = 1
+    others: int = 1
+    sizes: tuple[int, ...] = (2,)
+    line: int = 2
+    apart: tuple[int, int] = (2, 2)
+    work: float = 2.0
+    sums: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """A tile of ``rows`` and ``columns`` of ``threads`` that read by vectors of ``vector``; of its
+    points ``parts`` blocks have each some, which meet in memory (``stored``) or are a cluster."""
+
+    rows: int
+    columns: int
+    threads: int
+    vector: int
+    parts: int = 1
+    stored: bool = True
+
+    @property
+    def loads(self) -> int:
+        """Vectors of each thread."""
+        return max(1, self.rows * self.columns // (self.threads * self.vector))
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRates:
+    """What a multiprocessor does with it, in ns and bytes a ns.
+
+    ``cycle``      of its clock
+    ``issued``     instructions of warps in a cycle
+    ``apart``      cycles from one instruction of a warp to its next
+    ``load``       instructions of a load: its place, whether it is inside, and itself
+    ``loop``       those of a step beside
+    ``lines``      cycles of a load of a warp for each line of the cache that its lanes touch
+    ``latency``    that a step waits for what it loads beyond these
+    ``ahead``      loads of single elements that are on their way at a time, of several steps where
+                   each has fewer; 0 where that is all loads of a step
+    ``draw``       bytes that a multiprocessor draws at most
+    ``memory``     the part of the memory's bandwidth that they come at, and ``narrow`` what of it
+                   is lost where tiles have little of each line
+    ``start``      of a kernel beyond its work
+    ``block``      until a multiprocessor has begun one more block, and ``joins`` what that takes
+                   more of a cluster's
+    ``meet``       until the threads of a block have met, and ``partial`` one that each adds then
+    ``together``   until the blocks of a cluster have met, and ``clustered`` of a kernel of these
+    ``behind``     from the end of the first kernel to the loads of the second
+    ``pass_``      of the parts that a thread of that has on its way
+    ``sums``       bytes of parts that are stored and added
+    """
+
+    cycle: float = 0.6
+    issued: float = 2.76
+    apart: float = 2.2
+    load: float = 12.0
+    loop: float = 0.8
+    lines: float = 0.25
+    latency: float = 288.0
+    ahead: float = 6.7
+    draw: float = 160.0
+    memory: float = 1.05
+    narrow: float = 0.1
+    start: float = 2100.0
+    block: float = 125.0
+    joins: float = 150.0
+    meet: float = 205.0
+    partial: float = 7.0
+    together: float = 1550.0
+    clustered: float = 580.0
+    behind: float = 225.0
+    pass_: float = 78.0
+    sums: float = 2260.0
+
+
+H100_REDUCTIONS = ReductionRates()
+"""Fitted to 230 random reductions on an H100, 16 plans of each; fitted to half of these, the first
+choice of the others took 4.3 % longer than the fastest plan."""
+
+H100_ROWS = replace(
+    H100_REDUCTIONS,
+    issued=3.0,
+    apart=2.8,
+    load=14.0,
+    loop=3.0,
+    lines=0.0,
+    latency=500.0,
+    ahead=0.0,
+    draw=43.0,
+    narrow=0.0,
+    start=1800.0,
+    joins=460.0,
+    meet=60.0,
+    partial=6.5,
+    together=0.0,
+    clustered=2600.0,
+)
+"""The same of rows that are walked in chunks, of which the compiler has one on its way at a time:
+fitted to 14 of them."""
+
+REGISTERS, GRAIN = 65536, 8
+"""Of a multiprocessor, 32 bits each, and those that a thread has a multiple of."""
+MOST_THREADS, MOST_BLOCKS = 2048, 32
+"""Of a multiprocessor."""
+
+ADDING, ADDED = 256, 8
+"""Threads of a block of the second kernel, and parts that each has on its way."""
+WIDE, HIGH = 32, 8
+"""Results of a tile of the second kernel, along its columns and along its rows."""
+
+
+# What is reduced ---------------------------------------------------------------------------
+
+
+def reduction_of(values: Values, column: str | None) -> Reduction | None:
+    """The reductions of a region whose points threads may part, where results lie along ``column``
+    or, if there is none, along its last axis; None where they are others.
+
+    All have a result for each point of the outputs, over the same points, and none needs another's.
+    """
+    kinds = [val_type(value) for value in values.kernel.yield_op.values]
+    labels = kinds[0].labels
+    needed = [op for op in values.behind(values.outputs) if isinstance(op, ReduceOp)]
+    if not needed or any(set(kind.labels) != set(labels) for kind in kinds):
+        return None
+    order = [a for a in reversed(val_type(needed[0].operand).labels) if a in needed[0].labels]
+    for reduce in needed:
+        behind = values.behind([reduce.operand])
+        if set(val_type(reduce.result).labels) != set(labels) or set(reduce.labels) != set(order):
+            return None
+        if any(isinstance(op, ReduceOp) for op in behind):
+            return None
+        if reduce.fn.data == "sum" and isinstance(reduce.accumulator, Float16Type | BFloat16Type):
+            return None
+    made = list(values.behind([reduce.operand for reduce in needed]))
+    reads = [op for op in made if isinstance(op, ReadOp) and set(order) & set(read_labels(op))]
+    kept = column if column is not None else labels[-1] if labels else None
+    extents = [values.extents[label] for label in (*order, *labels)]
+    if not reads or 0 in extents:
+        return None
+    parts = column is None and kept is None and len(order) > 1
+    inner, *others = (values.extents[label] for label in order)
+    return Reduction(
+        prod(values.extents[label] for label in labels if label != kept),
+        1 if kept is None else values.extents[kept],
+        column is not None,
+        inner,
+        others[0] if parts else 1,
+        prod(others[1:] if parts else others),
+        tuple(size_in_bytes(read.result.type.element_type) for read in reads),
+        gcd(*(_row_bytes(values, read) for read in reads)),
+        (_apart(values, reads[0], kept), _apart(values, reads[0], order[0])),
+        len(needed) + sum(operations(op) for op in made if not isinstance(op, ReduceOp)),
+        len(needed),
+    )
+
+
+def _row_bytes(values: Values, read: ReadOp) -> int:
+    """The bytes of a row of what is read; 0 where that is all of it."""
+    kind = read.tensor.type
+    assert isinstance(kind, MemRefType)
+    if len(kind.shape) < 2:
+        return 0
+    return kind.shape[-1].evaluate(values.sizes) * size_in_bytes(kind.element_type)
+
+
+def _apart(values: Values, read: ReadOp, label: str | None) -> int:
+    """The bytes from a point of an axis to the next in what is read; 0 where that is the same."""
+    kind, labels = read.tensor.type, read.result.type.labels
+    assert isinstance(kind, MemRefType)
+    found, each = 0, size_in_bytes(kind.element_type)
+    for size, expr in zip(reversed(kind.shape), reversed(read.map.data.results), strict=True):
+        for term, factor in linear_of(expr).terms if label in labels else ():
+            if term == ("d", labels.index(label or "")):
+                found += abs(factor) * each
+        each *= size.evaluate(values.sizes)
+    return found
+
+
+Planned = tuple[Reduction, SharedTile, ReductionRates]
+"""What is reduced, how, and what a multiprocessor does with it."""
+
+
+def planned(values: Values, plan: ScheduleOp) -> Planned | None:
+    """What a plan of loops or of rows reduces, and how; None where its threads part nothing."""
+    labels = val_type(values.kernel.yield_op.values[0]).labels
+    axis = plan.vectorize_axis.data.partition(".")[0] or None
+    column = axis if axis in labels else None
+    tile = SharedTile(
+        *plan.tile_sizes[:2],
+        plan.threads(),
+        plan.integer("vectorize"),
+        plan.integer("split_k"),
+        plan.stores_sums,
+    )
+    if plan.pattern == "rows":
+        walks = plan.algo_choice.data["rows"] == StringAttr("streaming")
+        problem = reduction_of(values, None) if walks and column is None else None
+        return None if problem is None else (problem, tile, H100_ROWS)
+    bound = plan.bind.data
+    if plan.slides_windows or plan.slides_lines or plan.cached:
+        return None
+    if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
+        return None
+    if any(label not in bound and f"{label}.o" not in bound for label in labels):
+        return None
+    problem = reduction_of(values, column)
+    return None if problem is None else (problem, tile, H100_REDUCTIONS)
+
+
+# How long it takes -------------------------------------------------------------------------
+
+
+def registers(problem: Reduction, plan: SharedTile) -> int:
+    """Registers of a thread, about: a sum for each element of its vectors, and what goes with it.
+
+    Blocks of 256 threads are built for 64 at most, those of 1024 have no more.
+    """
+    if plan.vector == 1:
+        found = 32 + plan.loads
+    elif problem.beside:
+        found = 52 + 3 * plan.loads
+    else:
+        found = 28 + 7 * plan.loads * plan.vector // 8
+    found *= problem.sums
+    small = plan.threads <= 256 and plan.loads * plan.vector <= 32
+    return min(64 if small or plan.threads > 512 else 255, found)
+
+
+def at_once(problem: Reduction, plan: SharedTile) -> int:
+    """Blocks that a multiprocessor has room for."""
+    each = -(-registers(problem, plan) // GRAIN) * GRAIN
+    by_registers = REGISTERS // (plan.threads * each)
+    return max(1, min(MOST_BLOCKS, MOST_THREADS // plan.threads, by_registers))
+
+
+def steps_of(problem: Reduction, plan: SharedTile) -> int:
+    """The steps of a block, those of the one that has most."""
+    inner, second = problem.inner, problem.second
+    if problem.beside:
+        steps = -(-inner // plan.rows) * second
+    else:
+        steps = -(-inner // plan.columns) * (-(-second // plan.rows) if problem.kept == 1 else 1)
+    return -(-steps * problem.others // plan.parts)
+
+
+def tiles_of(problem: Reduction, plan: SharedTile) -> int:
+    """The tiles of the results."""
+    return problem.outer * -(-problem.kept // (plan.columns if problem.beside else plan.rows))
+
+
+def _piece(problem: Reduction, plan: SharedTile) -> tuple[int, int, int, int]:
+    """Rows and columns of a tile that there are, and the bytes from one of each to the next."""
+    kept, inner = problem.apart
+    if problem.beside:
+        return min(plan.rows, problem.inner), min(plan.columns, problem.kept), inner, kept
+    high = min(plan.rows, problem.second if problem.kept == 1 else problem.kept)
+    return high, min(plan.columns, problem.inner), kept, inner
+
+
+def sectors_of(problem: Reduction, plan: SharedTile) -> float:
+    """The bytes of the sectors that a step of a block brings.
+
+    A row of a tile that is a part of one of memory begins anywhere in a sector, unless rows of
+    memory are whole ones; where tiles have all of these, they follow each other.  Of columns that
+    lie apart each is a piece of its own, as long as the tile's rows are neighbours in memory.
+    """
+    rows, columns, down, across = _piece(problem, plan)
+    found = 0.0
+    for size in problem.sizes:
+        if across > problem.sizes[0]:
+            long = rows * size if down == problem.sizes[0] else size
+            piece = long if long >= across else min(across, -(-long // SECTOR) * SECTOR + size)
+            found += columns * piece * (1 if down == problem.sizes[0] else rows)
+        elif _is_whole(problem, plan):
+            found += rows * columns * size
+        else:
+            over = SECTOR - gcd(SECTOR, problem.line)
+            found += rows * (-(-columns * size // SECTOR) * SECTOR + over)
+    return found
+
+
+def _is_whole(problem: Reduction, plan: SharedTile) -> bool:
+    """Whether tiles have whole rows of memory, one after another."""
+    return problem.beside and plan.columns >= problem.kept and problem.outer == problem.others == 1
+
+
+def end_of(problem: Reduction, plan: SharedTile, rates: ReductionRates) -> float:
+    """From the last step of a block until it has its results: threads that have parts of them meet,
+    and each adds some."""
+    partials = MEETING
+    if problem.beside:
+        if plan.columns >= plan.threads * plan.vector:
+            return 0.0
+        others = plan.threads * plan.vector / plan.columns
+        partials = min(MOST_PARTIALS, others * max(1.0, plan.columns / plan.threads))
+    elif plan.columns > WARP * plan.vector * plan.loads:
+        partials = 2 * MEETING
+    return rates.meet + rates.partial * partials
+
+
+MEETING, MOST_PARTIALS, WARP, LINE = 8.0, 64.0, 32, 128
+"""Parts that the lanes of a warp add, that a thread adds at most, lanes of a warp, and bytes of a
+line of the cache."""
+
+
+def nanoseconds(
+    problem: Reduction, plan: SharedTile, device: Device, rates: ReductionRates = H100_REDUCTIONS
+) -> float:
+    """The time of a reduction under a plan."""
+    r, chip = rates, device.multiprocessors
+    steps, room = steps_of(problem, plan), at_once(problem, plan)
+    blocks = left = tiles_of(problem, plan) * plan.parts
+    begins, end = r.block, r.block + end_of(problem, plan, r)
+    is_cluster = plan.parts > 1 and not plan.stored
+    if is_cluster:
+        # A cluster lies in one GPC, and what is left of that stays out of them.
+        chip = max(1, chip // GPC * (GPC // plan.parts)) * plan.parts
+        begins += r.joins
+        end += r.together
+    warps, loads = plan.threads / WARP, plan.loads * len(problem.sizes)
+    own = loads * r.load + plan.loads * plan.vector * problem.work + r.loop
+    alone = r.latency * _waits(problem, plan, r) + own * r.apart * r.cycle
+    issued = warps * own / r.issued * r.cycle
+    _, columns, _, across = _piece(problem, plan)
+    lines = min(WARP, max(1.0, WARP * across / LINE)) if across > problem.sizes[0] else 1.0
+    taken = warps * loads * lines * r.lines * r.cycle
+    drawn = sectors_of(problem, plan) / r.draw
+    points = problem.outer * problem.kept * problem.inner * problem.second * problem.others
+    memory = device.memory / 1e9 * r.memory
+    if problem.beside and across == problem.sizes[0] and plan.columns < problem.kept:
+        memory *= 1 - r.narrow * max(0.0, 1 - columns * across / LINE)
+    moved = points * sum(problem.sizes) / (blocks * steps) / memory
+    time = r.start
+    while left > 0:
+        # Whole turns of as many blocks as find room, and then those that are left.
+        now = min(left, chip * room)
+        turns, most = left // now, -(-now // chip)
+        step = longest(alone, most * issued, most * drawn, most * taken, now * moved)
+        time += turns * longest(steps * step + end, most * begins)
+        left -= turns * now
+    if plan.parts == 1:
+        return time
+    return time + (r.clustered if is_cluster else _second(problem, plan, device, r))
+
+
+def _waits(problem: Reduction, plan: SharedTile, rates: ReductionRates) -> float:
+    """How often a step waits for loads.
+
+    Steps of one axis are a loop that the compiler unrolls where each loads little; where they go
+    over several in turn, it does not.
+    """
+    chunks = -(-problem.inner // (plan.rows if problem.beside else plan.columns))
+    nested = chunks > 1 and problem.others * problem.second > 1
+    return 1.0 if plan.vector > 1 or nested or not rates.ahead else plan.loads / rates.ahead
+
+
+def _second(problem: Reduction, plan: SharedTile, device: Device, rates: ReductionRates) -> float:
+    """The time of the kernel that adds what blocks have stored."""
+    tile = min(WIDE if problem.beside else HIGH, 1 << (problem.kept - 1).bit_length())
+    passes = -(-plan.parts // max(1, ADDING * ADDED // tile))
+    blocks = problem.outer * -(-problem.kept // tile)
+    begun = -(-blocks // device.multiprocessors) * rates.block
+    stored = problem.outer * problem.kept * plan.parts * SUM_BYTES * problem.sums
+    return rates.behind + longest(passes * rates.pass_, begun) + stored / rates.sums

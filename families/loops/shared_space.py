@@ -1,0 +1,101 @@
+"""The tiles that a reduction of known sizes may have, by the model of time (S8, S11.1).
+
+What follows from the architecture's limits: tiles of any power of two of columns, of 128 to 1024
+threads that have 1 to 8 vectors each, whose points one block has, those of a cluster, or as many as
+fill the chip so many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from polyc.cost.device import Device, device_of
+from polyc.cost.reductions import (
+    Reduction,
+    SharedTile,
+    nanoseconds,
+    reduction_of,
+    steps_of,
+    tiles_of,
+)
+from polyc.cost.values import Values
+from polyc.dialects.common.arch import ARCHS
+from polyc.families.facts import power_of_two
+from polyc.families.loops.partial_sums import Shared
+from polyc.families.structure import MOST_PARTS
+
+THREADS = (128, 256, 512, 1024)
+"""Of a block."""
+
+LOADS = (1, 2, 4, 8)
+"""Vectors that a thread has."""
+
+MOST_ELEMENTS = 64
+"""Of a thread: each has a register, and another one until it is added."""
+
+WAVES = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Blocks of each multiprocessor that parts make."""
+
+CLUSTERS = (2, 4, 8)
+"""Blocks of a cluster that share a tile."""
+
+
+def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
+    """All plans of a reduction whose threads read by vectors of ``vector``."""
+    warp, chip = ARCHS[arch].warp, ARCHS[arch].multiprocessors
+    for threads in THREADS:
+        for loads in LOADS:
+            elements = threads * loads * vector
+            if loads * vector > MOST_ELEMENTS:
+                continue
+            for rows, columns in _shapes(problem, elements, vector, warp):
+                yield from _parts(problem, SharedTile(rows, columns, threads, vector), arch, chip)
+
+
+def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a tile of so many elements."""
+    across = power_of_two(problem.kept if problem.beside else problem.inner)
+    down = power_of_two(problem.inner if problem.beside else max(problem.kept, problem.second))
+    columns = vector
+    while columns <= elements:
+        rows = elements // columns
+        if columns <= max(across, vector) and rows <= max(1, down):
+            yield rows, columns
+        columns *= 2
+
+
+def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterator[SharedTile]:
+    if (tile.rows if problem.beside else tile.columns) < 2:
+        yield replace(tile, parts=1, stored=False)
+        return
+    count, steps = tiles_of(problem, tile), steps_of(problem, tile)
+    yield replace(tile, parts=1, stored=False)
+    seen = {1}
+    for waves in WAVES:
+        parts = min(-(-chip * waves // count), steps, MOST_PARTS)
+        if parts > 1:
+            parts = -(-steps // -(-steps // parts))
+        if parts not in seen:
+            seen.add(parts)
+            yield replace(tile, parts=parts, stored=True)
+    if problem.beside and problem.others == problem.second == 1:
+        for parts in CLUSTERS:
+            if parts <= ARCHS[arch].cluster and steps >= parts and count <= chip * 8:
+                yield replace(tile, parts=parts, stored=False)
+
+
+def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
+    """The tiles of a reduction with their times in ns, the fastest first; none of open sizes."""
+    kernel = shared.loops.kernel
+    problem = None if kernel.symbol_names else reduction_of(Values(kernel, {}), shared.space.column)
+    return [] if problem is None else list(_ranked(problem, vector, arch, device_of(arch)))
+
+
+@lru_cache(64)
+def _ranked(
+    problem: Reduction, vector: int, arch: str, device: Device
+) -> tuple[tuple[float, SharedTile], ...]:
+    found = ((nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch))
+    return tuple(sorted(found, key=lambda one: one[0]))

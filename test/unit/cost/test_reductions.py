@@ -1,0 +1,108 @@
+"""How long a reduction takes by its plan: what is counted, and how times behave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyc.cost.device import H100, H200
+from polyc.cost.reductions import (
+    H100_REDUCTIONS,
+    H100_ROWS,
+    Reduction,
+    ReductionRates,
+    SharedTile,
+    at_once,
+    nanoseconds,
+    sectors_of,
+    steps_of,
+    tiles_of,
+)
+
+COLUMNS = Reduction(1, 4096, True, 65536, line=8192, apart=(2, 8192))
+ROWS = Reduction(1, 4096, False, 65536, line=131072, apart=(131072, 2))
+
+
+def tile_of(columns: int, loads: int, threads: int, vector: int, parts: int) -> SharedTile:
+    """A tile whose threads have so many vectors each; parts meet in memory where they are many."""
+    rows = max(1, threads * loads * vector // columns)
+    return SharedTile(rows, columns, threads, vector, parts, stored=parts > 8)
+
+
+TILES = st.builds(
+    tile_of,
+    st.sampled_from([8, 32, 128, 512]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([128, 256, 512, 1024]),
+    st.sampled_from([1, 8]),
+    st.sampled_from([1, 2, 8, 40, 512]),
+)
+
+
+def test_tiles_and_steps_are_those_of_the_axes() -> None:
+    tile = SharedTile(64, 32, 256, 8, 3)
+    assert tile.loads == 1
+    assert tiles_of(COLUMNS, tile) == 128 and steps_of(COLUMNS, tile) == -(-1024 // 3)
+    assert tiles_of(ROWS, tile) == 64 and steps_of(ROWS, tile) == -(-2048 // 3)
+    nested = replace(ROWS, inner=100, others=7)
+    assert steps_of(nested, replace(tile, parts=1)) == 4 * 7
+    whole = Reduction(1, 1, False, 1000, second=60)
+    assert steps_of(whole, SharedTile(4, 256, 256, 1, 1)) == 4 * 15
+
+
+def test_a_row_of_a_tile_that_begins_anywhere_touches_a_sector_more() -> None:
+    tile = SharedTile(8, 64, 64, 8)
+    assert sectors_of(COLUMNS, tile) == 8 * 128
+    odd = replace(COLUMNS, kept=4097, line=8194, apart=(2, 8194))
+    assert sectors_of(odd, tile) == 8 * (128 + 30)
+    # Rows of memory that a tile has whole follow each other.
+    assert sectors_of(replace(odd, kept=50, line=100, apart=(2, 100)), tile) == 8 * 50 * 2
+    # Columns that lie apart are sectors of their own.
+    apart = replace(COLUMNS, apart=(1408, 2), inner=16, line=1408)
+    assert sectors_of(apart, SharedTile(16, 8, 128, 1)) == 8 * (32 + 2)
+
+
+def test_registers_bound_what_finds_room() -> None:
+    many, few = SharedTile(512, 32, 256, 8), SharedTile(64, 32, 256, 8)
+    assert at_once(COLUMNS, many) < at_once(COLUMNS, few) == 4
+    assert at_once(COLUMNS, SharedTile(256, 32, 1024, 8)) == 1
+    assert at_once(COLUMNS, SharedTile(8, 32, 128, 1)) > 8
+
+
+@given(TILES, st.sampled_from([COLUMNS, ROWS]), st.sampled_from([H100_REDUCTIONS, H100_ROWS]))
+def test_more_points_and_a_slower_memory_are_not_faster(
+    tile: SharedTile, problem: Reduction, rates: ReductionRates
+) -> None:
+    time = nanoseconds(problem, tile, H100, rates)
+    assert time > 0
+    assert nanoseconds(replace(problem, inner=problem.inner * 2), tile, H100, rates) >= time
+    assert nanoseconds(replace(problem, work=problem.work + 8), tile, H100, rates) >= time
+    assert nanoseconds(problem, tile, H200, rates) <= time
+
+
+def test_a_second_kernel_takes_time_and_so_does_a_cluster() -> None:
+    """Of points that one block would have as well."""
+    small = replace(COLUMNS, inner=128, kept=132 * 128)
+    tile = SharedTile(64, 128, 256, 8)
+    alone = nanoseconds(small, tile, H100)
+    assert nanoseconds(small, replace(tile, parts=2), H100) > alone
+    assert nanoseconds(small, replace(tile, parts=2, stored=False), H100) > alone
+
+
+@pytest.mark.parametrize(
+    ("problem", "tile", "measured"),
+    [
+        # Of bench/results/regret_columns-*.json, H100, in us.
+        (Reduction(1, 241, True, 247754, line=482, apart=(2, 482)), (64, 64, 512, 1, 132), 48.0),
+        (Reduction(1, 64, True, 581498, line=128, apart=(2, 128)), (128, 64, 256, 8, 505), 28.0),
+        (Reduction(1, 1, False, 12016608, line=0, apart=(0, 2)), (1, 8192, 256, 8, 367), 10.2),
+        (Reduction(1, 186416, True, 31, line=372832, apart=(2, 372832)), (16, 512, 128, 8, 1), 5.6),
+    ],
+)
+def test_it_is_near_what_was_measured(
+    problem: Reduction, tile: tuple[int, int, int, int, int], measured: float
+) -> None:
+    assert nanoseconds(problem, SharedTile(*tile), H100) / 1e3 == pytest.approx(measured, rel=0.25)
