@@ -284,8 +284,10 @@ def room_of(scans: Scans, plan: ScheduleOp) -> int:
         return ROOM if few else ROOM // 2
     axis = axis_of(scans)
     room = CHAIN_ROOM[axis]
-    if axis == 1 and plan.integer("vectorize") == VECTOR:
-        room -= 1
+    if axis == 1:
+        # Elements in the order of a line from its end, and comparisons, take registers more.
+        more = scans.scan.is_reverse or scans.scan.fn.data in ("max", "min")
+        room -= (plan.integer("vectorize") == VECTOR) + more
     return room if few else max(1, room // 2)
 
 

@@ -45,7 +45,7 @@ def test_its_tiles_are_multiplied_by_threads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "size", "variant"), [(1, 7, "parts"), (32, 28, "fma_"), (64, 28, "fma")]
+    ("images", "size", "variant"), [(1, 7, "parts"), (8, 28, "fma_"), (64, 28, "fma")]
 )
 def test_larger_tiles_wait_until_they_fill_the_chip(images: int, size: int, variant: str) -> None:
     conv = replace(EXACT, x=(images, size, size, 128), filters=256)

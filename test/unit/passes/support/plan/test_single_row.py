@@ -76,7 +76,12 @@ def exact(m: Size = "M", n: Size = "N", k: Size = "K") -> ModuleOp:
 def test_sizes_decide(m: Size, n: Size, k: Size, found: list[str], arch: str) -> None:
     plans = find(run(plain(m, n, k), "plan", arch=arch), ScheduleOp)
     names = [plan.variant.data for plan in plans if plan.pattern == "rows"]
-    assert [name.split("_", 2)[2] for name in names] == [name.split("_", 2)[2] for name in found]
+    # Long rows of known lengths go in chunks of a size that the model chooses.
+    ways = [
+        (name.split("_", 2)[2], way.split("_", 2)[2])
+        for name, way in zip(names, found, strict=False)
+    ]
+    assert len(names) == len(found) and all(name.startswith(way) for name, way in ways)
     if found and isinstance(m, int) and isinstance(n, int):
         assert len(plans) == 1 and not plans[0].when.data
     if "M" in (m, n):
