@@ -635,7 +635,7 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
     %t = gpu.shared_tile : !gpu.shared<[16, 16], f16>
     %ring = gpu.ring consumers 1 : !gpu.ring<2>
-    "gpu.copy"(%A, %M, %M, %t, %ring) <{loader = "tma", operandSegmentSizes = array<i32: 1, 2, 0, 0, 1, 0, 1, 0>}> : (!gpu.global<[M, K], f16, align 16>, index, index, !gpu.shared<[16, 16], f16>, !gpu.ring<2>) -> ()
+    "gpu.copy"(%A, %M, %M, %t, %ring) <{loader = "tma", operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 1, 0>}> : (!gpu.global<[M, K], f16, align 16>, index, index, !gpu.shared<[16, 16], f16>, !gpu.ring<2>) -> ()
     gpu.return
   }
 }
