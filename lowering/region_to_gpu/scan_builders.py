@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, f32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.cost.scans import AHEAD
@@ -47,6 +47,9 @@ from polyc.rewriting.emit import Emit, affine_dim
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """The binary function of each scan."""
+
+OWN = AffineMap(2, 0, (ROW, COLUMN))
+"""Each element of a fragment to its own place."""
 
 
 class ScanBuilder(Builder):
@@ -246,6 +249,23 @@ class RowsBuilder(ScanBuilder):
         point = Point(self.frame, Block(arg_types=[element_of(held)]), {}, axes, 2, origin)
         point.take(scan.result, point.block.args[0])
         emit.op(point.write(held, self.outputs(axes), self.kernel.yield_op))
+
+    def combine(
+        self, emit: Emit, held: SSAValue, other: SSAValue, at: AffineMap, taken: bool = False
+    ) -> None:
+        """Each element with another fragment's, which comes first, or where it is ``taken`` that
+        alone."""
+        kind, fn = without_sign(self.kind), COMBINE[self.scans.scan.fn.data]
+        block = Block(arg_types=[kind, kind])
+        own, (old, new) = Emit(), block.args
+        value: SSAValue = new
+        if not taken and is_integer(self.kind):
+            value = integers.binary(own, fn, new, old, self.kind)
+        elif not taken:
+            assert self.kind == f32
+            value = own.value(BINARY[fn](new, old))
+        block.add_ops([*own.ops, tile.YieldOp([value])])
+        emit.op(tile.MapOp(held, [], [other], [held], [at, OWN], Region(block)))
 
 
 class Placed(Protocol):

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import f32, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp, SharedTileOp
@@ -36,18 +36,16 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
 from polyc.families.scans.recognise import Scans
 from polyc.families.scans.schedules import asking, axis_of, group_of, room_of
-from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
 from polyc.lowering.region_to_gpu.point import (
-    BINARY,
     COLUMN,
     ROW,
     Point,
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scan_builders import COMBINE, RowsBuilder, start_of
-from polyc.lowering.region_to_gpu.scan_teams import ONE, OWN, ZERO
+from polyc.lowering.region_to_gpu.scan_builders import OWN, RowsBuilder, start_of
+from polyc.lowering.region_to_gpu.scan_teams import ONE, ZERO
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
@@ -438,22 +436,6 @@ class ChainBuilder(RowsBuilder):
             then.op(located(tile.PostOp(end, self.words[level], at), self.scans.scan))
 
         return post
-
-    def combine(
-        self, emit: Emit, held: SSAValue, other: SSAValue, at: AffineMap, taken: bool = False
-    ) -> None:
-        """Each element with another fragment's, which comes first, or that alone."""
-        kind, fn = without_sign(self.kind), COMBINE[self.scans.scan.fn.data]
-        block = Block(arg_types=[kind, kind])
-        own, (old, new) = Emit(), block.args
-        value: SSAValue = new
-        if not taken and is_integer(self.kind):
-            value = integers.binary(own, fn, new, old, self.kind)
-        elif not taken:
-            assert self.kind == f32
-            value = own.value(BINARY[fn](new, old))
-        block.add_ops([*own.ops, tile.YieldOp([value])])
-        emit.op(tile.MapOp(held, [], [other], [held], [at, OWN], Region(block)))
 
 
 class ColumnChainBuilder(ChainBuilder):

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp
@@ -28,17 +27,15 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.families.scans.schedules import MOST_PARTS, room_of
-from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace
-from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW
-from polyc.lowering.region_to_gpu.scan_builders import COMBINE, Lines, RowsBuilder, start_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW
+from polyc.lowering.region_to_gpu.scan_builders import OWN, Lines, RowsBuilder, start_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 ZERO = AffineExpr.constant(0)
 ONE = AffineMap(2, 0, (ZERO, ZERO))
 """All of a fragment to one value."""
-OWN = AffineMap(2, 0, (ROW, COLUMN))
 
 
 @dataclass(frozen=True)
@@ -163,19 +160,3 @@ class TeamBuilder(RowsBuilder):
     def join(self, emit: Emit, held: SSAValue, before: SSAValue) -> None:
         """Let a tile go on from what is before it."""
         self.combine(emit, held, before, ONE)
-
-    def combine(
-        self, emit: Emit, held: SSAValue, other: SSAValue, at: AffineMap, taken: bool = False
-    ) -> None:
-        """Each element with another fragment's, or that one's alone, where it is ``taken``."""
-        kind, fn = without_sign(self.kind), COMBINE[self.scans.scan.fn.data]
-        block = Block(arg_types=[kind, kind])
-        own, (old, new) = Emit(), block.args
-        value: SSAValue = new
-        if not taken and is_integer(self.kind):
-            value = integers.binary(own, fn, new, old, self.kind)
-        elif not taken:
-            assert self.kind == f32
-            value = own.value(BINARY[fn](new, old))
-        block.add_ops([*own.ops, tile.YieldOp([value])])
-        emit.op(tile.MapOp(held, [], [other], [held], [at, OWN], Region(block)))
