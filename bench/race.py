@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -323,6 +323,41 @@ def spread_of(losses: Sequence[float]) -> str:
     ordered = sorted(max(1.0, loss) for loss in losses)
     high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))] - 1
     return f"{statistics.geometric_mean(ordered) - 1:.1%} ({high:.0%})"
+
+
+def over_cases(
+    script: str,
+    report: str,
+    cases: Callable[[Any], Iterable[tuple[str, Callable[[], list[dict[str, Any]]]]]],
+    args: argparse.Namespace,
+) -> int:
+    """Time the cases of ``bench/<script>.py`` and write their rows; its exit code, 1 where one was
+    wrong.
+
+    ``cases`` has of a PyTorch each case's name and what times it.  No case is begun after
+    ``args.budget`` seconds, and one that fails does not lose the others.  ``args`` has ``rounds``,
+    ``commit`` and ``out`` too, the folder of the report, - for none.
+    """
+    start = time.perf_counter()
+    torch = load_torch(f"bench/{script}.py")
+    torch.manual_seed(0)
+    rows: list[dict[str, Any]] = []
+    left: list[str] = []
+    for name, timed in cases(torch):
+        if time.perf_counter() - start > args.budget:
+            left.append(name)
+            continue
+        try:
+            rows += timed()
+        except Exception as error:
+            print(f"{name} failed: {str(error)[:300]}", flush=True)
+        torch.cuda.empty_cache()
+    if left:
+        print(f"no time was left for {', '.join(left)}")
+    found = {**surroundings(torch, args.rounds, args.commit), "rows": rows}
+    if args.out != "-":
+        print(f"wrote {write_report(report, found, args.out)}")
+    return 1 if any((row["error_of_tolerance"] or 0) > 1 for row in rows) else 0
 
 
 def best_peer(racers: Sequence[Contestant]) -> Contestant:

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -358,6 +359,19 @@ def dry(args: argparse.Namespace) -> int:
     return 0
 
 
+def timed(
+    args: argparse.Namespace, torch: Any
+) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """The name of each case, and what times it."""
+    for op in args.ops:
+        begun = time.perf_counter()
+        program = load(CASES[op].text, ARCH)
+        print(f"compiled {op} in {time.perf_counter() - begun:.1f} s", flush=True)
+        for sizes in cases_of(op, args):
+            name = f"{op} {sizes['M']}x{sizes['N']}"
+            yield name, partial(raced, torch, op, program, sizes, args)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time reductions of rows, columns and tensors.")
     parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
@@ -379,32 +393,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.ops = list(dict.fromkeys(op for op, _ in args.cases))
     if args.dry:
         return dry(args)
-    start = time.perf_counter()
-    torch = race.load_torch("bench/reductions.py")
-    torch.manual_seed(0)
-    rows: list[dict[str, Any]] = []
-    left: list[str] = []
-    for op in args.ops:
-        begun = time.perf_counter()
-        program = load(CASES[op].text, ARCH)
-        print(f"compiled {op} in {time.perf_counter() - begun:.1f} s", flush=True)
-        for sizes in cases_of(op, args):
-            name = f"{op} {sizes['M']}x{sizes['N']}"
-            if time.perf_counter() - start > args.budget:
-                left.append(name)
-                continue
-            try:
-                rows += raced(torch, op, program, sizes, args)
-            except Exception as error:  # A case that fails is not to lose the others.
-                print(f"{name} failed: {str(error)[:300]}", flush=True)
-            torch.cuda.empty_cache()
-    if left:
-        print(f"no time was left for {', '.join(left)}")
-    report = {**race.surroundings(torch, args.rounds, args.commit), "rows": rows}
-    if args.out != "-":
-        print(f"wrote {race.write_report('reductions-f16', report, args.out)}")
-    wrong = [row for row in rows if (row["error_of_tolerance"] or 0) > 1]
-    return 1 if wrong else 0
+    return race.over_cases("reductions", "reductions-f16", partial(timed, args), args)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from polyc.bench import race
@@ -193,6 +193,17 @@ def dry(args: argparse.Namespace) -> int:
     return 0
 
 
+def timed(
+    args: argparse.Namespace, torch: Any
+) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """The name of each case, and what times it."""
+    for op in args.ops:
+        program = load(CASES[op].text, ARCH)
+        for shape in args.shapes:
+            sizes = {"M": shape[0], "N": shape[1]}
+            yield f"{op} {shape[0]}x{shape[1]}", partial(raced, torch, op, program, sizes, args)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time cumulative sums, products and maxima.")
     parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
@@ -209,30 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.dry:
         return dry(args)
-    start = time.perf_counter()
-    torch = race.load_torch("bench/scans.py")
-    torch.manual_seed(0)
-    rows: list[dict[str, Any]] = []
-    left: list[str] = []
-    for op in args.ops:
-        program = load(CASES[op].text, ARCH)
-        for shape in args.shapes:
-            name = f"{op} {shape[0]}x{shape[1]}"
-            if time.perf_counter() - start > args.budget:
-                left.append(name)
-                continue
-            try:
-                rows += raced(torch, op, program, {"M": shape[0], "N": shape[1]}, args)
-            except Exception as error:  # A case that fails is not to lose the others.
-                print(f"{name} failed: {str(error)[:300]}", flush=True)
-            torch.cuda.empty_cache()
-    if left:
-        print(f"no time was left for {', '.join(left)}")
-    report = {**race.surroundings(torch, args.rounds, args.commit), "rows": rows}
-    if args.out != "-":
-        print(f"wrote {race.write_report('scans', report, args.out)}")
-    wrong = [row for row in rows if (row["error_of_tolerance"] or 0) > 1]
-    return 1 if wrong else 0
+    return race.over_cases("scans", "scans", partial(timed, args), args)
 
 
 if __name__ == "__main__":

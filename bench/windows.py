@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from polyc.bench import race
@@ -210,6 +210,15 @@ def dry(args: argparse.Namespace) -> int:
     return 0
 
 
+def timed(
+    args: argparse.Namespace, torch: Any
+) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
+    """The name of each case, and what times it."""
+    for op in args.ops:
+        for kind in args.types:
+            yield f"{op} {kind}", partial(raced, torch, op, kind, args)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time pools, resizes and grid samples.")
     parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
@@ -223,27 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.dry:
         return dry(args)
-    start = time.perf_counter()
-    torch = race.load_torch("bench/windows.py")
-    torch.manual_seed(0)
-    rows: list[dict[str, Any]] = []
-    left: list[str] = []
-    for op in args.ops:
-        for kind in args.types:
-            if time.perf_counter() - start > args.budget:
-                left.append(f"{op} {kind}")
-                continue
-            try:
-                rows += raced(torch, op, kind, args)
-            except Exception as error:  # A case that fails is not to lose the others.
-                print(f"{op} {kind} failed: {str(error)[:300]}", flush=True)
-            torch.cuda.empty_cache()
-    if left:
-        print(f"no time was left for {', '.join(left)}")
-    report = {**race.surroundings(torch, args.rounds, args.commit), "rows": rows}
-    if args.out != "-":
-        print(f"wrote {race.write_report('windows', report, args.out)}")
-    return 1 if any((row["error_of_tolerance"] or 0) > 1 for row in rows) else 0
+    return race.over_cases("windows", "windows", partial(timed, args), args)
 
 
 if __name__ == "__main__":
