@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
+    from polyc.importers.imported import Imported as Imported
+    from polyc.importers.registry import converter as converter
     from polyc.runtime.const_pool import Params as Params
     from polyc.runtime.program import Program
     from polyc.runtime.safetensors import read_params as read_params
@@ -155,6 +157,8 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "PolycError": "dialects.common.diagnostic",
+    "Imported": "importers.imported",
+    "converter": "importers.registry",
     "Params": "runtime.const_pool",
     "read_params": "runtime.safetensors",
     "write_params": "runtime.safetensors",

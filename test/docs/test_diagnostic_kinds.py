@@ -13,7 +13,7 @@ from polyc.tools.streams import OS_KINDS
 
 FOLDERS = (
     *("affine", "dialects", "poly", "rewriting", "families", "passes", "lowering"),
-    *("playback", "runtime", "tools", "tile", "trace", "tuning"),
+    *("playback", "runtime", "tools", "tile", "trace", "importers", "tuning"),
 )
 RAISERS = {"PolycError", "fail", "refuse", "Note"}
 WORD = re.compile(r"[A-Z][a-z]\w*")

@@ -28,9 +28,13 @@ BELOW: Mapping[str, Sequence[str]] = {
     "playback": ("affine", "dialects", "rewriting"),
     "tile": ("affine", "dialects"),
     "trace": ("affine", "dialects"),
+    "importers": (
+        *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
+        *("runtime", "trace"),
+    ),
     "tools": (
         *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
-        *("runtime", "playback", "tile", "trace", "tuning"),
+        *("runtime", "playback", "tile", "trace", "importers", "tuning"),
     ),
     "tuning": (
         *("affine", "dialects", "poly", "cost", "rewriting", "families", "passes", "lowering"),
@@ -201,7 +205,10 @@ def test_a_circle_is_seen():
     ]
 
 
-HEAVY = ("numpy", "islpy", "ml_dtypes", "cuda", "xdsl.interpreter", "xdsl.interpreters")
+HEAVY = (
+    *("numpy", "islpy", "ml_dtypes", "cuda", "xdsl.interpreter", "xdsl.interpreters"),
+    *("torch", "onnx"),
+)
 
 
 def test_nothing_heavy_is_imported_at_start():

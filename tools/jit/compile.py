@@ -10,6 +10,7 @@ from typing import Any
 
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.importers.imported import Imported
 from polyc.runtime.garbage import rarely
 from polyc.tools.jit.compiled import Compiled
 from polyc.tools.jit.function import Jit
@@ -18,7 +19,8 @@ from polyc.tools.kept import digest, source
 from polyc.tools.load import is_python_file, parsed, text_of
 
 Source = Any
-"""A text, a path, a module, a Python function, a tile program or what ``jit`` made."""
+"""A text, a path, a module, a Python function, a tile program, what ``jit`` made, or an imported
+model, whose parameters are its own."""
 
 
 SETTINGS = frozenset(inspect.signature(Jit).parameters) - {"function", "scope"}
@@ -75,7 +77,7 @@ def compile(
     out_idx: Sequence[int] | int | None = None,
     params: Any = None,
 ) -> Compiled:
-    """A program from a text, a path, a module or a function, called like a jitted function.
+    """A program from a text, a path, a module, a function or an imported model, called likewise.
 
     A path may be of IR or of a Python file with tile programs; ``name`` picks one of several
     programs.  ``constants`` are a function's keyword arguments of compile time, and all its tensors
@@ -92,6 +94,10 @@ def compile(
     }
     if arch is not None:
         check_arch(arch)
+    if isinstance(source, Imported):
+        if params is None:
+            settings["params"] = source.parameters
+        source = source.module
     if isinstance(source, Jit):
         given = {k: v for k, v in settings.items() if v is not None}
         if not given and arch in (None, source.arch):
