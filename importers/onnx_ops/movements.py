@@ -225,7 +225,9 @@ def pad(node: Node) -> Value:
     axes = ([node.placed(a, x.ndim) for a in node.ints(3, "its axes")] if node.has(3)
             else list(range(x.ndim)))
     number: Any = node.attr("value", 0.0)
-    if node.has(2):
+    if node.has(2) and mode == b"constant":
+        if not isinstance(node.item(2), np.ndarray):
+            return _padded_with(node, x, axes, pads, node.value(2).reshape(()))
         number = node.number(2, "what it pads with")
     count = len(axes)
     low, high = [Dim.const(0)] * x.ndim, [Dim.const(0)] * x.ndim
@@ -248,6 +250,21 @@ def pad(node: Node) -> Value:
             node.unsaid(f"a {mode.decode()} pad of sizes that a call chooses")
         x = taken(x, axis, _mirrored(node, mode.decode(), size, a, b))
     return x
+
+
+def _padded_with(
+    node: Node, x: Value, axes: list[int], pads: list[Dim], number: Value
+) -> Value:
+    """Room around a tensor, filled with a number that is data."""
+    count = len(axes)
+    low, high = [Dim.const(0)] * x.ndim, [Dim.const(0)] * x.ndim
+    for i, axis in enumerate(axes):
+        low[axis], high[axis] = pads[i], pads[count + i]
+    if any((d.constant() or 0) < 0 for d in (*low, *high)):
+        node.unsaid("a pad that cuts off, with a number that is data")
+    inside = padded(node.constants.full(x.kind.dims, 1, "i32") != 0, low, high, False)
+    wide = padded(x, low, high, 0)
+    return F.where(inside, wide, _spread(number, wide))
 
 
 def padded(x: Value, low: Sequence[Dim], high: Sequence[Dim], number: Any) -> Value:

@@ -119,6 +119,8 @@ def _resized(
     }
     if not moved:
         return x
+    if coordinates != "tf_crop_and_resize":  # its regions are in the order of the attribute
+        moved = sorted(moved, key=lambda a: a.axis)
     if coordinates in plain and not node.attr("antialias", 0) and all(a.exact for a in moved):
         made = x.builder.resize(
             x.ssa,
