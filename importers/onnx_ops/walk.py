@@ -20,7 +20,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.importers.onnx_ops import elements, sizes
 from polyc.importers.onnx_ops.items import ABSENT, LOST, Array, Constants, Item, Sizes, Unsaid
 from polyc.importers.onnx_ops.node import MOST_KNOWN, Node, dims_of, element_number
-from polyc.importers.registry import Converter, Faults, bad_model, converter_of
+from polyc.importers.registry import Faults, bad_model, converter_of
 from polyc.trace.builder import Builder
 from polyc.trace.values import Value
 
@@ -206,11 +206,10 @@ class Walker:
         if not domain and (sized := sizes.folded(node)) is not None:
             return [sized]
         if (converter := converter_of("onnx", op)) is not None:
-            return _listed(self._converted(converter, node))
+            found = converter(node)
+            if found is not NotImplemented:
+                return _listed(found)
         return self._by_function(proto, domain, node, name, context)
-
-    def _converted(self, converter: Converter, node: Node) -> Any:
-        return converter(node)
 
     def _resolved(self, proto: Any, context: Context) -> Any:
         """A node of a function with the attributes that it is given."""

@@ -136,13 +136,13 @@ def max_unpool(node: Node) -> Value:
         for i, (d, s, k) in enumerate(zip(x.kind.dims[2:], stride, kernel, strict=True))
     ]
     own = [*x.kind.dims[:2], *natural]
-    wanted = node.sizes(2, "its output's shape") if node.has(2) else own
     zeros = node.constants.full([product(own)], 0.0, x.dtype)
-    if node.has(2):
-        # Places are counted in what the windows were of: those of the wanted shape.
-        zeros = node.constants.full([product(wanted)], 0.0, x.dtype)
-    found = G.scatter(zeros, places.reshape(-1), x.reshape(-1))
-    return reshaped(found, wanted)
+    found = reshaped(G.scatter(zeros, places.reshape(-1), x.reshape(-1)), own)
+    if node.has(2):  # what it says more than the windows is room at the end
+        wanted = node.sizes(2, "its output's shape")
+        more = [w - d for w, d in zip(wanted, own, strict=True)]
+        found = padded(found, [Dim.const(0)] * x.ndim, more, 0.0)
+    return found
 
 
 @converter("onnx", "Col2Im")
