@@ -23,7 +23,7 @@ from polyc.dialects.frontend import TensorType, tensor
 from polyc.importers.imported import Imported
 from polyc.importers.onnx_ops import elements
 from polyc.importers.onnx_ops.files import Tensors, read_model
-from polyc.importers.onnx_ops.items import Constants, Item, Unsaid
+from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Item, Unsaid
 from polyc.importers.onnx_ops.walk import Context, Scope, Walker
 from polyc.importers.parameters import free_name, kept, symbol_name
 from polyc.importers.registry import Faults, bad_model, library
@@ -73,8 +73,9 @@ def from_onnx(
 
     ``model`` is the path of a file, or an ``onnx.ModelProto``, whose external data lies in
     ``folder``.  ``known`` gives the numbers of inputs that are the same at every call, such as the
-    shape of a reshape: they are no inputs of the graph then.  ``sizes`` gives named sizes their
-    numbers, ``assume`` is what holds of the others (``"batch >= 1, seq mod 8 == 0"``).  With
+    shape of a reshape: they are no inputs of the graph then; None says that an optional one is
+    nothing.  ``sizes`` gives named sizes their numbers, and sequences their lengths,
+    ``assume`` is what holds of the others (``"batch >= 1, seq mod 8 == 0"``).  With
     ``emulate`` a type that graphs have not is computed in another one: f64 in f32.
 
     Raises PolycError: ``NoImporter`` without onnx, ``BadModel`` for a file that is no valid model,
@@ -114,8 +115,8 @@ def walked(
     _checked(onnx, model, path)
     model = _newer(onnx, model, path)
     graph = model.graph
-    given = {name: np.asarray(array) for name, array in (known or {}).items()}
-    kinds, names = _inputs(onnx, model, path, given, sizes or {}, emulate)
+    given = {n: ABSENT if one is None else np.asarray(one) for n, one in (known or {}).items()}
+    kinds, names, others = _inputs(onnx, model, path, given, sizes or {}, emulate)
     at = FileLineColLoc(StringAttr(path), IntAttr(0), IntAttr(0))
     walker: Walker | None = None
     try:
@@ -139,7 +140,9 @@ def walked(
     )
     scope: Scope = {}
     scope.update(zip(names, (Value(builder, ssa) for ssa in builder.inputs), strict=True))
-    scope.update(given)
+    for name, one in others.items():
+        parts: list[Item] = [scope[f"{name}.{i}"] for i in range(one)] if type(one) is int else []
+        scope[name] = parts if type(one) is int else one
     opsets = {d.domain: d.version for d in model.opset_import}
     token = CURRENT.set(builder)
     try:
@@ -151,7 +154,12 @@ def walked(
         for one in graph.output:
             if one.name not in scope:
                 bad_model(path, f"has an output {one.name!r}, which no node gives")
-            outputs[one.name] = _output(walker, one.name, scope[one.name])
+            item = scope[one.name]
+            if isinstance(item, list):  # a sequence is an output for each of its tensors
+                for place, part in enumerate(item):
+                    outputs[f"{one.name}.{place}"] = _output(walker, one.name, part)
+            else:
+                outputs[one.name] = _output(walker, one.name, item)
     finally:
         CURRENT.reset(token)
     return walker, outputs
@@ -159,8 +167,6 @@ def walked(
 
 def _output(walker: Walker, name: str, item: Item) -> Item:
     try:
-        from polyc.importers.onnx_ops.items import LOST
-
         return item if item is LOST else walker.constants.value(item)
     except Unsaid as fault:
         walker.faults.refused("output", name, PolycError("UnsupportedProgram", fault.why))
@@ -251,8 +257,9 @@ def _inputs(
     known: Mapping[str, Any],
     sizes: Mapping[str, int],
     emulate: bool,
-) -> tuple[dict[str, TensorType], list[str]]:
-    """The types of a graph's inputs, by names that IR has, and the model's names."""
+) -> tuple[dict[str, TensorType], list[str], dict[str, Any]]:
+    """The types of a graph's inputs, by names that IR has; the model's names; and its inputs that
+    are something else: what is known, and how many tensors a sequence has."""
     there = {t.name for t in model.graph.initializer}
     there |= {s.values.name for s in model.graph.sparse_initializer}
     listed = [one for one in model.graph.input if one.name not in there]
@@ -265,28 +272,44 @@ def _inputs(
         )
     symbols = _Symbols(sizes)
     kinds: dict[str, TensorType] = {}
+    items: dict[str, Any] = {}
     names: list[str] = []
     wrong: list[tuple[str, str]] = []
+
+    def tensor_input(name: str, declared: Any, place: int | None = None) -> None:
+        element = elements.NAMES.get(declared.elem_type)
+        if element is None and emulate:
+            element = elements.EMULATED.get(declared.elem_type)
+        if element is None:
+            emulated = declared.elem_type in elements.EMULATED
+            way = "; emulate=True computes it in f32" if emulated else ""
+            wrong.append((name, f"graphs have no {elements.word(declared.elem_type)}{way}"))
+        elif not declared.HasField("shape"):
+            wrong.append((name, "it has no shape; run onnx.shape_inference, or declare it"))
+        else:
+            dims = [symbols.dim(name, i, d, place) for i, d in enumerate(declared.shape.dim)]
+            kinds[symbol_name(name, tuple(kinds))] = tensor(dims, ELEMENTS[element])
+            names.append(name)
+
     for one in listed:
-        kind = one.type.WhichOneof("value")
-        if kind == "tensor_type":
-            declared = one.type.tensor_type
-            element = elements.NAMES.get(declared.elem_type)
-            if element is None and emulate:
-                element = elements.EMULATED.get(declared.elem_type)
-            if one.name in known:
-                symbols.check(path, one, known[one.name])
-                continue
-            if element is None:
-                way = "; emulate=True computes it in f32" if declared.elem_type == 11 else ""
-                wrong.append((one.name, f"graphs have no {elements.word(declared.elem_type)}{way}"))
-                continue
-            if not declared.HasField("shape"):
-                wrong.append((one.name, "it has no shape; run onnx.shape_inference, or declare it"))
-                continue
-            dims = [symbols.dim(one.name, i, d) for i, d in enumerate(declared.shape.dim)]
-            kinds[symbol_name(one.name, tuple(kinds))] = tensor(dims, ELEMENTS[element])
-            names.append(one.name)
+        kind, declared = one.type.WhichOneof("value"), one.type
+        if kind == "optional_type":  # it is there, unless it is known to be nothing
+            declared = declared.optional_type.elem_type
+            kind = declared.WhichOneof("value")
+        if one.name in known:
+            if kind == "tensor_type" and known[one.name] is not ABSENT:
+                symbols.check(path, one.name, declared.tensor_type, known[one.name])
+            items[one.name] = known[one.name]
+        elif kind == "tensor_type":
+            tensor_input(one.name, declared.tensor_type)
+        elif kind == "sequence_type" and one.name in sizes:
+            inner = declared.sequence_type.elem_type
+            symbols.used.add(one.name)
+            for place in range(sizes[one.name]):
+                tensor_input(f"{one.name}.{place}", inner.tensor_type, place)
+            items[one.name] = sizes[one.name]
+        elif kind == "sequence_type":
+            wrong.append((one.name, "it is a sequence; sizes says how many tensors it has"))
         else:
             word = "nothing" if kind is None else kind.removesuffix("_type").replace("_", " ")
             wrong.append((one.name, f"it is {word}; a graph's inputs are tensors"))
@@ -295,13 +318,13 @@ def _inputs(
         for name, why in wrong:
             faults.refused("input", name, PolycError("UnsupportedProgram", why))
         faults.check()
-    if left := [s for s in sizes if s not in symbols.asked]:
+    if left := [s for s in sizes if s not in symbols.asked and s not in symbols.used]:
         raise PolycError(
             "BadArgument",
             f"sizes names {left[0]!r}; the named sizes of {path} are "
             f"{', '.join(symbols.asked) or 'none'}",
         )
-    return kinds, names
+    return kinds, names, items
 
 
 class _Symbols:
@@ -310,9 +333,12 @@ class _Symbols:
     def __init__(self, given: Mapping[str, int]) -> None:
         self.given = dict(given)
         self.asked: dict[str, Dim] = {}
+        self.used: set[str] = set()
+        """Sequences whose lengths were asked for."""
 
-    def dim(self, name: str, axis: int, declared: Any) -> Dim:
-        """A size of an input."""
+    def dim(self, name: str, axis: int, declared: Any, place: int | None = None) -> Dim:
+        """A size of an input, or of the tensor at a place of a sequence: those of one sequence may
+        differ, and those at one place of several are the same."""
         match declared.WhichOneof("value"):
             case "dim_value":
                 if declared.dim_value < 0 or declared.dim_value >= 2**31:
@@ -323,7 +349,8 @@ class _Symbols:
                     )
                 return Dim.const(declared.dim_value)
             case "dim_param" if declared.dim_param:
-                return self._named(declared.dim_param)
+                word = declared.dim_param
+                return self._named(word if place is None else f"{word}_{place}")
             case _:
                 return self._named(f"{name}_{axis}")
 
@@ -346,9 +373,8 @@ class _Symbols:
         taken = [s for d in self.asked.values() for s in d.symbols()]
         return Dim.sym(symbol_name(word, taken))
 
-    def check(self, path: str, declared: Any, array: Any) -> None:
+    def check(self, path: str, name: str, kind: Any, array: Any) -> None:
         """Refuse numbers that are not what an input takes."""
-        kind = declared.type.tensor_type
         if not kind.HasField("shape"):
             return
         dims = [d.dim_value if d.WhichOneof("value") == "dim_value" else None
@@ -361,7 +387,7 @@ class _Symbols:
                      for d, n in zip(kind.shape.dim, dims, strict=True)]
             raise PolycError(
                 "BadArgument",
-                f"known gives {declared.name!r} {list(shape)}, and {path} takes "
+                f"known gives {name!r} {list(shape)}, and {path} takes "
                 f"[{', '.join(words)}]",
             )
 
