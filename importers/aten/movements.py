@@ -1,0 +1,454 @@
+"""Converters of ATen's movements: views, parts, tensors side by side, borders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from polyc.dialects.common.sizes import divided
+from polyc.importers.aten.support import (
+    BEYOND,
+    as_value,
+    axis_of,
+    count,
+    numbers,
+    promoted,
+    refuse,
+    to,
+)
+from polyc.importers.registry import converter
+from polyc.trace import functions as f
+from polyc.trace import gathers
+from polyc.trace.sizes import SizeLike, dim_of, size_of
+from polyc.trace.values import Value
+
+
+@converter("torch", "aten.view.default", "aten.reshape", "aten._unsafe_view", "aten.view_copy")
+def view(x: Value, shape: Sequence[SizeLike]) -> Value:
+    return x.reshape(*shape)
+
+
+@converter("torch", "aten._reshape_alias")
+def reshape_alias(x: Value, shape: Sequence[SizeLike], _strides: Any) -> Value:
+    return x.reshape(*shape)
+
+
+@converter("torch", "aten.flatten")
+def flatten(x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
+    if not x.ndim:
+        return x.reshape(1)
+    first, last = axis_of(x, start_dim), axis_of(x, end_dim)
+    merged = count(x.shape[first : last + 1])
+    return x.reshape(*x.shape[:first], merged, *x.shape[last + 1 :])
+
+
+@converter("torch", "aten.unflatten")
+def unflatten(x: Value, dim: int, sizes: Sequence[SizeLike]) -> Value:
+    at = axis_of(x, dim)
+    known = [one for one in sizes if not (isinstance(one, int) and one == -1)]
+    if len(known) < len(sizes):
+        rest = divided(dim_of(x.shape[at]), dim_of(count(known)), x.builder.inside)
+        if rest is None:
+            raise refuse(f"{x.shape[at]} does not come in parts of {count(known)} for all sizes")
+        sizes = [size_of(rest) if isinstance(s, int) and s == -1 else s for s in sizes]
+    return x.reshape(*x.shape[:at], *sizes, *x.shape[at + 1 :])
+
+
+@converter("torch", "aten.permute", "aten.permute_copy")
+def permute(x: Value, dims: Sequence[int]) -> Value:
+    return x.permute(*dims) if dims else x
+
+
+@converter("torch", "aten.transpose", "aten.swapaxes", "aten.transpose_copy")
+def transpose(x: Value, a: int, b: int) -> Value:
+    return x.transpose(a, b) if x.ndim else x
+
+
+@converter("torch", "aten.t", "aten.numpy_T")
+def t(x: Value) -> Value:
+    return x.transpose() if x.ndim == 2 else x
+
+
+@converter("torch", "aten.mT")
+def matrix_t(x: Value) -> Value:
+    return x.transpose()
+
+
+@converter("torch", "aten.movedim", "aten.moveaxis")
+def movedim(x: Value, source: Any, destination: Any) -> Value:
+    froms = [axis_of(x, a) for a in ([source] if isinstance(source, int) else source)]
+    tos = [axis_of(x, a) for a in ([destination] if isinstance(destination, int) else destination)]
+    rest = iter([axis for axis in range(x.ndim) if axis not in froms])
+    return x.permute(*[froms[tos.index(i)] if i in tos else next(rest) for i in range(x.ndim)])
+
+
+@converter("torch", "aten.expand", "aten.expand_copy")
+def expand(x: Value, sizes: Sequence[SizeLike], *, implicit: bool = False) -> Value:
+    return x.expand(*sizes) if sizes else x
+
+
+@converter("torch", "aten.expand_as", "aten.broadcast_to")
+def expand_as(x: Value, other: Any) -> Value:
+    return x.expand(*(other.shape if isinstance(other, Value) else other))
+
+
+@converter("torch", "aten.view_as", "aten.reshape_as")
+def view_as(x: Value, other: Value) -> Value:
+    return x.reshape(*other.shape)
+
+
+@converter("torch", "aten.unsqueeze", "aten.unsqueeze_copy")
+def unsqueeze(x: Value, dim: int) -> Value:
+    return x.unsqueeze(dim)
+
+
+@converter("torch", "aten.squeeze", "aten.squeeze_copy")
+def squeeze(x: Value, dim: Any = None) -> Value:
+    """Axes that are named and have another size stay, as PyTorch has it."""
+    ones = [i for i, one in enumerate(x.shape) if isinstance(one, int) and one == 1]
+    if dim is not None:
+        named = [axis_of(x, a) for a in ([dim] if isinstance(dim, int) else dim)]
+        ones = [i for i in ones if i in named]
+    return x.squeeze(ones) if ones else x
+
+
+# Parts ---------------------------------------------------------------------------------------
+
+
+def _ends(
+    x: Value, at: int, start: SizeLike | None, end: SizeLike | None
+) -> tuple[SizeLike, SizeLike]:
+    """Where a slice of an axis begins and ends, within the axis where that is known."""
+    whole = x.shape[at]
+
+    def placed(given: SizeLike | None, otherwise: SizeLike) -> SizeLike:
+        if given is None or (isinstance(given, int) and given >= BEYOND):
+            return otherwise
+        if isinstance(given, int) and given < 0:
+            given = whole + given
+        if isinstance(given, int) and isinstance(whole, int):
+            return min(max(given, 0), whole)
+        return given
+
+    low, high = placed(start, 0), placed(end, whole)
+    if isinstance(low, int) and isinstance(high, int):
+        high = max(low, high)
+    return low, high
+
+
+@converter("torch", "aten.slice", "aten.slice_copy")
+def slice_tensor(
+    x: Value,
+    dim: int = 0,
+    start: SizeLike | None = None,
+    end: SizeLike | None = None,
+    step: int = 1,
+) -> Value:
+    at = axis_of(x, dim)
+    low, high = _ends(x, at, start, end)
+    return x[(*[slice(None)] * at, slice(low, high, step))]
+
+
+@converter("torch", "aten.narrow", "aten.narrow_copy")
+def narrow(x: Value, dim: int, start: SizeLike, length: SizeLike) -> Value:
+    return slice_tensor(x, dim, start, start + length)
+
+
+@converter("torch", "aten.select", "aten.select_copy")
+def select(x: Value, dim: int, index: SizeLike) -> Value:
+    return x[(*[slice(None)] * axis_of(x, dim), index)]
+
+
+@converter("torch", "aten.slice_scatter")
+def slice_scatter(
+    x: Value,
+    source: Value,
+    dim: int = 0,
+    start: SizeLike | None = None,
+    end: SizeLike | None = None,
+    step: int = 1,
+) -> Value:
+    at = axis_of(x, dim)
+    low, high = _ends(x, at, start, end)
+    source = to(source, x.dtype)
+    if step != 1:
+        places = f.arange(source.shape[at]) * step + low
+        return gathers.scatter(x, places, source, at)
+    before = [slice(None)] * at
+    parts = [x[(*before, slice(0, low))], source, x[(*before, slice(high, None))]]
+    kept = [one for one in parts if not (isinstance(one.shape[at], int) and one.shape[at] == 0)]
+    return f.concat(kept, at) if kept else x
+
+
+@converter("torch", "aten.select_scatter")
+def select_scatter(x: Value, source: Value, dim: int, index: int) -> Value:
+    at = axis_of(x, dim)
+    end = index + 1 if index != -1 else None
+    return slice_scatter(x, source.unsqueeze(at), at, index, end)
+
+
+@converter("torch", "aten.split", "aten.split_copy", "aten.unsafe_split")
+def split(x: Value, size: Any, dim: int = 0) -> list[Value]:
+    at = axis_of(x, dim)
+    if isinstance(size, list):
+        return split_with_sizes(x, cast("list[SizeLike]", size), dim)
+    whole = x.shape[at]
+    if not isinstance(whole, int) or not isinstance(size, int):
+        parts = divided(dim_of(whole), dim_of(size), x.builder.inside)
+        known = None if parts is None else parts.constant()
+        if known is None:
+            raise refuse(f"a split of {whole} into parts of {size} has no known number of parts")
+        return split_with_sizes(x, [size] * known, dim)
+    if not whole:
+        return [x]
+    return split_with_sizes(x, [min(size, whole - i) for i in range(0, whole, size)], dim)
+
+
+@converter("torch", "aten.split_with_sizes", "aten.split_with_sizes_copy")
+def split_with_sizes(x: Value, sizes: Sequence[SizeLike], dim: int = 0) -> list[Value]:
+    at = axis_of(x, dim)
+    found: list[Value] = []
+    start: SizeLike = 0
+    for one in sizes:
+        found.append(x[(*[slice(None)] * at, slice(start, start + one))])
+        start = start + one
+    return found
+
+
+@converter("torch", "aten.chunk", "aten.unsafe_chunk")
+def chunk(x: Value, chunks: int, dim: int = 0) -> list[Value]:
+    whole = x.shape[axis_of(x, dim)]
+    if isinstance(whole, int):
+        return split(x, max(-(-whole // chunks), 1), dim)
+    return list(f.split(x, chunks, dim))
+
+
+@converter("torch", "aten.tensor_split.sections")
+def tensor_split(x: Value, sections: int, dim: int = 0) -> list[Value]:
+    whole = x.shape[axis_of(x, dim)]
+    if not isinstance(whole, int):
+        return list(f.split(x, sections, dim))
+    each, more = divmod(whole, sections)
+    return split_with_sizes(x, [each + (i < more) for i in range(sections)], dim)
+
+
+@converter("torch", "aten.unbind", "aten.unbind_copy")
+def unbind(x: Value, dim: int = 0) -> list[Value]:
+    at = axis_of(x, dim)
+    whole = x.shape[at]
+    if not isinstance(whole, int):
+        raise refuse(f"unbind along an axis of {whole} has no known number of parts")
+    return [select(x, at, i) for i in range(whole)]
+
+
+@converter("torch", "aten.diagonal", "aten.diagonal_copy")
+def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    a, b = axis_of(x, dim1), axis_of(x, dim2)
+    rest = [axis for axis in range(x.ndim) if axis not in (a, b)]
+    moved = x.permute(*rest, a, b)
+    rows, columns = moved.shape[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise refuse(f"the diagonal of {rows} by {columns} has no known length")
+    length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    flat = moved.reshape(*moved.shape[:-2], rows * columns)
+    first = max(offset, 0) - min(offset, 0) * columns
+    return flat[(..., slice(first, first + length * (columns + 1) - columns, columns + 1))]
+
+
+@converter("torch", "aten.flip")
+def flip(x: Value, dims: Sequence[int]) -> Value:
+    for axis in {axis_of(x, dim) for dim in dims}:
+        places = f.iota((x.shape[axis],), 0)
+        x = gathers.take(x, as_last(x, axis) - places, axis)
+    return x
+
+
+def as_last(x: Value, axis: int) -> Value:
+    """The last place of an axis, as a scalar."""
+    return as_value(x.shape[axis] - 1, "i64")
+
+
+@converter("torch", "aten.roll")
+def roll(x: Value, shifts: Any, dims: Any = None) -> Value:
+    if dims is None or dims == []:
+        flat = x.reshape(-1)
+        return roll(flat, shifts, [0]).reshape(*x.shape)
+    axes = [dims] if isinstance(dims, int) else dims
+    for shift, dim in zip(numbers(shifts, len(axes)), axes, strict=True):
+        at = axis_of(x, dim)
+        whole = x.shape[at]
+        if isinstance(whole, int):
+            shift = shift % whole if whole else 0
+        if shift == 0:
+            continue
+        cut = whole - shift if shift > 0 else -shift
+        before = [slice(None)] * at
+        x = f.concat([x[(*before, slice(cut, None))], x[(*before, slice(0, cut))]], at)
+    return x
+
+
+# Side by side --------------------------------------------------------------------------------
+
+
+@converter("torch", "aten.cat", "aten.concat")
+def cat(tensors: Sequence[Value], dim: int = 0) -> Value:
+    element = promoted(*tensors)
+    # PyTorch leaves out tensors of shape [0], whatever the others' rank.
+    rank = max(one.ndim for one in tensors)
+    kept = [to(one, element) for one in tensors if one.ndim == rank]
+    return f.concat(kept, dim)
+
+
+@converter("torch", "aten.stack")
+def stack(tensors: Sequence[Value], dim: int = 0) -> Value:
+    element = promoted(*tensors)
+    return f.stack([to(one, element) for one in tensors], dim)
+
+
+@converter("torch", "aten.repeat")
+def repeat(x: Value, repeats: Sequence[SizeLike]) -> Value:
+    """Each axis is expanded beside an axis of its own, and the two are merged."""
+    first = len(repeats) - x.ndim
+    shape: list[SizeLike] = [1] * first + list(x.shape)
+    apart: list[SizeLike] = []
+    wide: list[SizeLike] = []
+    for times, one in zip(repeats, shape, strict=True):
+        apart += [1, one]
+        wide += [times, one]
+    ends = [times * one for times, one in zip(repeats, shape, strict=True)]
+    return x.reshape(*apart).expand(*wide).reshape(*ends)
+
+
+@converter("torch", "aten.tile")
+def tile(x: Value, dims: Sequence[SizeLike]) -> Value:
+    return repeat(x, [1] * (x.ndim - len(dims)) + list(dims))
+
+
+@converter("torch", "aten.repeat_interleave.self_int")
+def repeat_interleave(
+    x: Value, repeats: SizeLike, dim: int | None = None, *, output_size: Any = None
+) -> Value:
+    if dim is None:
+        x, dim = x.reshape(-1), 0
+    at = axis_of(x, dim)
+    wide = x.unsqueeze(at + 1).expand(*x.shape[: at + 1], repeats, *x.shape[at + 1 :])
+    return wide.reshape(*x.shape[:at], x.shape[at] * repeats, *x.shape[at + 1 :])
+
+
+@converter("torch", "aten.meshgrid")
+def meshgrid(tensors: Sequence[Value], *, indexing: str = "ij") -> list[Value]:
+    sizes = [one.shape[0] if one.ndim else 1 for one in tensors]
+    found: list[Value] = []
+    for i, one in enumerate(tensors):
+        shape = [sizes[i] if j == i else 1 for j in range(len(sizes))]
+        wide = one.reshape(*shape).expand(*sizes)
+        found.append(wide.transpose(0, 1) if indexing == "xy" and len(sizes) > 1 else wide)
+    return found
+
+
+# Borders -------------------------------------------------------------------------------------
+
+
+@converter("torch", "aten.constant_pad_nd")
+def constant_pad_nd(x: Value, pad: Sequence[SizeLike], value: float = 0) -> Value:
+    """Places before and after each axis, the last axis first; where below 0 these are cut off."""
+    count_ = len(pad) // 2
+    widths: list[tuple[SizeLike, SizeLike]] = [(0, 0)] * (x.ndim - count_)
+    widths += [(pad[2 * i], pad[2 * i + 1]) for i in reversed(range(count_))]
+    cuts: list[slice] = []
+    for axis, (low, high) in enumerate(widths):
+        below = [-w if isinstance(w, int) and w < 0 else 0 for w in (low, high)]
+        cuts.append(slice(below[0], x.shape[axis] - below[1]))
+    kept = x[tuple(cuts)] if cuts else x
+    rooms = [tuple(0 if isinstance(w, int) and w < 0 else w for w in pair) for pair in widths]
+    if all(pair == (0, 0) for pair in rooms):
+        return kept
+    if x.dtype == "i1" or x.dtype.strip("ui").isdigit():
+        return _padded_integers(kept, rooms, value)
+    return f.pad(kept, rooms, float(value))
+
+
+def _padded_integers(x: Value, rooms: Sequence[Any], value: float) -> Value:
+    from polyc.importers.aten.creation import full
+
+    for axis, pair in enumerate(rooms):
+        parts = [x]
+        for end, width in enumerate(pair):
+            if not (isinstance(width, int) and width == 0):
+                shape = [*x.shape[:axis], width, *x.shape[axis + 1 :]]
+                parts.insert(len(parts) if end else 0, full(shape, value, dtype=x.dtype))
+        x = f.concat(parts, axis)
+    return x
+
+
+@converter("torch", "aten.pad")
+def pad(
+    x: Value, pad: Sequence[SizeLike], mode: str = "constant", value: float | None = None
+) -> Value:
+    if mode == "constant":
+        return constant_pad_nd(x, pad, 0.0 if value is None else value)
+    return _mirrored(x, pad, mode)
+
+
+@converter("torch", "aten.reflection_pad1d", "aten.reflection_pad2d", "aten.reflection_pad3d")
+def reflection_pad(x: Value, pad: Sequence[int]) -> Value:
+    return _mirrored(x, pad, "reflect")
+
+
+@converter("torch", "aten.replication_pad1d", "aten.replication_pad2d", "aten.replication_pad3d")
+def replication_pad(x: Value, pad: Sequence[int]) -> Value:
+    return _mirrored(x, pad, "replicate")
+
+
+def _mirrored(x: Value, pad: Sequence[Any], mode: str) -> Value:
+    """The elements of each axis at places that go on beyond its ends."""
+    if mode not in ("reflect", "replicate", "circular"):
+        raise refuse(f"mode of pad is constant, reflect, replicate or circular, not {mode!r}")
+    for i in range(len(pad) // 2):
+        at, (low, high) = x.ndim - 1 - i, (pad[2 * i], pad[2 * i + 1])
+        whole = x.shape[at]
+        places = f.iota((whole + low + high,), 0) - low
+        last = as_last(x, at)
+        if mode == "replicate":
+            places = f.minimum(f.maximum(places, 0), last)
+        elif mode == "reflect":
+            places = last - f.abs(last - f.abs(places))
+        else:
+            places = f.mod(places, last + 1)
+        x = gathers.take(x, places, at)
+    return x
+
+
+@converter("torch", "aten.pixel_shuffle")
+def pixel_shuffle(x: Value, factor: int) -> Value:
+    *front, channels, h, w = x.shape
+    each = parts_of(x, channels, factor * factor)
+    apart = x.reshape(*front, each, factor, factor, h, w)
+    k = len(front)
+    moved = apart.permute(*range(k), k, k + 3, k + 1, k + 4, k + 2)
+    return moved.reshape(*front, each, h * factor, w * factor)
+
+
+@converter("torch", "aten.pixel_unshuffle")
+def pixel_unshuffle(x: Value, factor: int) -> Value:
+    *front, channels, h, w = x.shape
+    rows, columns = parts_of(x, h, factor), parts_of(x, w, factor)
+    apart = x.reshape(*front, channels, rows, factor, columns, factor)
+    k = len(front)
+    moved = apart.permute(*range(k), k, k + 2, k + 4, k + 1, k + 3)
+    return moved.reshape(*front, channels * (factor * factor), rows, columns)
+
+
+@converter("torch", "aten.channel_shuffle")
+def channel_shuffle(x: Value, groups: int) -> Value:
+    n, channels, *rest = x.shape
+    each = parts_of(x, channels, groups)
+    return x.reshape(n, groups, each, *rest).transpose(1, 2).reshape(n, channels, *rest)
+
+
+def parts_of(x: Value, whole: SizeLike, parts: int) -> SizeLike:
+    """What each of equal parts has.  Refuses a size that they do not divide."""
+    found = divided(dim_of(whole), dim_of(parts), x.builder.inside)
+    if found is None:
+        raise refuse(f"{whole} does not come in {parts} equal parts for all sizes")
+    return size_of(found)

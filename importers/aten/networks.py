@@ -1,0 +1,669 @@
+"""Converters of ATen's layers: products, convolutions, attention, norms, pools, other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from polyc.importers.aten.movements import parts_of
+from polyc.importers.aten.reductions import variance
+from polyc.importers.aten.support import Operand, as_value, numbers, rank_of, refuse, to
+from polyc.importers.registry import converter
+from polyc.trace import functions as f
+from polyc.trace import windows
+from polyc.trace.sizes import SizeLike, dim_of
+from polyc.trace.values import Value
+
+# Products ------------------------------------------------------------------------------------
+
+
+@converter("torch", "aten.linear")
+def linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
+    if weight.ndim == 1:
+        made = f.matmul(x, weight)
+        return made if bias is None else made + bias
+    return f.linear(x, weight, bias)
+
+
+@converter("torch", "aten.mm", "aten.bmm", "aten.matmul", "aten.mv", "aten.dot", "aten.vdot")
+def matmul(a: Value, b: Value) -> Value:
+    return f.matmul(a, b)
+
+
+@converter("torch", "aten.addmm", "aten.addmv", "aten.baddbmm")
+def addmm(x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1) -> Value:
+    made = f.matmul(a, b)
+    made = made if alpha == 1 else made * as_value(alpha, made.dtype)
+    if beta == 0:
+        return made
+    return (x if beta == 1 else x * as_value(beta, x.dtype)) + made
+
+
+@converter("torch", "aten.outer")
+def outer(a: Value, b: Value) -> Value:
+    return a.unsqueeze(1) * b
+
+
+@converter("torch", "aten.einsum")
+def einsum(equation: str, operands: Sequence[Value], *, path: Any = None) -> Value:
+    """Products of two at a time, as matrix products of axes that are put together."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    names = left.split(",")
+    if "." in equation or len(names) != len(operands):
+        raise refuse(f"{equation!r} has an ellipsis, or not as many terms as operands")
+    if any(len(set(one)) < len(one) for one in names):
+        raise refuse(f"{equation!r} has an axis twice in one term")
+    if not arrow:
+        every = "".join(names)
+        right = "".join(sorted(c for c in set(every) if every.count(c) == 1))
+    value, axes = operands[0], names[0]
+    for i in range(1, len(operands)):
+        kept = set(right).union(*names[i + 1 :])
+        value, axes = _contracted(value, axes, operands[i], names[i], kept)
+    gone = [i for i, c in enumerate(axes) if c not in right]
+    if gone:
+        value, axes = f.sum(value, gone), "".join(c for c in axes if c in right)
+    return value.permute(*[axes.index(c) for c in right]) if right else value
+
+
+def _contracted(a: Value, one: str, b: Value, two: str, kept: set[str]) -> tuple[Value, str]:
+    """The product of two tensors, summed over the axes that nothing else has."""
+    alone = [i for i, c in enumerate(one) if c not in two and c not in kept]
+    if alone:
+        a, one = f.sum(a, alone), "".join(c for c in one if c in two or c in kept)
+    alone = [i for i, c in enumerate(two) if c not in one and c not in kept]
+    if alone:
+        b, two = f.sum(b, alone), "".join(c for c in two if c in one or c in kept)
+    batch = [c for c in one if c in two and c in kept]
+    summed = [c for c in one if c in two and c not in kept]
+    rows, columns = [c for c in one if c not in two], [c for c in two if c not in one]
+    sizes = {**dict(zip(two, b.shape, strict=True)), **dict(zip(one, a.shape, strict=True))}
+    a = a.permute(*[one.index(c) for c in (*batch, *rows, *summed)])
+    b = b.permute(*[two.index(c) for c in (*batch, *summed, *columns)])
+    outside = [sizes[c] for c in batch]
+
+    def merged(axes: Sequence[str]) -> SizeLike:
+        found: SizeLike = 1
+        for c in axes:
+            found = found * sizes[c]
+        return found
+
+    a = a.reshape(*outside, merged(rows), merged(summed))
+    b = b.reshape(*outside, merged(summed), merged(columns))
+    axes = "".join((*batch, *rows, *columns))
+    return f.matmul(a, b).reshape(*[sizes[c] for c in axes]), axes
+
+
+# Convolutions --------------------------------------------------------------------------------
+
+_CONVS = {1: windows.conv1d, 2: windows.conv2d, 3: windows.conv3d}
+_TRANSPOSED = {
+    1: windows.conv_transpose1d,
+    2: windows.conv_transpose2d,
+    3: windows.conv_transpose3d,
+}
+
+
+def _conv(
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Value:
+    count = weight.ndim - 2
+    batched = x if x.ndim == weight.ndim else x.unsqueeze(0)
+    made = _CONVS[count](
+        batched,
+        weight,
+        bias,
+        stride=numbers(stride, count),
+        padding=padding,
+        dilation=numbers(dilation, count),
+        groups=groups,
+    )
+    return made if batched is x else made.squeeze(0)
+
+
+@converter(
+    "torch",
+    *("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default"),
+    *("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding"),
+)
+def conv(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Value:
+    count = weight.ndim - 2
+    if padding == "valid":
+        rooms = [0] * count
+    elif padding == "same":
+        rooms: list[int] = []
+        for size, spread in zip(weight.shape[2:], numbers(dilation, count), strict=True):
+            whole = (size - 1) * spread
+            if not isinstance(whole, int):
+                raise refuse(f"padding 'same' of a filter of {size} is not known")
+            rooms += [whole // 2, whole - whole // 2]
+    else:
+        rooms = numbers(padding, count)
+    return _conv(x, weight, bias, stride, rooms, dilation, groups)
+
+
+@converter("torch", "aten.convolution")
+def convolution(
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Value:
+    if transposed:
+        return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv(x, weight, bias, stride, numbers(padding, weight.ndim - 2), dilation, groups)
+
+
+@converter(
+    "torch",
+    *("aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d"),
+)
+def conv_transpose(
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Value:
+    count = weight.ndim - 2
+    batched = x if x.ndim == weight.ndim else x.unsqueeze(0)
+    made = _TRANSPOSED[count](
+        batched,
+        weight,
+        bias,
+        stride=numbers(stride, count),
+        padding=numbers(padding, count),
+        output_padding=numbers(output_padding, count),
+        dilation=numbers(dilation, count),
+        groups=groups,
+    )
+    return made if batched is x else made.squeeze(0)
+
+
+# Attention -----------------------------------------------------------------------------------
+
+
+def _attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    lse: bool = False,
+) -> Any:
+    if dropout_p:
+        raise refuse("attention with dropout is random; export the model in eval mode")
+    if mask is not None and mask.dtype != "i1":
+        mask = to(mask, q.dtype)
+    return f.attention(
+        q, k, v, mask, scale=None if scale is None else float(scale), causal=is_causal, lse=lse
+    )
+
+
+@converter("torch", "aten.scaled_dot_product_attention")
+def scaled_dot_product_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
+    if q.ndim == 2:
+        a, b, c = (one.unsqueeze(0) for one in (q, k, v))
+        made: Value = _attention(a, b, c, attn_mask, dropout_p, is_causal, scale)
+        return made.squeeze(0)
+    return _attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
+
+
+@converter("torch", "aten._scaled_dot_product_flash_attention_for_cpu")
+def flash_attention_for_cpu(
+    q: Value,
+    k: Value,
+    v: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
+    return _attention(q, k, v, attn_mask, dropout_p, is_causal, scale, lse=True)
+
+
+@converter("torch", "aten._scaled_dot_product_flash_attention")
+def flash_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    if return_debug_mask:
+        raise refuse("return_debug_mask is not known")
+    return (*_attention(q, k, v, None, dropout_p, is_causal, scale, lse=True), *[None] * 7)
+
+
+@converter("torch", "aten._scaled_dot_product_efficient_attention")
+def efficient_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_bias: Value | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    found = _attention(q, k, v, attn_bias, dropout_p, is_causal, scale)
+    return found, None, None, None
+
+
+@converter("torch", "aten._scaled_dot_product_cudnn_attention")
+def cudnn_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    attn_bias: Value | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    return (_attention(q, k, v, attn_bias, dropout_p, is_causal, scale), *[None] * 8)
+
+
+# Norms ---------------------------------------------------------------------------------------
+
+
+@converter("torch", "aten.layer_norm")
+def layer_norm(
+    x: Value,
+    normalized_shape: Sequence[SizeLike],
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Value:
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    return f.layer_norm(x, weight, bias, axis=axes, eps=float(eps))
+
+
+@converter("torch", "aten.native_layer_norm")
+def native_layer_norm(
+    x: Value,
+    normalized_shape: Sequence[SizeLike],
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+) -> tuple[Value, Value, Value]:
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    one = to(x, "f32")
+    spread = f.rsqrt(variance(one, axes, True, 0) + float(eps))
+    return layer_norm(x, normalized_shape, weight, bias, eps), f.mean(one, axes, True), spread
+
+
+@converter("torch", "aten.rms_norm")
+def rms_norm(
+    x: Value,
+    normalized_shape: Sequence[SizeLike],
+    weight: Value | None = None,
+    eps: float | None = None,
+) -> Value:
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    least = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}[x.dtype]
+    return f.rms_norm(x, weight, axis=axes, eps=least if eps is None else float(eps))
+
+
+@converter("torch", "aten._fused_rms_norm")
+def fused_rms_norm(
+    x: Value, normalized_shape: Sequence[SizeLike], weight: Value | None, eps: float | None
+) -> tuple[Value, None]:
+    return rms_norm(x, normalized_shape, weight, eps), None
+
+
+def _by_channel(x: Value, like: Value) -> Value:
+    """A number a channel, beside the axes of ``like``."""
+    return x.reshape(-1, *[1] * (like.ndim - 2))
+
+
+@converter("torch", "aten.group_norm")
+def group_norm(
+    x: Value,
+    groups: int,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Value:
+    n, channels, *rest = x.shape
+    apart = x.reshape(n, groups, parts_of(x, channels, groups), *rest)
+    made = f.layer_norm(apart, axis=list(range(2, apart.ndim)), eps=float(eps)).reshape(*x.shape)
+    made = made if weight is None else made * _by_channel(weight, x)
+    return made if bias is None else made + _by_channel(bias, x)
+
+
+@converter("torch", "aten.native_group_norm")
+def native_group_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    n: SizeLike,
+    channels: SizeLike,
+    spatial: SizeLike,
+    groups: int,
+    eps: float,
+) -> tuple[Value, Value, Value]:
+    apart = to(x, "f32").reshape(n, groups, -1)
+    spread = f.rsqrt(variance(apart, [2], False, 0) + float(eps))
+    return group_norm(x, groups, weight, bias, eps), f.mean(apart, 2), spread
+
+
+@converter("torch", "aten.instance_norm")
+def instance_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise refuse("an instance_norm without its input's statistics has kept ones")
+        return _normed(x, weight, bias, running_mean, running_var, eps)
+    made = f.layer_norm(x, axis=list(range(2, x.ndim)), eps=float(eps))
+    made = made if weight is None else made * _by_channel(weight, x)
+    return made if bias is None else made + _by_channel(bias, x)
+
+
+def _normed(
+    x: Value, weight: Value | None, bias: Value | None, mean: Value, var: Value, eps: float
+) -> Value:
+    """A norm by kept statistics, as one product and one sum: parameters are folded at load."""
+    spread = f.rsqrt(var + float(eps))
+    scale = spread if weight is None else spread * to(weight, spread.dtype)
+    shift = -mean * scale
+    shift = shift if bias is None else shift + to(bias, shift.dtype)
+    one = to(x, scale.dtype)
+    return to(one * _by_channel(scale, x) + _by_channel(shift, x), x.dtype)
+
+
+_TRAINING = "a batch_norm in training changes what it keeps; export the model in eval mode"
+
+
+@converter("torch", "aten.batch_norm")
+def batch_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
+    if training or running_mean is None or running_var is None:
+        raise refuse(_TRAINING)
+    return _normed(x, weight, bias, running_mean, running_var, eps)
+
+
+@converter("torch", "aten._native_batch_norm_legit_no_training", "aten._batch_norm_no_update")
+def batch_norm_no_training(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, ...]:
+    return _normed(x, weight, bias, running_mean, running_var, eps), None, None, None
+
+
+@converter("torch", "aten.native_batch_norm")
+def native_batch_norm(
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, ...]:
+    if training:
+        raise refuse(_TRAINING)
+    return _normed(x, weight, bias, running_mean, running_var, eps), None, None
+
+
+# Pools ---------------------------------------------------------------------------------------
+
+
+@converter("torch", "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
+def max_pool(
+    x: Value,
+    kernel: Sequence[int],
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Value:
+    count = len(kernel)
+    return windows.max_pool(
+        x,
+        kernel,
+        numbers(stride or kernel, count),
+        numbers(padding, count),
+        numbers(dilation, count),
+        ceil_mode=ceil_mode,
+    )
+
+
+@converter(
+    "torch",
+    *("aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices"),
+    "aten.max_pool1d_with_indices",
+)
+def max_pool_with_indices(
+    x: Value,
+    kernel: Sequence[int],
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Value, Value]:
+    count = len(kernel)
+    return windows.max_pool_with_indices(
+        x,
+        kernel,
+        numbers(stride or kernel, count),
+        numbers(padding, count),
+        numbers(dilation, count),
+        ceil_mode=ceil_mode,
+    )
+
+
+@converter("torch", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
+def avg_pool(
+    x: Value,
+    kernel: Sequence[int],
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    count = len(kernel)
+    steps, rooms = numbers(stride or kernel, count), numbers(padding, count)
+    if divisor_override is not None:
+        made = windows.sum_pool(x, kernel, steps, rooms, ceil_mode=ceil_mode)
+        return made / float(divisor_override)
+    return windows.avg_pool(
+        x, kernel, steps, rooms, ceil_mode=ceil_mode, count_include_pad=count_include_pad
+    )
+
+
+@converter(
+    "torch",
+    *("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d"),
+    *("aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d"),
+)
+def adaptive_avg_pool(x: Value, output: Any) -> Value:
+    return windows.adaptive_avg_pool(x, output)
+
+
+@converter(
+    "torch",
+    *("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d"),
+)
+def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, None]:
+    return windows.adaptive_max_pool(x, output), None
+
+
+# Other sizes ---------------------------------------------------------------------------------
+
+
+def _resized(
+    x: Value, output: Any, factors: Any, mode: str, coordinates: str, rounding: str | None = None
+) -> Value:
+    """Another grid of the last axes.  PyTorch's own scales are the sizes' quotients here: it is
+    refused where they would not be."""
+    sizes = list(x.shape[2:])
+    known: list[float | None] = [None] * len(sizes)
+    if factors is not None:
+        known = [float(one) for one in numbers(factors, len(sizes))]
+    if output is None:
+        output = [_multiple(one, by) for one, by in zip(sizes, known, strict=True)]
+    for one, wanted, by in zip(sizes, cast("list[SizeLike]", output), known, strict=True):
+        if by is not None and not _is_multiple(one, wanted, by):
+            raise refuse(
+                f"a resize of {one} to {wanted} by {by} takes another scale than the sizes' "
+                "quotient; give a size, or recompute_scale_factor=True"
+            )
+    return windows.resize(x, output, mode=mode, coordinates=coordinates, rounding=rounding)
+
+
+def _multiple(size: SizeLike, by: float | None) -> SizeLike:
+    """The size that a scale makes of another, rounded down."""
+    if by is not None and by.is_integer():
+        return size * int(by)
+    if by is None or not isinstance(size, int):
+        raise refuse(f"a resize of {size} by {by} has no known size")
+    return int(size * by)
+
+
+def _is_multiple(size: SizeLike, wanted: SizeLike, by: float) -> bool:
+    if isinstance(size, int):
+        return size * by == wanted
+    return by.is_integer() and dim_of(size * int(by)) == dim_of(wanted)
+
+
+def _factors(given: Sequence[float | None]) -> list[float] | None:
+    known = [one for one in given if one is not None]
+    return None if len(known) < len(given) else known
+
+
+@converter(
+    "torch",
+    *("aten.upsample_nearest1d.vec", "aten.upsample_nearest2d.vec", "aten.upsample_nearest3d.vec"),
+)
+def upsample_nearest_vec(x: Value, output: Any, factors: Any) -> Value:
+    return _resized(x, output, factors, "nearest", "asymmetric", "floor")
+
+
+@converter(
+    "torch",
+    "aten.upsample_nearest1d.default",
+    "aten.upsample_nearest2d.default",
+    "aten.upsample_nearest3d.default",
+)
+def upsample_nearest(x: Value, output: Any, *factors: float | None) -> Value:
+    return _resized(x, output, _factors(factors), "nearest", "asymmetric", "floor")
+
+
+def _coordinates(align_corners: bool) -> str:
+    return "align_corners" if align_corners else "half_pixel"
+
+
+@converter(
+    "torch",
+    "aten.upsample_linear1d.vec",
+    "aten.upsample_bilinear2d.vec",
+    "aten.upsample_trilinear3d.vec",
+)
+def upsample_linear_vec(x: Value, output: Any, align_corners: bool, factors: Any) -> Value:
+    return _resized(x, output, factors, "linear", _coordinates(align_corners))
+
+
+@converter(
+    "torch",
+    "aten.upsample_linear1d.default",
+    "aten.upsample_bilinear2d.default",
+    "aten.upsample_trilinear3d.default",
+)
+def upsample_linear(x: Value, output: Any, align_corners: bool, *factors: float | None) -> Value:
+    return _resized(x, output, _factors(factors), "linear", _coordinates(align_corners))
+
+
+@converter("torch", "aten.upsample_bicubic2d.vec")
+def upsample_bicubic_vec(x: Value, output: Any, align_corners: bool, factors: Any) -> Value:
+    return _resized(x, output, factors, "cubic", _coordinates(align_corners))
+
+
+@converter("torch", "aten.upsample_bicubic2d.default")
+def upsample_bicubic(x: Value, output: Any, align_corners: bool, *factors: float | None) -> Value:
+    return _resized(x, output, _factors(factors), "cubic", _coordinates(align_corners))
+
+
+_GRID_MODES = ("linear", "nearest", "cubic")
+_GRID_PADDINGS = ("zeros", "border", "reflection")
+
+
+@converter("torch", "aten.grid_sampler", "aten.grid_sampler_2d", "aten.grid_sampler_3d")
+def grid_sampler(
+    x: Value, grid: Value, interpolation: int, padding: int, align_corners: bool
+) -> Value:
+    return windows.grid_sample(
+        x,
+        to(grid, x.dtype) if rank_of(grid.dtype) == 2 else grid,
+        mode=_GRID_MODES[interpolation],
+        padding=_GRID_PADDINGS[padding],
+        align_corners=align_corners,
+    )
