@@ -8,8 +8,7 @@ the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,37 +20,17 @@ from polyc.dialects.common.diagnostic import PolycError, from_text
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import TensorType, tensor
 from polyc.importers.imported import Imported
-from polyc.importers.onnx_ops import elements
+from polyc.importers.onnx_ops import elements, register
 from polyc.importers.onnx_ops.files import Tensors, read_model
 from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Item, Unsaid
 from polyc.importers.onnx_ops.walk import Context, Scope, Walker
-from polyc.importers.parameters import free_name, kept, symbol_name
+from polyc.importers.parameters import kept, symbol_name
 from polyc.importers.registry import Faults, bad_model, library
 from polyc.trace.annotations import read_assumptions
 from polyc.trace.builder import Builder
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import read_dim
 from polyc.trace.values import CURRENT, Value
-
-GROUPS = (
-    "arithmetic",
-    "activations",
-    "movements",
-    "gathers",
-    "reductions",
-    "losses",
-    "products",
-    "windows",
-    "resizing",
-    "norms",
-    "attention",
-    "recurrent",
-    "quantized",
-    "control",
-    "signal",
-    "learning",
-)
-"""The modules of converters."""
 
 NEWER: Mapping[str, int] = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "BatchNormalization": 9}
 """Ops that meant something else before an operator set, which the version converter brings there."""
@@ -99,8 +78,7 @@ def walked(
 ) -> tuple[Walker, dict[str, Item]]:
     """An import up to its end, with what it could not say, and the outputs by their names."""
     onnx = library("onnx", "onnx")
-    for group in GROUPS:
-        import_module(f"polyc.importers.onnx_ops.{group}")
+    register()
     path = "the model"
     if isinstance(model, str | Path):
         where = Path(model)
@@ -112,7 +90,7 @@ def walked(
             f"from_onnx takes a path or an onnx.ModelProto, not a {type(model).__name__}",
         )
     tensors = Tensors(onnx, path, None if folder is None else Path(folder))
-    _checked(onnx, model, path)
+    inferred = _checked(onnx, model, path)
     model = _newer(onnx, model, path)
     graph = model.graph
     given = {n: ABSENT if one is None else np.asarray(one) for n, one in (known or {}).items()}
@@ -160,6 +138,11 @@ def walked(
                     outputs[f"{one.name}.{place}"] = _output(walker, one.name, part)
             else:
                 outputs[one.name] = _output(walker, one.name, item)
+        if not walker.faults:
+            _compared(path, graph, outputs, inferred)
+        elif inferred is not None:
+            told = PolycError("BadModel", f"its shapes do not fit: {inferred}")
+            walker.faults.refused("shape inference", "onnx", told)
     finally:
         CURRENT.reset(token)
     return walker, outputs
@@ -175,6 +158,8 @@ def _output(walker: Walker, name: str, item: Item) -> Item:
 
 def finished(walker: Walker, outputs: Mapping[str, Item]) -> Imported:
     """The module of an import without faults."""
+    if not outputs:
+        bad_model(walker.path, "gives no output; a graph computes at least one")
     builder = walker.builder
     taken = list(builder.entries) + [arg.name_hint or "" for arg in builder.inputs]
     taken += [spec.name for spec in builder.graph.inputs]
@@ -188,16 +173,70 @@ def finished(walker: Walker, outputs: Mapping[str, Item]) -> Imported:
     return Imported(module, kept(module, builder), tuple(walker.input_names), tuple(outputs))
 
 
-def _checked(onnx: Any, model: Any, path: str) -> None:
-    """Refuse what onnx's checker and its shape inference refuse."""
+def _checked(onnx: Any, model: Any, path: str) -> str | None:
+    """Refuse what onnx's checker refuses; what its shape inference, strict and with its data
+    propagated, finds wrong, which may be a fault of its own where a function has no shape."""
+    if not all(isinstance(word, str) for word in _words(model.graph)):
+        bad_model(path, "has a name that is no UTF-8")
+    plain, told = _without_data(onnx, model), None
     try:
-        onnx.checker.check_model(_without_data(onnx, model))
-        onnx.shape_inference.infer_shapes(_without_data(onnx, model), strict_mode=True,
-                                          data_prop=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        bad_model(path, f"is refused by onnx: {_sentence(error)}")
-    except (TypeError, ValueError, RuntimeError) as error:
-        bad_model(path, f"is refused by onnx: {_sentence(error)}")
+        # It fills in what an output leaves out, which the checker asks for.
+        plain = onnx.shape_inference.infer_shapes(plain, strict_mode=True, data_prop=True)
+    except (
+        *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
+        *(TypeError, ValueError, RuntimeError),
+    ) as error:
+        told = _sentence(error)
+    if plain is model:
+        plain = onnx.ModelProto()
+        plain.CopyFrom(model)
+    for one in plain.graph.output:
+        if one.type.HasField("tensor_type"):
+            one.type.tensor_type.shape.SetInParent()  # nothing here asks for what it leaves out
+    try:
+        onnx.checker.check_model(plain)
+    except (onnx.checker.ValidationError, TypeError, ValueError, RuntimeError) as error:
+        bad_model(path, f"is refused by onnx: {told or _sentence(error)}")
+    return told
+
+
+def _words(graph: Any) -> Iterator[Any]:
+    """The names of a graph; those that are no text are bytes."""
+    yield graph.name
+    for one in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield one.name
+    for one in (*graph.input, *graph.output):
+        yield from (d.dim_param for d in one.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _words(attribute.g)
+
+
+def _compared(path: str, graph: Any, outputs: Mapping[str, Item], inferred: str | None) -> None:
+    """Refuse a model whose outputs are not what it declares."""
+    for one in graph.output:
+        item, kind = outputs.get(one.name), one.type
+        if not isinstance(item, Value) or kind.WhichOneof("value") != "tensor_type":
+            continue
+        declared = kind.tensor_type
+        if not declared.HasField("shape"):
+            continue
+        found = [d.constant() for d in item.kind.dims]
+        said = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+        if len(said) != len(found) or any(
+            a is not None and b is not None and a != b for a, b in zip(said, found, strict=True)
+        ):
+            words = [d.dim_param or "?" if n is None else str(n)
+                     for d, n in zip(declared.shape.dim, said, strict=True)]
+            bad_model(
+                path,
+                f"declares the output {one.name!r} as [{', '.join(words)}], and its nodes give "
+                f"[{', '.join(map(str, item.kind.dims))}]"
+                + ("" if inferred is None else f"; onnx says: {inferred}"),
+            )
 
 
 def _without_data(onnx: Any, model: Any) -> Any:
@@ -297,9 +336,10 @@ def _inputs(
             declared = declared.optional_type.elem_type
             kind = declared.WhichOneof("value")
         if one.name in known:
-            if kind == "tensor_type" and known[one.name] is not ABSENT:
-                symbols.check(path, one.name, declared.tensor_type, known[one.name])
             items[one.name] = known[one.name]
+            if kind == "tensor_type" and known[one.name] is not ABSENT:
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(declared.tensor_type.elem_type)
+                items[one.name] = _fitting(path, one.name, declared.tensor_type, known[one.name], dtype)
         elif kind == "tensor_type":
             tensor_input(one.name, declared.tensor_type)
         elif kind == "sequence_type" and one.name in sizes:
@@ -373,28 +413,30 @@ class _Symbols:
         taken = [s for d in self.asked.values() for s in d.symbols()]
         return Dim.sym(symbol_name(word, taken))
 
-    def check(self, path: str, name: str, kind: Any, array: Any) -> None:
-        """Refuse numbers that are not what an input takes."""
-        if not kind.HasField("shape"):
-            return
-        dims = [d.dim_value if d.WhichOneof("value") == "dim_value" else None
-                for d in kind.shape.dim]
-        shape: Sequence[int] = array.shape
-        if len(dims) != len(shape) or any(
-            d is not None and d != n for d, n in zip(dims, shape, strict=True)
-        ):
-            words = [d.dim_param or "?" if n is None else str(n)
-                     for d, n in zip(kind.shape.dim, dims, strict=True)]
-            raise PolycError(
-                "BadArgument",
-                f"known gives {name!r} {list(shape)}, and {path} takes "
-                f"[{', '.join(words)}]",
-            )
 
-
-def names_of(items: Iterable[Any]) -> list[str]:
-    """The names of a model's inputs or outputs."""
-    return [one.name for one in items]
-
-
-__all__ = ["free_name", "from_onnx", "names_of"]
+def _fitting(path: str, name: str, kind: Any, array: Any, dtype: Any) -> Any:
+    """Numbers that are known, as an input takes them.  Refuses others."""
+    with np.errstate(all="ignore"):
+        found = array if array.dtype == dtype else array.astype(dtype)
+    if array.dtype != dtype and not np.array_equal(found.astype(array.dtype), array):
+        raise PolycError(
+            "BadArgument", f"known gives {name!r} numbers of {array.dtype}, and it takes {dtype}"
+        )
+    if not kind.HasField("shape"):
+        return found
+    dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+    if found.size == 1 and all(d == 1 for d in dims):
+        return found.reshape([1] * len(dims))
+    shape: Sequence[int] = found.shape
+    if len(dims) != len(shape) or any(
+        d is not None and d != n for d, n in zip(dims, shape, strict=True)
+    ):
+        words = [
+            d.dim_param or "?" if n is None else str(n)
+            for d, n in zip(kind.shape.dim, dims, strict=True)
+        ]
+        raise PolycError(
+            "BadArgument",
+            f"known gives {name!r} {list(shape)}, and {path} takes [{', '.join(words)}]",
+        )
+    return found

@@ -106,7 +106,8 @@ def _imported(
 
 def feature(told: str) -> str:
     """What is missing, without where it stands."""
-    text = told.partition(" at ")[0] if ": no converter" in told else told
+    op, _, rest = told.partition(" at ") if " at " in told.partition(": ")[0] else (told, "", "")
+    text = f"{op}: {rest.partition(': ')[2]}" if rest else told
     for word in ("UnsupportedProgram: ", "; emulate=True computes it in f32"):
         text = text.replace(word, "")
     return text.removesuffix(": no converter")[:160]
