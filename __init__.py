@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.importers.imported import Imported as Imported
-    from polyc.importers.registry import converter as converter
     from polyc.importers.onnx import from_onnx as from_onnx
+    from polyc.importers.registry import converter as converter
     from polyc.importers.torch import from_exported as from_exported
     from polyc.runtime.const_pool import Params as Params
     from polyc.runtime.program import Program

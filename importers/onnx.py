@@ -22,7 +22,7 @@ from polyc.dialects.frontend import TensorType, tensor
 from polyc.importers.imported import Imported
 from polyc.importers.onnx_ops import elements, register
 from polyc.importers.onnx_ops.files import Tensors, read_model
-from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Item, Unsaid
+from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Emulated, Item, Unsaid, way_out
 from polyc.importers.onnx_ops.walk import Context, Scope, Walker
 from polyc.importers.parameters import kept, symbol_name
 from polyc.importers.registry import Faults, bad_model, library
@@ -94,7 +94,7 @@ def walked(
     model = _newer(onnx, model, path)
     graph = model.graph
     given = {n: ABSENT if one is None else np.asarray(one) for n, one in (known or {}).items()}
-    kinds, names, others = _inputs(onnx, model, path, given, sizes or {}, emulate)
+    kinds, names, numbers, others = _inputs(onnx, model, path, given, sizes or {}, emulate)
     at = FileLineColLoc(StringAttr(path), IntAttr(0), IntAttr(0))
     walker: Walker | None = None
     try:
@@ -117,7 +117,9 @@ def walked(
         input_names=tuple(names),
     )
     scope: Scope = {}
-    scope.update(zip(names, (Value(builder, ssa) for ssa in builder.inputs), strict=True))
+    for name, number, ssa in zip(names, numbers, builder.inputs, strict=True):
+        value = Value(builder, ssa)
+        scope[name] = Emulated(value, number) if number in elements.SMALL else value
     for name, one in others.items():
         parts: list[Item] = [scope[f"{name}.{i}"] for i in range(one)] if type(one) is int else []
         scope[name] = parts if type(one) is int else one
@@ -150,7 +152,7 @@ def walked(
 
 def _output(walker: Walker, name: str, item: Item) -> Item:
     try:
-        return item if item is LOST else walker.constants.value(item)
+        return item if item is LOST else walker.constants.wide(item)
     except Unsaid as fault:
         walker.faults.refused("output", name, PolycError("UnsupportedProgram", fault.why))
         return item
@@ -229,8 +231,10 @@ def _compared(path: str, graph: Any, outputs: Mapping[str, Item], inferred: str 
         if len(said) != len(found) or any(
             a is not None and b is not None and a != b for a, b in zip(said, found, strict=True)
         ):
-            words = [d.dim_param or "?" if n is None else str(n)
-                     for d, n in zip(declared.shape.dim, said, strict=True)]
+            words = [
+                d.dim_param or "?" if n is None else str(n)
+                for d, n in zip(declared.shape.dim, said, strict=True)
+            ]
             bad_model(
                 path,
                 f"declares the output {one.name!r} as [{', '.join(words)}], and its nodes give "
@@ -296,8 +300,9 @@ def _inputs(
     known: Mapping[str, Any],
     sizes: Mapping[str, int],
     emulate: bool,
-) -> tuple[dict[str, TensorType], list[str], dict[str, Any]]:
-    """The types of a graph's inputs, by names that IR has; the model's names; and its inputs that
+) -> tuple[dict[str, TensorType], list[str], list[int], dict[str, Any]]:
+    """The types of a graph's inputs, by names that IR has; the model's names, and their
+    element types; and its inputs that
     are something else: what is known, and how many tensors a sequence has."""
     there = {t.name for t in model.graph.initializer}
     there |= {s.values.name for s in model.graph.sparse_initializer}
@@ -313,6 +318,7 @@ def _inputs(
     kinds: dict[str, TensorType] = {}
     items: dict[str, Any] = {}
     names: list[str] = []
+    numbers: list[int] = []
     wrong: list[tuple[str, str]] = []
 
     def tensor_input(name: str, declared: Any, place: int | None = None) -> None:
@@ -320,8 +326,7 @@ def _inputs(
         if element is None and emulate:
             element = elements.EMULATED.get(declared.elem_type)
         if element is None:
-            emulated = declared.elem_type in elements.EMULATED
-            way = "; emulate=True computes it in f32" if emulated else ""
+            way = way_out(declared.elem_type)
             wrong.append((name, f"graphs have no {elements.word(declared.elem_type)}{way}"))
         elif not declared.HasField("shape"):
             wrong.append((name, "it has no shape; run onnx.shape_inference, or declare it"))
@@ -329,6 +334,7 @@ def _inputs(
             dims = [symbols.dim(name, i, d, place) for i, d in enumerate(declared.shape.dim)]
             kinds[symbol_name(name, tuple(kinds))] = tensor(dims, ELEMENTS[element])
             names.append(name)
+            numbers.append(declared.elem_type)
 
     for one in listed:
         kind, declared = one.type.WhichOneof("value"), one.type
@@ -339,7 +345,9 @@ def _inputs(
             items[one.name] = known[one.name]
             if kind == "tensor_type" and known[one.name] is not ABSENT:
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(declared.tensor_type.elem_type)
-                items[one.name] = _fitting(path, one.name, declared.tensor_type, known[one.name], dtype)
+                items[one.name] = _fitting(
+                    path, one.name, declared.tensor_type, known[one.name], dtype
+                )
         elif kind == "tensor_type":
             tensor_input(one.name, declared.tensor_type)
         elif kind == "sequence_type" and one.name in sizes:
@@ -364,7 +372,7 @@ def _inputs(
             f"sizes names {left[0]!r}; the named sizes of {path} are "
             f"{', '.join(symbols.asked) or 'none'}",
         )
-    return kinds, names, items
+    return kinds, names, numbers, items
 
 
 class _Symbols:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from math import inf, nan
 
 from polyc.importers.onnx_ops import elements
-from polyc.importers.onnx_ops.items import ABSENT, Item
+from polyc.importers.onnx_ops.items import ABSENT, Emulated, Item
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
 from polyc.trace import functions as F
@@ -167,19 +168,46 @@ def is_infinite(node: Node) -> Value:
     return found
 
 
-def converted(node: Node, to: int) -> Value:
-    """A cast to an element type of ONNX."""
-    return node.value().cast(node.constants.element(to))
+def converted(node: Node, to: int) -> Item:
+    """A cast to an element type of ONNX, a small one where these are emulated."""
+    x = node.wide()
+    if node.constants.emulate and (small := elements.SMALL.get(to)) is not None:
+        saturate = bool(node.attr("saturate", 1))
+        return Emulated(narrowed(x, small, saturate), to)
+    return x.cast(node.constants.element(to))
+
+
+def narrowed(x: Value, small: elements.Small, saturate: bool = True) -> Value:
+    """Numbers brought to those that a small type has, in the type that stands for it.
+
+    Integers keep their low bits.  Real numbers are rounded to nearest, ties to even; beyond the
+    largest they are that, or without ``saturate`` infinite, NaN where the type has no infinity.
+    """
+    if small.whole:
+        bits = x.cast("i32") << (32 - small.bits)
+        if small.signed:
+            return (bits >> (32 - small.bits)).cast(small.stored)
+        return bits.cast("ui32").__rshift__(32 - small.bits).cast(small.stored)
+    x = x.cast("f32")
+    kept = F.minimum(F.maximum(x, -small.largest), small.largest) if saturate else x
+    exponent = F.floor(F.log2(F.maximum(abs(kept), 2.0**-126)))
+    step = F.exp2(F.maximum(exponent, float(small.least)) - float(small.bits))
+    found = F.round(kept / step) * step
+    if not saturate:
+        far = F.where(x > 0.0, inf, -inf) if small.infinite else nan
+        found = F.where(F.isinf(x) | (abs(found) > small.largest), far, found)
+    found = F.where(F.isnan(x), nan if small.has_nan else 0.0, found)
+    return found if small.negative_zero else found + 0.0
 
 
 @converter("onnx", "Cast")
-def cast(node: Node) -> Value:
+def cast(node: Node) -> Item:
     """Another element type."""
     return converted(node, int(node.attr("to", elements.FLOAT)))
 
 
 @converter("onnx", "CastLike")
-def cast_like(node: Node) -> Value:
+def cast_like(node: Node) -> Item:
     """The element type of another tensor."""
     return converted(node, node.number_of_element(1))
 

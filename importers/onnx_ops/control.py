@@ -163,8 +163,9 @@ def _batched(node: Node, body: Any, states: list[Item], sources: list[Item]) -> 
         parts: list[Item] = [v[b] for v in values]
         first, rest = parts[: len(states)], parts[len(states) :]
         state, gathered = _scanned(node, body, first, rest, [0] * len(rest), backwards)
-        for column, one in zip(columns, [*state, *(stacked(node, k) for k in gathered)],
-                               strict=True):
+        for column, one in zip(
+            columns, [*state, *(stacked(node, k) for k in gathered)], strict=True
+        ):
             column.append(one)
     return tuple(stacked(node, column) for column in columns)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -29,7 +30,44 @@ NAMES: Mapping[int, str] = {
 
 NUMBERS: Mapping[str, int] = {name: number for number, name in NAMES.items()}
 
-EMULATED: Mapping[int, str] = {DOUBLE: "f32"}
+@dataclass(frozen=True)
+class Small:
+    """A type of fewer than 16 bits that graphs have not, as ``stored`` holds its numbers.
+
+    Integers have ``bits``; real numbers ``bits`` of mantissa, a least normal exponent, a largest
+    number, and infinities or none.
+    """
+
+    stored: str
+    bits: int
+    signed: bool = True
+    least: int = 0
+    largest: float = 0.0
+    infinite: bool = False
+    negative_zero: bool = True
+    has_nan: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds integers."""
+        return self.stored != "f32"
+
+
+SMALL: Mapping[int, Small] = {
+    17: Small("f32", 3, least=-6, largest=448.0),
+    18: Small("f32", 3, least=-7, largest=240.0, negative_zero=False),
+    19: Small("f32", 2, least=-14, largest=57344.0, infinite=True),
+    20: Small("f32", 2, least=-15, largest=57344.0, negative_zero=False),
+    21: Small("ui8", 4, signed=False),
+    22: Small("i8", 4),
+    23: Small("f32", 1, least=0, largest=6.0, has_nan=False),
+    25: Small("ui8", 2, signed=False),
+    26: Small("i8", 2),
+}
+"""The types whose numbers are emulated exactly where the caller asks for it: f8, f4 and integers of
+two and four bits."""
+
+EMULATED: Mapping[int, str] = {DOUBLE: "f32", **{n: one.stored for n, one in SMALL.items()}}
 """Types that graphs have not, and what stands for them where the caller asks for it."""
 
 WORDS: Mapping[int, str] = {

@@ -63,7 +63,9 @@ class Tensors:
         try:
             dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         except (KeyError, TypeError, ValueError):
-            bad_model(self.path, f"has {what} of element type {tensor.data_type}, which ONNX has not")
+            bad_model(
+                self.path, f"has {what} of element type {tensor.data_type}, which ONNX has not"
+            )
         if tensor.data_location == EXTERNAL:
             return self._external(tensor, what, dims, dtype)
         # What a size promises is compared with what is there before anything is made of it.
@@ -117,8 +119,10 @@ class Tensors:
                 f"of {length if length >= 0 else there - offset}; the file has {there} bytes",
             )
         if bits % 8:
-            bad_model(self.path, f"has {what} of {dtype} in {location!r}, which is packed; store "
-                      "it in the model")
+            bad_model(
+                self.path,
+                f"has {what} of {dtype} in {location!r}, which is packed; store it in the model",
+            )
         found = np.fromfile(file, dtype=dtype, count=count, offset=offset)
         return found.reshape(dims)
 

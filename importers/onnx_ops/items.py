@@ -51,7 +51,15 @@ class Sizes:
         return known_sizes(made)
 
 
-Item: TypeAlias = "Value | Array | Sizes | list[Item] | Mark"
+@dataclass(frozen=True)
+class Emulated:
+    """Numbers of a small type, as a value of a larger one: ``number`` is ONNX's of that type."""
+
+    wide: Value
+    number: int
+
+
+Item: TypeAlias = "Value | Array | Sizes | Emulated | list[Item] | Mark"
 
 
 def known_sizes(dims: Any) -> Item:
@@ -76,6 +84,13 @@ class Unsaid(Exception):
         self.why, self.needs = why, needs
 
 
+def way_out(number: int) -> str:
+    """What a caller may do about a type that graphs have not."""
+    if (name := elements.EMULATED.get(number)) is None:
+        return ""
+    return f"; emulate=True computes it in {name}"
+
+
 class Constants:
     """Known numbers as values of a graph: constants, sizes, and entries of the parameter file."""
 
@@ -93,10 +108,11 @@ class Constants:
         """The graph's type for one of ONNX.  Raises Unsaid."""
         if (name := elements.NAMES.get(number)) is not None:
             return name
-        if self.emulate and (name := elements.EMULATED.get(number)) is not None:
-            return name
-        way = "; from_onnx(…, emulate=True) computes it in f32" if number == elements.DOUBLE else ""
-        raise Unsaid(f"graphs have no {elements.word(number)}{way}")
+        if self.emulate and number == elements.DOUBLE:
+            return elements.EMULATED[number]
+        if number in elements.SMALL and self.emulate:
+            raise Unsaid(f"{elements.word(number)} is emulated in casts and quantization alone")
+        raise Unsaid(f"graphs have no {elements.word(number)}{way_out(number)}")
 
     def value(self, item: Item) -> Value:
         """An item as a value.  Raises Unsaid for what is none."""
@@ -108,8 +124,22 @@ class Constants:
             if (kept := self._kept.get(id(item))) is None:
                 kept = self._kept[id(item)] = item, self._array(item)
             return kept[1]
-        raise Unsaid("a sequence stands where a tensor belongs" if isinstance(item, list) else
-                     "an operand that it needs is left out")
+        if isinstance(item, Emulated):
+            raise Unsaid(f"{elements.word(item.number)} is emulated in casts and quantization alone")
+        raise Unsaid("a sequence stands where a tensor belongs"
+            if isinstance(item, list)
+            else "an operand that it needs is left out"
+        )
+
+    def wide(self, item: Item) -> Value:
+        """An item as a value, numbers of a small type in what holds them."""
+        if isinstance(item, Emulated):
+            return item.wide
+        if isinstance(item, np.ndarray) and self.emulate:
+            small = elements.SMALL.get(elements.number_of_dtype(item.dtype))
+            if small is not None:
+                return self.value(item.astype(elements.DTYPES[small.stored]))
+        return self.value(item)
 
     def _array(self, array: Array) -> Value:
         element = self.element(elements.number_of_dtype(array.dtype))
@@ -140,12 +170,16 @@ class Constants:
         """A tensor of one number."""
         build = self.builder
         if element == "i1":
-            one = build.compare("eq", build.constant(0, ELEMENTS["i32"]),
-                                build.constant(0 if number else 1, ELEMENTS["i32"]))
+            one = build.compare(
+                "eq",
+                build.constant(0, ELEMENTS["i32"]),
+                build.constant(0 if number else 1, ELEMENTS["i32"]),
+            )
         else:
             kind = ELEMENTS[element]
-            one = build.constant(float(number) if element in ("f16", "bf16", "f32")
-                                 else int(number), kind)
+            one = build.constant(
+                float(number) if element in ("f16", "bf16", "f32") else int(number), kind
+            )
         return Value(build, build.expand(one, list(dims)))
 
     def _sizes(self, dims: Array) -> Value:

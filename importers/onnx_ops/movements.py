@@ -32,9 +32,7 @@ def expanded(x: Value, dims: Sequence[Dim]) -> Value:
     return Value(x.builder, x.builder.expand(x.ssa, list(dims)))
 
 
-def sliced(
-    x: Value, axis: int, low: Dim | int, high: Dim | int, step: int = 1
-) -> Value:
+def sliced(x: Value, axis: int, low: Dim | int, high: Dim | int, step: int = 1) -> Value:
     """A part of one axis."""
     dims = x.kind.dims
     lows, highs, steps = [Dim.const(0)] * len(dims), list(dims), [1] * len(dims)
@@ -195,7 +193,11 @@ FAR = 2**31 - 1
 def _part(node: Node, x: Value, axis: int, start: Dim, end: Dim, step: int) -> Value:
     size = x.kind.dims[axis]
     whole = size.constant()
-    if whole is not None and (a := start.constant()) is not None and (b := end.constant()) is not None:
+    if (
+        whole is not None
+        and (a := start.constant()) is not None
+        and (b := end.constant()) is not None
+    ):
         places = range(whole)[slice(a, None if step < 0 and b < -whole else b, step)]
         if step > 0:
             return sliced(x, axis, places.start, max(places.start, places.stop), step)
@@ -222,8 +224,11 @@ def pad(node: Node) -> Value:
     x = node.value()
     mode: bytes = node.attr("mode", b"constant")
     pads = node.sizes(1, "its pads") if node.has(1) else [Dim.const(n) for n in node.attr("pads")]
-    axes = ([node.placed(a, x.ndim) for a in node.ints(3, "its axes")] if node.has(3)
-            else list(range(x.ndim)))
+    axes = (
+        [node.placed(a, x.ndim) for a in node.ints(3, "its axes")]
+        if node.has(3)
+        else list(range(x.ndim))
+    )
     number: Any = node.attr("value", 0.0)
     if node.has(2) and mode == b"constant":
         if not isinstance(node.item(2), np.ndarray):
@@ -252,9 +257,7 @@ def pad(node: Node) -> Value:
     return x
 
 
-def _padded_with(
-    node: Node, x: Value, axes: list[int], pads: list[Dim], number: Value
-) -> Value:
+def _padded_with(node: Node, x: Value, axes: list[int], pads: list[Dim], number: Value) -> Value:
     """Room around a tensor, filled with a number that is data."""
     count = len(axes)
     low, high = [Dim.const(0)] * x.ndim, [Dim.const(0)] * x.ndim
@@ -361,8 +364,10 @@ def range_(node: Node) -> Item:
             node.unsaid("a range backwards of sizes that a call chooses")
         made = F.arange(size_of((limit - start).ceildiv(step))) * step
         return made + int(node.number(0))
-    start, limit, step = (node.known(i, what).reshape(())
-                          for i, what in enumerate(("its start", "its limit", "its step")))
+    start, limit, step = (
+        node.known(i, what).reshape(())
+        for i, what in enumerate(("its start", "its limit", "its step"))
+    )
     with np.errstate(all="ignore"):
         count = float(np.ceil((limit.astype(np.float64) - start) / step))
     if not 0 <= count < 2**31:

@@ -9,7 +9,7 @@ import numpy as np
 
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.importers.onnx_ops import elements
-from polyc.importers.onnx_ops.items import ABSENT, LOST, Array, Constants, Item, Mark, Sizes, Unsaid
+from polyc.importers.onnx_ops.items import ABSENT, LOST, Array, Constants, Emulated, Item, Mark, Sizes, Unsaid
 from polyc.trace.values import Value
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class Node:
     def value(self, index: int = 0) -> Value:
         """An input as a value of the graph."""
         return self.constants.value(self.item(index))
+
+    def wide(self, index: int = 0) -> Value:
+        """An input as a value, numbers of a small type in what holds them."""
+        return self.constants.wide(self.item(index))
 
     def values(self) -> list[Value]:
         """All inputs as values."""
@@ -157,6 +161,8 @@ def dims_of(item: Item) -> Shape:
         return tuple(Dim.const(n) for n in item.shape)
     if isinstance(item, Sizes):
         return tuple(Dim.const(n) for n in item.dims.shape)
+    if isinstance(item, Emulated):
+        return item.wide.kind.dims
     raise Unsaid("it takes a tensor, and is given a sequence or nothing")
 
 
@@ -166,6 +172,8 @@ def element_number(item: Item) -> int:
         return elements.NUMBERS[item.dtype]
     if isinstance(item, Sizes):
         return elements.INT64
+    if isinstance(item, Emulated):
+        return item.number
     if isinstance(item, np.ndarray):
         return elements.number_of_dtype(item.dtype)
     if isinstance(item, Mark) or not item:

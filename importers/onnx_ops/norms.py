@@ -28,8 +28,10 @@ def batch_norm(node: Node) -> tuple[Item, ...]:
         keep = float(node.attr("momentum", 0.9))
         axes = [a for a in range(x.ndim) if a != 1]
         now = F.mean(x, axes), F.var(x, axes)
-        outputs = [mean * keep + now[0].cast(mean.dtype) * (1 - keep),
-                   var * keep + now[1].cast(var.dtype) * (1 - keep)]
+        outputs = [
+            mean * keep + now[0].cast(mean.dtype) * (1 - keep),
+            var * keep + now[1].cast(var.dtype) * (1 - keep),
+        ]
         mean, var = now
     dtype = x.dtype
     factor = scale.cast(dtype) / F.sqrt(var.cast(dtype) + eps)

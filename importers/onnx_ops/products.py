@@ -213,11 +213,19 @@ def einsum(node: Node) -> Value:
     terms = left.split(",")
     if len(terms) != len(values):
         node.unsaid(f"{text!r} is of {len(terms)} tensors, and there are {len(values)}")
-    dots = max((v.ndim - len(t.replace("...", "")) for v, t in zip(values, terms, strict=True)
-                if "..." in t), default=0)
+    dots = max(
+        (
+            v.ndim - len(t.replace("...", ""))
+            for v, t in zip(values, terms, strict=True)
+            if "..." in t
+        ),
+        default=0,
+    )
     names = [_names(t, v.ndim, dots) for v, t in zip(values, terms, strict=True)]
     if arrow:
-        wanted = _names(right, len(right.replace("...", "")) + (dots if "..." in right else 0), dots)
+        wanted = _names(
+            right, len(right.replace("...", "")) + (dots if "..." in right else 0), dots
+        )
     else:
         every = [n for one in names for n in one]
         wanted = [f".{i}" for i in range(dots)]
@@ -277,8 +285,10 @@ def _contract(
     def dims(value: Value, names: list[str], which: Sequence[str]) -> list[Dim]:
         return [value.kind.dims[names.index(n)] for n in which]
 
-    batches = [p if q.constant() == 1 else q
-               for p, q in zip(dims(a, an, batch), dims(b, bn, batch), strict=True)]
+    batches = [
+        p if q.constant() == 1 else q
+        for p, q in zip(dims(a, an, batch), dims(b, bn, batch), strict=True)
+    ]
     row, column, inner = dims(a, an, rows), dims(b, bn, columns), dims(a, an, summed)
     if not summed:
         # An outer product, or one element by element.

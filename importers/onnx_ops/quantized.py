@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from polyc.dialects.common.elements import bounds
+from polyc.importers.onnx_ops import elements
+from polyc.importers.onnx_ops.arithmetic import FLOATS, narrowed
+from polyc.importers.onnx_ops.items import Emulated, Item
 from polyc.importers.onnx_ops.movements import ONE, expanded, reshaped
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.onnx_ops.products import matmul, whole_convolution
@@ -11,6 +14,10 @@ from polyc.trace import functions as F
 from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import dim_of
 from polyc.trace.values import Value
+
+
+UINT8 = 2
+"""The type of a quantization that says none."""
 
 
 def _beside(node: Node, one: Value, x: Value) -> Value:
@@ -43,19 +50,27 @@ def saturated(x: Value, element: str) -> Value:
 
 
 @converter("onnx", "QuantizeLinear")
-def quantize(node: Node) -> Value:
-    """``round(x / scale) + zero``, brought into the type."""
+def quantize(node: Node) -> Item:
+    """``round(x / scale) + zero``, brought into the type; of a small float it is a cast."""
     x = node.value(0).cast("f32")
     scale = _beside(node, node.value(1), x).cast("f32")
-    found = F.round(x / scale)
-    element = "ui8"
+    to = node.number_of_element(2) if node.has(2) else int(node.attr("output_dtype", 0)) or UINT8
+    found = x / scale
+    small = elements.SMALL.get(to) if node.constants.emulate else None
+    if small is not None and not small.whole:
+        if node.has(2):  # the zero point of a float is 0
+            found = found + _beside(node, node.wide(2), x)
+        return Emulated(narrowed(found, small, bool(node.attr("saturate", 1))), to)
+    found = F.round(found)
     if node.has(2):
-        zero = node.value(2)
-        element = zero.dtype
-        found = found + _beside(node, zero, x).cast("f32")
-    elif to := int(node.attr("output_dtype", 0)):
-        element = node.constants.element(to)
-    if element in ("f16", "bf16", "f32"):
+        found = found + _beside(node, node.wide(2), x).cast("f32")
+    if small is not None:
+        low = -(2 ** (small.bits - 1)) if small.signed else 0
+        high = low + 2**small.bits - 1
+        found = F.minimum(F.maximum(found, float(low)), float(high))
+        return Emulated(found.cast(small.stored), to)
+    element = node.constants.element(to)
+    if element in FLOATS:
         node.unsaid(f"a quantization to {element}")
     return saturated(found, element)
 
@@ -63,10 +78,11 @@ def quantize(node: Node) -> Value:
 @converter("onnx", "DequantizeLinear")
 def dequantize(node: Node) -> Value:
     """``(x - zero) * scale``."""
-    x, scale = node.value(0), node.value(1)
-    number = x.cast("i32")
+    x, scale = node.wide(0), node.value(1)
+    between = "f32" if x.dtype in FLOATS else "i32"
+    number = x.cast(between)
     if node.has(2):
-        number = number - _beside(node, node.value(2), x).cast("i32")
+        number = number - _beside(node, node.wide(2), x).cast(between)
     to = int(node.attr("output_dtype", 0))
     element = node.constants.element(to) if to else scale.dtype
     found = number.cast("f32") * _beside(node, scale, x).cast("f32")

@@ -136,8 +136,10 @@ def _layer(
     x = x.permute(1, 0, 2) if batch_first else x
     length, hidden = x.kind.dims[0].constant(), r.kind.dims[2].constant()
     if length is None or hidden is None or length > MOST_TURNS:
-        node.unsaid(f"a recurrence of {x.kind.dims[0]} turns; up to {MOST_TURNS}, of a known "
-                    "number, are written out")
+        node.unsaid(
+            f"a recurrence of {x.kind.dims[0]} turns; up to {MOST_TURNS}, of a known "
+            "number, are written out"
+        )
     direction: bytes = node.attr("direction", b"forward")
     count = 2 if direction == b"bidirectional" else 1
     names = [n.decode() for n in node.attr("activations", [])] or list(defaults) * count
@@ -173,9 +175,7 @@ def _layer(
             bool(node.attr("linear_before_reset", 0)),
         )
         zeros = node.constants.full([x.kind.dims[1], r.kind.dims[2]], 0.0, x.dtype)
-        first = [
-            zeros if s is None else (s[:, d] if batch_first else s[d]) for s in starts
-        ]
+        first = [zeros if s is None else (s[:, d] if batch_first else s[d]) for s in starts]
         back = direction == b"reverse" or d == 1
         found, last = _turns(cell, turn, x, first, lengths, length, back)
         every.append(found)

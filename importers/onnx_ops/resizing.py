@@ -106,9 +106,7 @@ def upsample(node: Node) -> Value:
     return _resized(node, x, _axes(node, x, 1, 9), "asymmetric", "floor")
 
 
-def _resized(
-    node: Node, x: Value, axes: Sequence[_Axis], coordinates: str, rounding: str
-) -> Value:
+def _resized(node: Node, x: Value, axes: Sequence[_Axis], coordinates: str, rounding: str) -> Value:
     mode = node.attr("mode", b"nearest").decode()
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     moved = [a for a in axes if not a.stays or coordinates == "tf_crop_and_resize"]

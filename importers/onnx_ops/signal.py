@@ -21,8 +21,9 @@ def _times(x: Value, matrix: Array) -> Value:
     return F.matmul(x, Value(x.builder, x.builder.tensor(matrix.astype(np.float32))))
 
 
-def _transform(node: Node, real: Value, imaginary: Value | None, length: int, bins: int,
-               inverse: bool) -> tuple[Value, Value]:
+def _transform(
+    node: Node, real: Value, imaginary: Value | None, length: int, bins: int, inverse: bool
+) -> tuple[Value, Value]:
     """Along the last axis of [..., length]: the parts of ``bins`` sums, real and imaginary."""
     if length > LONGEST:
         node.unsaid(f"a transform of {length}; up to {LONGEST} are written out")

@@ -17,11 +17,7 @@ from polyc.importers.onnx_ops.items import Array, Item, Sizes, Unsaid, known_siz
 from polyc.importers.onnx_ops.node import Node, dims_of
 
 FOLDED = frozenset(
-    "Abs Add And ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike "
-    "Ceil Clip Concat Cos CumSum Div Equal Exp Flatten Floor Gather GatherElements GatherND Greater "
-    "GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul Neg Not Or Pow "
-    "Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu Reshape Round Shape Sign "
-    "Sin Size Slice Split Sqrt Squeeze Sub Sum Tanh Transpose Trilu Unsqueeze Where Xor".split()
+    ["Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round", "Shape", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"]
 )
 """Ops that give no more elements than they take, or few, and are folded where all is known."""
 
@@ -115,8 +111,9 @@ def _gather(node: Node) -> Item | None:
 
 
 def _concat(node: Node) -> Item:
-    return known_sizes(np.concatenate([_dims(node, i) for i in range(len(node.inputs))],
-                                      node.attr("axis", 0)))
+    return known_sizes(
+        np.concatenate([_dims(node, i) for i in range(len(node.inputs))], node.attr("axis", 0))
+    )
 
 
 def _reshape(node: Node) -> Item | None:

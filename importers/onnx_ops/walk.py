@@ -86,12 +86,17 @@ class Walker:
             self.constants.name(array, sparse.values.name)
             scope[sparse.values.name] = array
 
-    def graph(self, graph: Any, items: Sequence[Item], outer: Scope, context: Context) -> list[Item]:
+    def graph(
+        self, graph: Any, items: Sequence[Item], outer: Scope, context: Context
+    ) -> list[Item]:
         """The outputs of a graph inside of another one."""
         names = [one.name for one in graph.input]
         if len(items) > len(names):
-            bad_model(self.path, f"gives {len(items)} inputs to graph {graph.name!r}, which has "
-                      f"{len(names)}", self.place)
+            bad_model(
+                self.path,
+                f"gives {len(items)} inputs to graph {graph.name!r}, which has {len(names)}",
+                self.place,
+            )
         scope = dict(outer)
         self.initializers(graph, scope)
         scope.update(zip(names, items, strict=False))
@@ -228,8 +233,11 @@ class Walker:
                 return int(context.opsets[name])
         if not domain and context.depth:  # a function of another domain does not always say it
             return int(self.onnx.defs.onnx_opset_version())
-        bad_model(self.path, f"has an op {op} of domain {domain!r}, and imports no operator set "
-                  "for it", self.place)
+        bad_model(
+            self.path,
+            f"has an op {op} of domain {domain!r}, and imports no operator set for it",
+            self.place,
+        )
 
     # Known numbers
 
@@ -307,7 +315,7 @@ class Walker:
             given = {**defaults, **given}
         for attribute in body.attribute_proto:
             given.setdefault(attribute.name, attribute)
-        scope: Scope = {n: ABSENT for n in body.input}
+        scope: Scope = dict.fromkeys(body.input, ABSENT)
         scope.update(zip(body.input, node.inputs, strict=False))
         opsets = {d.domain: d.version for d in body.opset_import}
         inner = Context(opsets, given, context.depth + 1, name)
@@ -358,8 +366,9 @@ class Walker:
         if item is ABSENT:
             return self.onnx.TypeProto()
         if isinstance(item, list):
-            return helper.make_sequence_type_proto(self.type_of(item[0]) if item else
-                                                   self.onnx.TypeProto())
+            return helper.make_sequence_type_proto(
+                self.type_of(item[0]) if item else self.onnx.TypeProto()
+            )
         found: list[int | str] = []
         for dim in dims_of(item):
             value = dim.constant()
@@ -398,7 +407,7 @@ def _give(proto: Any, given: Mapping[str, Any]) -> None:
         one.CopyFrom(given[attribute.ref_attr_name] if attribute.ref_attr_name else attribute)
         one.name = attribute.name
         one.ClearField("ref_attr_name")
-        for graph in ([one.g] if one.type == GRAPH else one.graphs):
+        for graph in [one.g] if one.type == GRAPH else one.graphs:
             for node in graph.node:
                 _give(node, given)
         made.append(one)

@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(may be repeated)",
     )
     parser.add_argument(
-        "--assume", default="", metavar="FACTS", help='what holds of sizes, "batch >= 1, N mod 8 == 0"'
+        "--assume",
+        default="",
+        metavar="FACTS",
+        help='what holds of sizes, "batch >= 1, N mod 8 == 0"',
     )
     parser.add_argument(
         "--emulate",

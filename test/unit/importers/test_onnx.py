@@ -34,9 +34,7 @@ def model(
         [onnx.numpy_helper.from_array(a, n) for n, a in (constants or {}).items()],
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 1)]
-    return helper.make_model(
-        made, opset_imports=opsets, functions=functions or [], ir_version=10
-    )
+    return helper.make_model(made, opset_imports=opsets, functions=functions or [], ir_version=10)
 
 
 def unary(op: str, **attributes: Any) -> Any:
@@ -189,9 +187,7 @@ def test_a_function_of_the_models_is_its_body():
 
 def test_an_input_that_is_known_is_no_input():
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
-    one = model(
-        nodes, {"x": (FLOAT, [2, 3]), "shape": (INT64, [1])}, {"y": (FLOAT, None)}
-    )
+    one = model(nodes, {"x": (FLOAT, [2, 3]), "shape": (INT64, [1])}, {"y": (FLOAT, None)})
     with pytest.raises(PolycError) as caught:
         polyc.from_onnx(one)
     assert "known={'shape': …}" in " ".join(caught.value.notes)
@@ -216,13 +212,9 @@ def test_a_branch_by_data_computes_both():
         )
 
     nodes = [
-        helper.make_node(
-            "If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs")
-        )
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs"))
     ]
-    found = polyc.from_onnx(
-        model(nodes, {"x": (FLOAT, [2]), "c": (9, [])}, {"y": (FLOAT, [2])})
-    )
+    found = polyc.from_onnx(model(nodes, {"x": (FLOAT, [2]), "c": (9, [])}, {"y": (FLOAT, [2])}))
     x = np.float32([1, -2])
     assert played(found, {"x": x, "c": np.array(True)})[0].tolist() == [-1, 2]
     assert played(found, {"x": x, "c": np.array(False)})[0].tolist() == [1, 2]

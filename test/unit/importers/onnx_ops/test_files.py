@@ -62,8 +62,19 @@ def test_external_data_of_the_models_folder_is_read(tmp_path: Path):
     np.testing.assert_array_equal(found.parameters["weight"], NUMBERS)
 
 
-@pytest.mark.parametrize("how", ["../weight.bin", "data/../../weight.bin", "..\\weight.bin",
-                                 "C:\\weight.bin", "C:weight.bin", "/etc/passwd", "", "a\0b"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "../weight.bin",
+        "data/../../weight.bin",
+        "..\\weight.bin",
+        "C:\\weight.bin",
+        "C:weight.bin",
+        "/etc/passwd",
+        "",
+        "a\0b",
+    ],
+)
 def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, how: str):
     path = saved(tmp_path / "net", external(how))
     (tmp_path / "weight.bin").write_bytes(NUMBERS.tobytes())
