@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from polyc.dialects.common.diagnostic import PolycError as PolycError
     from polyc.importers.imported import Imported as Imported
+    from polyc.importers.onnx import from_onnx as from_onnx
     from polyc.importers.registry import converter as converter
     from polyc.importers.torch import from_exported as from_exported
     from polyc.runtime.const_pool import Params as Params
@@ -161,6 +162,7 @@ _OFFERED = {
     "Imported": "importers.imported",
     "converter": "importers.registry",
     "from_exported": "importers.torch",
+    "from_onnx": "importers.onnx",
     "Params": "runtime.const_pool",
     "read_params": "runtime.safetensors",
     "write_params": "runtime.safetensors",

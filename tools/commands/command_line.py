@@ -6,6 +6,7 @@
     polyc tune FILE --set M=512 --set N=768 --set K=320 --records plans.json
     polyc calibrate --out here.json
     polyc cache list
+    polyc import MODEL.onnx -o model.mlir --params model.safetensors
 
 Each command is a module: ``compile``, ``run``, ….  An error is one sentence
 on stderr and exit code 1.
@@ -22,6 +23,7 @@ from polyc.tools.commands import analyze as analyze_command
 from polyc.tools.commands import cache as cache_command
 from polyc.tools.commands import calibrate as calibrate_command
 from polyc.tools.commands import compile as compile_command
+from polyc.tools.commands import import_model as import_command
 from polyc.tools.commands import run as run_command
 from polyc.tools.commands import simulate as simulate_command
 from polyc.tools.commands import tune as tune_command
@@ -44,7 +46,7 @@ def arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
         *(compile_command, run_command, simulate_command, analyze_command),
-        *(tune_command, calibrate_command, cache_command),
+        *(tune_command, calibrate_command, cache_command, import_command),
     ):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_arguments(command)
