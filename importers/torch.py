@@ -10,7 +10,6 @@ graph has none, are left out.  It returns a value, or a sequence of them for sev
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -45,29 +44,6 @@ def from_exported(program: Any, name: str = "model") -> Imported:
     wanted = _outputs(functional, faults)
     reading.run(functional.graph_module)
     return reading.finished([(text, reading.value_at(node)) for text, node in wanted])
-
-
-def load_exported(path: str | Path) -> Any:
-    """The ``ExportedProgram`` of a file that ``torch.export.save`` wrote.
-
-    PyTorch reads it, tensors by its unpickler of weights alone.  Raises PolycError ``BadModel`` for
-    a file that is none, and OSError.
-    """
-    torch: Any = library("torch", "torch")
-    with open(path, "rb") as file:
-        first = file.read(4)
-    if first != b"PK\x03\x04":
-        bad_model(str(path), "is no .pt2 file, which is an archive that torch.export.save writes")
-    try:
-        return torch.export.load(str(path))
-    except Exception as error:
-        # Whatever a malformed archive brings about in PyTorch's reader.
-        bad_model(str(path), f"cannot be read as an exported program: {_first_line(error)}")
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0] or "no reason given"
-    return f"{type(error).__name__}: {text[:200]}"
 
 
 # What stands around the graph ---------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Each converter of ATen's ops against PyTorch: types, shapes and numbers of small examples."""
 
+# pyright: basic, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import importlib
@@ -109,7 +111,7 @@ def yes(*shape: int, seed: int = 0) -> Any:
 
 
 X, Y = g(3, 4), g(3, 4, seed=9)
-I, J = whole(3, 4), whole(3, 4, low=1)
+I, J = whole(3, 4), whole(3, 4, low=1)  # noqa: E741
 B, C = yes(3, 4), yes(3, 4, seed=7)
 H = X.half()
 IMAGE = g(2, 4, 6, 6)
@@ -117,12 +119,47 @@ SPECIAL = torch.tensor([0.0, -0.0, 1.5, -2.5, float("inf"), float("-inf"), float
 
 UNARY = {
     **dict.fromkeys(
-        ["neg", "abs", "sign", "relu", "relu6", "gelu", "silu", "mish", "sigmoid", "tanh", "exp", "expm1", "sin", "cos"], X
+        [
+            "neg",
+            "abs",
+            "sign",
+            "relu",
+            "relu6",
+            "gelu",
+            "silu",
+            "mish",
+            "sigmoid",
+            "tanh",
+            "exp",
+            "expm1",
+            "sin",
+            "cos",
+        ],
+        X,
     ),
-    **dict.fromkeys(["erf", "erfc", "exp2", "sinh", "cosh", "tan", "atan", "asinh", "round", "floor", "ceil", "trunc"], X),
-    **dict.fromkeys(["selu", "hardswish", "hardsigmoid", "softplus", "elu", "celu", "leaky_relu", "hardtanh"], X),
     **dict.fromkeys(
-        ["hardshrink", "softshrink", "square", "frac", "log_sigmoid", "logit", "nan_to_num", "sgn"], X
+        [
+            "erf",
+            "erfc",
+            "exp2",
+            "sinh",
+            "cosh",
+            "tan",
+            "atan",
+            "asinh",
+            "round",
+            "floor",
+            "ceil",
+            "trunc",
+        ],
+        X,
+    ),
+    **dict.fromkeys(
+        ["selu", "hardswish", "hardsigmoid", "softplus", "elu", "celu", "leaky_relu", "hardtanh"], X
+    ),
+    **dict.fromkeys(
+        ["hardshrink", "softshrink", "square", "frac", "log_sigmoid", "logit", "nan_to_num", "sgn"],
+        X,
     ),
     **dict.fromkeys(["log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"], pos(3, 4)),
     **dict.fromkeys(["acos", "asin", "atanh"], unit(3, 4)),
@@ -136,7 +173,19 @@ WHOLE += ("square", "sgn", "nan_to_num", "exp")
 
 
 SPECIALS = ("isnan", "isinf", "isfinite", "relu", "nan_to_num", "sign", "fmax", "maximum")
-BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "remainder", "fmod", "floor_divide"]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "remainder",
+    "fmod",
+    "floor_divide",
+]
 PAIRS: dict[str, tuple[Any, Any]] = {
     "f32": (X, Y),
     "i64": (I, J),
@@ -227,7 +276,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "order conditions": (lambda x, y: (x < y, x <= y, x > y, x >= y), B, C),
     "bits": (lambda x, y: (x & y, x | y, x ^ y, ~x), I, J),
     "bits of conditions": (lambda x, y: (x & y, x | y, x ^ y, ~x), B, C),
-    "bitwise": (lambda x: (aten.bitwise_and(x, 3), aten.bitwise_or(x, 3), aten.bitwise_xor(x, 1)), I),
+    "bitwise": (
+        lambda x: (aten.bitwise_and(x, 3), aten.bitwise_or(x, 3), aten.bitwise_xor(x, 1)), I
+    ),
     "shifts": (lambda x, y: (x << y, x >> y), I, J.abs()),
     "shift ops": (
         lambda x, y: (aten.bitwise_left_shift(x, y), aten.bitwise_right_shift(x, y)), I, J.abs()
