@@ -120,8 +120,8 @@ class Symbols:
             except PolycError:
                 continue  # a bound of what no shape of the graph's has
             low, high = (_number(bounds.lower), _number(bounds.upper))
-            if low is not None and low > 0:
-                found.append(Assumption(size - low, ">="))
+            # PyTorch traces with sizes of 2 and more, and says 0: nothing holds of an empty one.
+            found.append(Assumption(size - max(1 if low is None else low, 1), ">="))
             if high is not None and high <= MAX_SIZE:
                 found.append(Assumption(Dim.const(high) - size, ">="))
         return found
@@ -246,6 +246,8 @@ class Reading:
             return None
         if not _has_tensor(expected):
             return self._size_or_number(node)
+        if name == "aten.as_strided.default" and _as_it_is(node):
+            return self._env[node.args[0]]
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
         if convert is None:
             self.faults.missing(name, node.name, place_at(node))
@@ -385,6 +387,16 @@ def op_name(node: Any) -> str:
     if hasattr(target, "_schema") or hasattr(target, "_overloadname"):
         return str(target)
     return str(getattr(target, "__name__", target))
+
+
+def _as_it_is(node: Any) -> bool:
+    """Whether an ``as_strided`` says the shape and the strides that its operand has."""
+    of, sizes, strides, *rest = node.args
+    own = of.meta["val"]
+    if list(own.shape) != list(sizes) or (rest and rest[0] not in (None, own.storage_offset())):
+        return False
+    every = zip(sizes, strides, own.stride(), strict=True)
+    return all(isinstance(size, int) and (size == 1 or a == b) for size, a, b in every)
 
 
 def _has_tensor(value: Any) -> bool:
