@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
@@ -20,6 +19,7 @@ from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.signature import same_shape
 from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
+from polyc.importers import aten
 from polyc.importers.imported import Imported
 from polyc.importers.parameters import kept, read, symbol_name
 from polyc.importers.registry import Faults, converter_of
@@ -32,10 +32,8 @@ from polyc.trace.values import CURRENT, Value
 
 SOURCE = "torch"
 
-CONVERTERS = (
-    *("pointwise", "movements", "creation", "reductions", "indexing", "products", "networks"),
-)
-"""The files of ``importers/aten`` with converters."""
+CONVERTERS = aten.FILES
+"""The files of converters, which are registered with this one."""
 
 _LEFT_OUT = ("device", "layout", "memory_format", "non_blocking", "pin_memory")
 """Arguments that say nothing of numbers."""
@@ -166,8 +164,6 @@ class Reading:
         facts: Sequence[Assumption],
         faults: Faults,
     ) -> None:
-        for file in CONVERTERS:
-            import_module(f"polyc.importers.aten.{file}")
         self.symbols, self.faults = symbols, faults
         self._location: LocationAttr = UNKNOWN_LOC
         self._env: dict[Any, Any] = {}
