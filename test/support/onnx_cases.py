@@ -112,8 +112,8 @@ def feature(told: str) -> str:
     return text.removesuffix(": no converter")[:160]
 
 
-def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
-    """The outputs of a model's graph on arrays by the model's names."""
+def arguments(model: Imported, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+    """What a model's graph is played on: its inputs and its parameters, and its sizes."""
     graph = model.graph
     arrays: list[Any] = []
     symbols: dict[str, int] = {}
@@ -124,8 +124,12 @@ def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
             if dim.symbols() == (str(dim),):
                 symbols[str(dim)] = size
     entries = dict.fromkeys(one.entry.data for one in parameters(graph))
-    kept = [np.asarray(model.parameters[entry]) for entry in entries]
-    return frontend.run(graph, [*arrays, *kept], symbols)
+    return [*arrays, *(np.asarray(model.parameters[entry]) for entry in entries)], symbols
+
+
+def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
+    """The outputs of a model's graph on arrays by the model's names."""
+    return frontend.run(model.graph, *arguments(model, inputs))
 
 
 def _input(inputs: Mapping[str, Any], name: str) -> Any:
@@ -209,3 +213,29 @@ def states(board: Mapping[str, Any]) -> dict[str, str]:
     left = board["not right"]
     found = {n: s for s in ("specialised", "emulated", "wrong") for n in left[s]}
     return found | {n: "missing" for names in left["missing"].values() for n in names}
+
+
+def lowered(case: Any, layers: Sequence[str] = ("tiny", "index", "region")) -> None:
+    """Lower a case that is right, and play each layer back on the case's own inputs.
+
+    Raises PolycError where a layer disagrees with the frontend.
+    """
+    from polyc.dialects.frontend import GraphOp
+    from polyc.rewriting.frontend.parameters import lifted
+    from polyc.tools.check import Expected
+    from polyc.tools.pipeline import Compilation
+    from polyc.tools.registry import make_context
+
+    names = [one.name for one in case.model.graph.input]
+    inputs = dict(zip(names, _arrays(case.data_sets[0][0]), strict=False))
+    imported = _imported(case.model, inputs)
+    assert not isinstance(imported, Outcome), imported
+    model = imported[0]
+    arrays, symbols = arguments(model, inputs)
+    graph = lifted(model.graph)
+    assert isinstance(graph, GraphOp)
+    expected = Expected.of(graph, symbols, held=dict(enumerate(arrays)))
+    job = Compilation(make_context(), model.module.clone(), "sm_90a", keep=layers)
+    job.run("region")
+    for layer in layers:
+        expected.check(job.kept[layer], layer)
