@@ -1,4 +1,4 @@
-"""The board of ONNX's backend node cases: what was right stays right, and what becomes right is told."""
+"""The board of ONNX's node cases: what was right stays right, and what becomes right is told."""
 
 from __future__ import annotations
 
