@@ -24,6 +24,8 @@ from polyc.importers.onnx import finished, walked
 from polyc.importers.registry import library
 from polyc.playback import frontend
 from polyc.playback.functions import DTYPES
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
 
 STATES = ("right", "specialised", "emulated", "wrong", "missing")
 
@@ -224,8 +226,9 @@ def states(board: Mapping[str, Any]) -> dict[str, str]:
     return found | {n: "missing" for names in left["missing"].values() for n in names}
 
 
-def lowered(case: Any, layers: Sequence[str] = ("tiny", "index", "region")) -> None:
-    """Lower a case that is right, and play each layer back on the case's own inputs.
+def lowered(case: Any, simulated: bool = False) -> None:
+    """Lower a case that is right, and play each layer back on the case's own inputs; its kernels
+    too, in the simulator, where that is asked for.
 
     Raises PolycError where a layer disagrees with the frontend.
     """
@@ -244,7 +247,11 @@ def lowered(case: Any, layers: Sequence[str] = ("tiny", "index", "region")) -> N
     graph = lifted(model.graph)
     assert isinstance(graph, GraphOp)
     expected = Expected.of(graph, symbols, held=dict(enumerate(arrays)))
+    layers = ("tiny", "index", "region")
     job = Compilation(make_context(), model.module.clone(), "sm_90a", keep=layers)
-    job.run("region")
+    job.run("gpu" if simulated else "region")
     for layer in layers:
         expected.check(job.kept[layer], layer)
+    if simulated:
+        outputs = simulate(gpu_module_of(job.module), arrays, symbols).outputs
+        expected.compare("the simulated kernel", outputs)
