@@ -65,11 +65,6 @@ def new_ones(x: Value, shape: Any, *, dtype: str | None = None) -> Value:
     return new_full(x, shape, 1, dtype=dtype)
 
 
-@converter("torch", "aten.empty_permuted")
-def empty_permuted(shape: Any, _layout: Any, *, dtype: str | None = None) -> Value:
-    return zeros(shape, dtype=dtype)
-
-
 @converter("torch", "aten.fill")
 def fill(x: Value, value: Operand) -> Value:
     return full_like(x, value)

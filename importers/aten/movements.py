@@ -10,7 +10,6 @@ from polyc.importers.aten.support import (
     BEYOND,
     as_value,
     axis_of,
-    count,
     numbers,
     promoted,
     refuse,
@@ -28,32 +27,6 @@ def view(x: Value, shape: Sequence[SizeLike]) -> Value:
     return x.reshape(*shape)
 
 
-@converter("torch", "aten._reshape_alias")
-def reshape_alias(x: Value, shape: Sequence[SizeLike], _strides: Any) -> Value:
-    return x.reshape(*shape)
-
-
-@converter("torch", "aten.flatten")
-def flatten(x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
-    if not x.ndim:
-        return x.reshape(1)
-    first, last = axis_of(x, start_dim), axis_of(x, end_dim)
-    merged = count(x.shape[first : last + 1])
-    return x.reshape(*x.shape[:first], merged, *x.shape[last + 1 :])
-
-
-@converter("torch", "aten.unflatten")
-def unflatten(x: Value, dim: int, sizes: Sequence[SizeLike]) -> Value:
-    at = axis_of(x, dim)
-    known = [one for one in sizes if not (isinstance(one, int) and one == -1)]
-    if len(known) < len(sizes):
-        rest = divided(dim_of(x.shape[at]), dim_of(count(known)), x.builder.inside)
-        if rest is None:
-            raise refuse(f"{x.shape[at]} does not come in parts of {count(known)} for all sizes")
-        sizes = [size_of(rest) if isinstance(s, int) and s == -1 else s for s in sizes]
-    return x.reshape(*x.shape[:at], *sizes, *x.shape[at + 1 :])
-
-
 @converter("torch", "aten.permute", "aten.permute_copy")
 def permute(x: Value, dims: Sequence[int]) -> Value:
     return x.permute(*dims) if dims else x
@@ -69,32 +42,9 @@ def t(x: Value) -> Value:
     return x.transpose() if x.ndim == 2 else x
 
 
-@converter("torch", "aten.mT")
-def matrix_t(x: Value) -> Value:
-    return x.transpose()
-
-
-@converter("torch", "aten.movedim", "aten.moveaxis")
-def movedim(x: Value, source: Any, destination: Any) -> Value:
-    froms = [axis_of(x, a) for a in ([source] if isinstance(source, int) else source)]
-    tos = [axis_of(x, a) for a in ([destination] if isinstance(destination, int) else destination)]
-    rest = iter([axis for axis in range(x.ndim) if axis not in froms])
-    return x.permute(*[froms[tos.index(i)] if i in tos else next(rest) for i in range(x.ndim)])
-
-
 @converter("torch", "aten.expand", "aten.expand_copy")
 def expand(x: Value, sizes: Sequence[SizeLike], *, implicit: bool = False) -> Value:
     return x.expand(*sizes) if sizes else x
-
-
-@converter("torch", "aten.expand_as", "aten.broadcast_to")
-def expand_as(x: Value, other: Any) -> Value:
-    return x.expand(*(other.shape if isinstance(other, Value) else other))
-
-
-@converter("torch", "aten.view_as", "aten.reshape_as")
-def view_as(x: Value, other: Value) -> Value:
-    return x.reshape(*other.shape)
 
 
 @converter("torch", "aten.unsqueeze", "aten.unsqueeze_copy")
@@ -147,11 +97,6 @@ def slice_tensor(
     at = axis_of(x, dim)
     low, high = _ends(x, at, start, end)
     return x[(*[slice(None)] * at, slice(low, high, step))]
-
-
-@converter("torch", "aten.narrow", "aten.narrow_copy")
-def narrow(x: Value, dim: int, start: SizeLike, length: SizeLike) -> Value:
-    return slice_tensor(x, dim, start, start + length)
 
 
 @converter("torch", "aten.select", "aten.select_copy")
@@ -213,23 +158,6 @@ def split_with_sizes(x: Value, sizes: Sequence[SizeLike], dim: int = 0) -> list[
         found.append(x[(*[slice(None)] * at, slice(start, start + one))])
         start = start + one
     return found
-
-
-@converter("torch", "aten.chunk", "aten.unsafe_chunk")
-def chunk(x: Value, chunks: int, dim: int = 0) -> list[Value]:
-    whole = x.shape[axis_of(x, dim)]
-    if isinstance(whole, int):
-        return split(x, max(-(-whole // chunks), 1), dim)
-    return list(f.split(x, chunks, dim))
-
-
-@converter("torch", "aten.tensor_split.sections")
-def tensor_split(x: Value, sections: int, dim: int = 0) -> list[Value]:
-    whole = x.shape[axis_of(x, dim)]
-    if not isinstance(whole, int):
-        return list(f.split(x, sections, dim))
-    each, more = divmod(whole, sections)
-    return split_with_sizes(x, [each + (i < more) for i in range(sections)], dim)
 
 
 @converter("torch", "aten.unbind", "aten.unbind_copy")

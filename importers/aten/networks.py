@@ -1,4 +1,4 @@
-"""Converters of ATen's layers: products, convolutions, attention, norms, pools, other sizes."""
+"""Converters of ATen's layers: convolutions, attention, norms, pools, other sizes."""
 
 from __future__ import annotations
 
@@ -7,92 +7,12 @@ from typing import Any, cast
 
 from polyc.importers.aten.movements import parts_of
 from polyc.importers.aten.reductions import variance
-from polyc.importers.aten.support import Operand, as_value, numbers, rank_of, refuse, to
+from polyc.importers.aten.support import numbers, rank_of, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace import windows
 from polyc.trace.sizes import SizeLike, dim_of
 from polyc.trace.values import Value
-
-# Products ------------------------------------------------------------------------------------
-
-
-@converter("torch", "aten.linear")
-def linear(x: Value, weight: Value, bias: Value | None = None) -> Value:
-    if weight.ndim == 1:
-        made = f.matmul(x, weight)
-        return made if bias is None else made + bias
-    return f.linear(x, weight, bias)
-
-
-@converter("torch", "aten.mm", "aten.bmm", "aten.matmul", "aten.mv", "aten.dot", "aten.vdot")
-def matmul(a: Value, b: Value) -> Value:
-    return f.matmul(a, b)
-
-
-@converter("torch", "aten.addmm", "aten.addmv", "aten.baddbmm")
-def addmm(x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1) -> Value:
-    made = f.matmul(a, b)
-    made = made if alpha == 1 else made * as_value(alpha, made.dtype)
-    if beta == 0:
-        return made
-    return (x if beta == 1 else x * as_value(beta, x.dtype)) + made
-
-
-@converter("torch", "aten.outer")
-def outer(a: Value, b: Value) -> Value:
-    return a.unsqueeze(1) * b
-
-
-@converter("torch", "aten.einsum")
-def einsum(equation: str, operands: Sequence[Value], *, path: Any = None) -> Value:
-    """Products of two at a time, as matrix products of axes that are put together."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    names = left.split(",")
-    if "." in equation or len(names) != len(operands):
-        raise refuse(f"{equation!r} has an ellipsis, or not as many terms as operands")
-    if any(len(set(one)) < len(one) for one in names):
-        raise refuse(f"{equation!r} has an axis twice in one term")
-    if not arrow:
-        every = "".join(names)
-        right = "".join(sorted(c for c in set(every) if every.count(c) == 1))
-    value, axes = operands[0], names[0]
-    for i in range(1, len(operands)):
-        kept = set(right).union(*names[i + 1 :])
-        value, axes = _contracted(value, axes, operands[i], names[i], kept)
-    gone = [i for i, c in enumerate(axes) if c not in right]
-    if gone:
-        value, axes = f.sum(value, gone), "".join(c for c in axes if c in right)
-    return value.permute(*[axes.index(c) for c in right]) if right else value
-
-
-def _contracted(a: Value, one: str, b: Value, two: str, kept: set[str]) -> tuple[Value, str]:
-    """The product of two tensors, summed over the axes that nothing else has."""
-    alone = [i for i, c in enumerate(one) if c not in two and c not in kept]
-    if alone:
-        a, one = f.sum(a, alone), "".join(c for c in one if c in two or c in kept)
-    alone = [i for i, c in enumerate(two) if c not in one and c not in kept]
-    if alone:
-        b, two = f.sum(b, alone), "".join(c for c in two if c in one or c in kept)
-    batch = [c for c in one if c in two and c in kept]
-    summed = [c for c in one if c in two and c not in kept]
-    rows, columns = [c for c in one if c not in two], [c for c in two if c not in one]
-    sizes = {**dict(zip(two, b.shape, strict=True)), **dict(zip(one, a.shape, strict=True))}
-    a = a.permute(*[one.index(c) for c in (*batch, *rows, *summed)])
-    b = b.permute(*[two.index(c) for c in (*batch, *summed, *columns)])
-    outside = [sizes[c] for c in batch]
-
-    def merged(axes: Sequence[str]) -> SizeLike:
-        found: SizeLike = 1
-        for c in axes:
-            found = found * sizes[c]
-        return found
-
-    a = a.reshape(*outside, merged(rows), merged(summed))
-    b = b.reshape(*outside, merged(summed), merged(columns))
-    axes = "".join((*batch, *rows, *columns))
-    return f.matmul(a, b).reshape(*[sizes[c] for c in axes]), axes
-
 
 # Convolutions --------------------------------------------------------------------------------
 
@@ -424,26 +344,6 @@ def _normed(
     return to(one * _by_channel(scale, x) + _by_channel(shift, x), x.dtype)
 
 
-_TRAINING = "a batch_norm in training changes what it keeps; export the model in eval mode"
-
-
-@converter("torch", "aten.batch_norm")
-def batch_norm(
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = True,
-) -> Value:
-    if training or running_mean is None or running_var is None:
-        raise refuse(_TRAINING)
-    return _normed(x, weight, bias, running_mean, running_var, eps)
-
-
 @converter("torch", "aten._native_batch_norm_legit_no_training", "aten._batch_norm_no_update")
 def batch_norm_no_training(
     x: Value,
@@ -457,20 +357,20 @@ def batch_norm_no_training(
     return _normed(x, weight, bias, running_mean, running_var, eps), None, None, None
 
 
-@converter("torch", "aten.native_batch_norm")
-def native_batch_norm(
+@converter("torch", "aten._native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(
     x: Value,
     weight: Value | None,
     bias: Value | None,
-    running_mean: Value,
-    running_var: Value,
     training: bool,
     momentum: float,
     eps: float,
-) -> tuple[Any, ...]:
-    if training:
-        raise refuse(_TRAINING)
-    return _normed(x, weight, bias, running_mean, running_var, eps), None, None
+) -> tuple[Value, Value, Value]:
+    """By the statistics of the input itself, which an instance norm has of a batch of 1."""
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    one = to(x, "f32")
+    mean, var = f.mean(one, axes), variance(one, axes, False, 0)
+    return _normed(x, weight, bias, mean, var, eps), mean, f.rsqrt(var + float(eps))
 
 
 # Pools ---------------------------------------------------------------------------------------
@@ -597,7 +497,7 @@ def _is_multiple(size: SizeLike, wanted: SizeLike, by: float) -> bool:
 
 def _factors(given: Sequence[float | None]) -> list[float] | None:
     known = [one for one in given if one is not None]
-    return None if len(known) < len(given) else known
+    return known if known and len(known) == len(given) else None
 
 
 @converter(
@@ -632,24 +532,9 @@ def upsample_linear_vec(x: Value, output: Any, align_corners: bool, factors: Any
     return _resized(x, output, factors, "linear", _coordinates(align_corners))
 
 
-@converter(
-    "torch",
-    "aten.upsample_linear1d.default",
-    "aten.upsample_bilinear2d.default",
-    "aten.upsample_trilinear3d.default",
-)
-def upsample_linear(x: Value, output: Any, align_corners: bool, *factors: float | None) -> Value:
-    return _resized(x, output, _factors(factors), "linear", _coordinates(align_corners))
-
-
 @converter("torch", "aten.upsample_bicubic2d.vec")
 def upsample_bicubic_vec(x: Value, output: Any, align_corners: bool, factors: Any) -> Value:
     return _resized(x, output, factors, "cubic", _coordinates(align_corners))
-
-
-@converter("torch", "aten.upsample_bicubic2d.default")
-def upsample_bicubic(x: Value, output: Any, align_corners: bool, *factors: float | None) -> Value:
-    return _resized(x, output, _factors(factors), "cubic", _coordinates(align_corners))
 
 
 _GRID_MODES = ("linear", "nearest", "cubic")

@@ -37,16 +37,6 @@ def to_copy(x: Value, *, dtype: str | None = None, copy: bool = False) -> Value:
     return to(x, dtype)
 
 
-@converter("torch", "aten.to.dtype")
-def to_dtype(x: Value, dtype: str, *_: Any) -> Value:
-    return to(x, dtype)
-
-
-@converter("torch", "aten.to.device")
-def to_device(x: Value, _device: Any, dtype: str, *_: Any) -> Value:
-    return to(x, dtype)
-
-
 @converter("torch", "prims.convert_element_type")
 def convert_element_type(x: Value, dtype: str) -> Value:
     return to(x, dtype)
@@ -158,16 +148,34 @@ _POWERS: dict[float, Callable[[Value], Value]] = {
 }
 
 
-@converter("torch", "aten.maximum", "aten.max.other", "aten.fmax")
+@converter("torch", "aten.maximum", "aten.max.other")
 def maximum(x: Operand, y: Operand) -> Value:
     a, b = alike(x, y)
     return a | b if a.dtype == "i1" else f.maximum(a, b)
 
 
-@converter("torch", "aten.minimum", "aten.min.other", "aten.fmin")
+@converter("torch", "aten.minimum", "aten.min.other")
 def minimum(x: Operand, y: Operand) -> Value:
     a, b = alike(x, y)
     return a & b if a.dtype == "i1" else f.minimum(a, b)
+
+
+def _number_of(x: Operand, y: Operand, of: Callable[[Operand, Operand], Value]) -> Value:
+    """A function of two, or of them the one that is no NaN."""
+    a, b = alike(x, y)
+    if rank_of(a.dtype) < 2:
+        return of(a, b)
+    return f.where(f.isnan(a), b, f.where(f.isnan(b), a, of(a, b)))
+
+
+@converter("torch", "aten.fmax")
+def fmax(x: Operand, y: Operand) -> Value:
+    return _number_of(x, y, maximum)
+
+
+@converter("torch", "aten.fmin")
+def fmin(x: Operand, y: Operand) -> Value:
+    return _number_of(x, y, minimum)
 
 
 @converter("torch", "aten.clamp", "aten.clip")
@@ -303,7 +311,9 @@ def abs(x: Value) -> Value:
 
 @converter("torch", "aten.sign", "aten.sgn")
 def sign(x: Value) -> Value:
-    return x if x.dtype == "i1" else f.sign(x)
+    if rank_of(x.dtype) < 2:
+        return x if x.dtype == "i1" else f.sign(x)
+    return f.where(f.isnan(x), as_value(0.0, x.dtype), f.sign(x))  # PyTorch's of NaN is 0
 
 
 @converter("torch", "aten.relu")
@@ -376,26 +386,13 @@ def threshold(x: Value, threshold: Operand, value: Operand) -> Value:
     return f.where(x <= at, as_value(value, x.dtype), x)
 
 
-@converter("torch", "aten.hardshrink")
-def hardshrink(x: Value, lambd: float = 0.5) -> Value:
-    inside = (x >= -float(lambd)) & (x <= float(lambd))
-    return f.where(inside, as_value(0.0, x.dtype), x)
-
-
-@converter("torch", "aten.softshrink")
-def softshrink(x: Value, lambd: float = 0.5) -> Value:
-    beyond = f.where(x > 0, x - float(lambd), x + float(lambd))
-    return f.where(f.abs(x) <= float(lambd), as_value(0.0, x.dtype), beyond)
-
-
 @converter("torch", "aten.glu")
 def glu(x: Value, dim: int = -1) -> Value:
     a, b = f.split(x, 2, dim)
     return a * f.sigmoid(b)
 
 
-@converter("torch", "aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
-def dropout(x: Value, p: float, train: bool) -> Value:
+def _dropout(x: Value, p: float, train: bool) -> Value:
     if train and p:
         raise refuse(
             "dropout in training is random, and a graph's random numbers come of a seed that calls "
@@ -406,7 +403,7 @@ def dropout(x: Value, p: float, train: bool) -> Value:
 
 @converter("torch", "aten.native_dropout")
 def native_dropout(x: Value, p: float, train: bool | None) -> tuple[Value, None]:
-    return dropout(x, p, bool(train)), None
+    return _dropout(x, p, bool(train)), None
 
 
 # Relations and conditions --------------------------------------------------------------------

@@ -169,6 +169,20 @@ def var_mean(
     return variance(x, dim, keepdim, _correction(correction)), mean(x, dim, keepdim)
 
 
+@converter("torch", "aten.var_mean.dim")
+def var_mean_dim(
+    x: Value, dim: Any, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Value, Value]:
+    return variance(x, dim, keepdim, float(unbiased)), mean(x, dim, keepdim)
+
+
+@converter("torch", "aten.std_mean.dim")
+def std_mean_dim(
+    x: Value, dim: Any, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Value, Value]:
+    return std_dim(x, dim, unbiased, keepdim), mean(x, dim, keepdim)
+
+
 @converter("torch", "aten.std_mean.correction")
 def std_mean(
     x: Value, dim: Any = None, *, correction: float | None = None, keepdim: bool = False

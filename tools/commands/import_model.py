@@ -149,5 +149,21 @@ def _onnx(path: Path, args: argparse.Namespace) -> Imported:
     )
 
 
-READERS: Mapping[str, Callable[[Path, argparse.Namespace], Imported]] = {".onnx": _onnx}
+def _exported(path: Path, args: argparse.Namespace) -> Imported:
+    from polyc.importers.pt2 import load_exported
+    from polyc.importers.torch import from_exported
+
+    if args.known or args.size or args.assume or args.emulate:
+        raise PolycError(
+            "Usage",
+            f"{path}: an exported program has its own sizes and types; --known, --size, --assume "
+            "and --emulate are of ONNX",
+        )
+    return from_exported(load_exported(path), path.stem)
+
+
+READERS: Mapping[str, Callable[[Path, argparse.Namespace], Imported]] = {
+    ".onnx": _onnx,
+    ".pt2": _exported,
+}
 """What reads a kind of model, by the ending of its files."""

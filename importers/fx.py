@@ -1,0 +1,508 @@
+"""Graphs of ``torch.fx`` over ATen's ops, said one by one: exported programs, and parts of models.
+
+``Reading`` walks one graph, ``Symbols`` are its sizes.  ``from_graph`` gives a part of a model that
+``torch.compile`` has cut out, ``fault_of`` says whether one op can be said where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
+from xdsl.utils.exceptions import VerifyException
+
+from polyc.dialects.common.diagnostic import PolycError, from_text, of_verifier, place_of
+from polyc.dialects.common.dim import Dim, shape_text
+from polyc.dialects.common.signature import same_shape
+from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
+from polyc.dialects.frontend import DimOp, TensorType, tensor
+from polyc.importers.imported import Imported
+from polyc.importers.parameters import kept, read, symbol_name
+from polyc.importers.registry import Faults, converter_of
+from polyc.trace.annotations import ELEMENTS as NAMES
+from polyc.trace.annotations import element_name
+from polyc.trace.builder import Builder
+from polyc.trace.elements import ELEMENTS
+from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
+from polyc.trace.values import CURRENT, Value
+
+SOURCE = "torch"
+
+CONVERTERS = (
+    *("pointwise", "movements", "creation", "reductions", "indexing", "products", "networks"),
+)
+"""The files of ``importers/aten`` with converters."""
+
+_LEFT_OUT = ("device", "layout", "memory_format", "non_blocking", "pin_memory")
+"""Arguments that say nothing of numbers."""
+
+_CHECKS = (
+    *("aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"),
+    *("aten.sym_constrain_range", "aten.sym_constrain_range_for_size"),
+)
+"""Ops that check what the graph's sizes and types say, and compute nothing."""
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+# Sizes --------------------------------------------------------------------------------------
+
+
+class Symbols:
+    """PyTorch's symbolic sizes as the dialect's, by names that are ``named`` or their own."""
+
+    def __init__(self, named: Mapping[str, str]) -> None:
+        self._names: dict[str, str] = {}
+        for own, wanted in named.items():
+            self._names[own] = symbol_name(wanted, tuple(self._names.values()))
+
+    def name(self, own: str) -> str:
+        """What a symbol of PyTorch's is called."""
+        if own not in self._names:
+            self._names[own] = symbol_name(own, tuple(self._names.values()))
+        return self._names[own]
+
+    def size(self, given: Any) -> SizeLike:
+        """A size, number or ``torch.SymInt``.  Refuses what no polynomial of sizes says."""
+        if isinstance(given, int):
+            return int(given)
+        return size_of(self.dim(given.node.expr))
+
+    def dim(self, expr: Any) -> Dim:
+        """A sympy expression of sizes.  Raises PolycError ``NonSCoP``."""
+        if expr.is_Integer:
+            return Dim.const(int(expr))
+        if expr.is_Symbol:
+            if str(expr).startswith(("u", "zuf")):
+                raise PolycError(
+                    "NonSCoP", f"the size {expr} is data, and a graph's sizes are those of inputs"
+                )
+            return Dim.sym(self.name(str(expr)))
+        kind = type(expr).__name__
+        if kind in ("Add", "Mul"):
+            parts = [self.dim(one) for one in expr.args]
+            found = parts[0]
+            for part in parts[1:]:
+                found = found + part if kind == "Add" else found * part
+            return found
+        if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) >= 1:
+            base = found = self.dim(expr.args[0])
+            for _ in range(int(expr.args[1]) - 1):
+                found = found * base
+            return found
+        if len(expr.args) == 2 and expr.args[1].is_Integer and int(expr.args[1]) > 0:
+            one, by = self.dim(expr.args[0]), int(expr.args[1])
+            if kind in ("FloorDiv", "CleanDiv"):
+                return one.floordiv(by)
+            if kind == "CeilDiv":
+                return one.ceildiv(by)
+            if kind in ("Mod", "PythonMod"):
+                return one.mod(by)
+        raise PolycError(
+            "NonSCoP", f"the size {expr} is no polynomial of sizes and their quotients"
+        )
+
+    def facts(self, ranges: Mapping[Any, Any], tensors: Sequence[Any]) -> list[Assumption]:
+        """What is assumed of the symbols in the shapes of ``tensors``, by their ranges."""
+        there = {
+            symbol for one in tensors for size in one.shape for symbol in self._symbols_of(size)
+        }
+        found: list[Assumption] = []
+        for expr, bounds in ranges.items():
+            if not expr.free_symbols or not {str(s) for s in expr.free_symbols} <= there:
+                continue
+            try:
+                size = self.dim(expr)
+            except PolycError:
+                continue  # a bound of what no shape of the graph's has
+            low, high = (_number(bounds.lower), _number(bounds.upper))
+            if low is not None and low > 0:
+                found.append(Assumption(size - low, ">="))
+            if high is not None and high <= MAX_SIZE:
+                found.append(Assumption(Dim.const(high) - size, ">="))
+        return found
+
+    @staticmethod
+    def _symbols_of(size: Any) -> Iterator[str]:
+        if not isinstance(size, int):
+            yield from (str(symbol) for symbol in size.node.expr.free_symbols)
+
+
+def _number(bound: Any) -> int | None:
+    """A bound that is a number; None for infinite ones."""
+    try:
+        return int(bound)
+    except (TypeError, OverflowError, ValueError):
+        return None
+
+
+# The walk -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """The result of what could not be said."""
+
+
+UNKNOWN = _Unknown()
+
+
+class Reading:
+    """The ops of one ``torch.fx`` graph, said one by one while a builder is under construction.
+
+    ``inputs`` are the nodes of the graph's tensors, whose ``meta["val"]`` has shapes and types.
+    What cannot be said goes to ``faults``, and what depends on it is left out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        symbols: Symbols,
+        facts: Sequence[Assumption],
+        faults: Faults,
+    ) -> None:
+        for file in CONVERTERS:
+            import_module(f"polyc.importers.aten.{file}")
+        self.symbols, self.faults = symbols, faults
+        self._location: LocationAttr = UNKNOWN_LOC
+        self._env: dict[Any, Any] = {}
+        self._tensors: dict[object, Any] = {}
+        self._inputs = [node.name for node in inputs]
+        kinds: dict[str, TensorType] = {}
+        for node in inputs:
+            kinds[symbol_name(node.name, tuple(kinds))] = self._kind(node.meta["val"], node.name)
+        try:
+            self.builder = Builder(symbol_name(name, ()), kinds, facts, lambda: self._location)
+        except VerifyException as error:
+            raise from_text(str(error)) from None
+        for node, ssa in zip(inputs, self.builder.inputs, strict=True):
+            self._env[node] = Value(self.builder, ssa)
+
+    def bind(self, tensors: Mapping[Any, tuple[str, Any]]) -> None:
+        """Nodes that stand for tensors with numbers, by the names of their entries."""
+        for node, (name, one) in tensors.items():
+            self._env[node] = self._read(one, name, node)
+
+    def value_at(self, node: Any) -> Any:
+        """What a node was said as."""
+        return self._env.get(node, UNKNOWN)
+
+    def run(self, module: Any) -> None:
+        """Say all nodes of a graph module; what cannot be said goes to ``faults``."""
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                self._env[node] = self._read(_attribute(module, node.target), node.target, node)
+            else:
+                self.run_node(node)
+
+    def run_node(self, node: Any) -> None:
+        """Say one node, whose arguments were said."""
+        token = CURRENT.set(self.builder)
+        try:
+            if node.op == "call_function":
+                self._location = _location(node)
+                self._env[node] = self._said(node)
+            elif node.op == "placeholder" and node not in self._env:
+                self._env[node] = self._size_or_number(node)
+        finally:
+            CURRENT.reset(token)
+            self._location = UNKNOWN_LOC
+
+    def finished(self, outputs: Sequence[tuple[str, Any]]) -> Imported:
+        """The import, with the named outputs.  Raises PolycError with all that was not said."""
+        self.faults.check()
+        found: dict[str, Value] = {}
+        names: list[str] = []
+        for name, value in outputs:
+            if isinstance(value, Size | int) and not isinstance(value, bool):
+                value = Value(self.builder, self.builder.add(DimOp(dim_of(value))))
+            if not isinstance(value, Value):
+                continue
+            taken = (*found, *(one.data for one in self.builder.graph.arg_names))
+            found[symbol_name(name if name not in taken else f"{name}_out", taken)] = value
+            names.append(name)
+        if not found:
+            raise PolycError("UnsupportedModel", f"{self.faults.model} has no output of numbers")
+        try:
+            module = self.builder.finish({name: one.ssa for name, one in found.items()})
+        except VerifyException as error:
+            raise from_text(str(error)) from None
+        return Imported(module, kept(module, self.builder), tuple(self._inputs), tuple(names))
+
+    # Nodes
+
+    def _said(self, node: Any) -> Any:
+        """The value, the size, or the sequence of values of a node."""
+        name = op_name(node)
+        if name == "getitem":
+            return self._item(node)
+        expected = node.meta.get("val")
+        if any(name == one or name.startswith(one + ".") for one in _CHECKS):
+            return None
+        if not _has_tensor(expected):
+            return self._size_or_number(node)
+        convert = converter_of(SOURCE, name, name.rpartition(".")[0])
+        if convert is None:
+            self.faults.missing(name, node.name, place_at(node))
+            return UNKNOWN
+        try:
+            args = [self._argument(one) for one in node.args]
+            kwargs = {k: self._argument(v) for k, v in node.kwargs.items() if k not in _LEFT_OUT}
+            if any(one is UNKNOWN for one in _flat([args, kwargs])):
+                return UNKNOWN
+            found = convert(*args, **kwargs)
+            self._check(name, found, expected)
+        except Exception as error:
+            told = _told(name, error)
+            if told is None:
+                raise
+            self.faults.refused(name, node.name, told, place_at(node))
+            return UNKNOWN
+        return found
+
+    def _item(self, node: Any) -> Any:
+        whole, index = self._env[node.args[0]], node.args[1]
+        return UNKNOWN if whole is UNKNOWN else whole[index]
+
+    def _size_or_number(self, node: Any) -> Any:
+        """A size or a number that is no tensor's element."""
+        value = node.meta.get("val")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if hasattr(value, "node") and hasattr(value.node, "expr"):
+            kind = type(value).__name__
+            if kind == "SymInt":
+                try:
+                    return self.symbols.size(value)
+                except PolycError as error:
+                    self.faults.refused(op_name(node), node.name, error, place_at(node))
+            # A relation of sizes is a check, and a real number of sizes has no form: what reads it
+            # says so.
+            return UNKNOWN if kind == "SymInt" else _Symbolic(str(value))
+        self.faults.missing(op_name(node), node.name, place_at(node))
+        return UNKNOWN
+
+    def _argument(self, given: Any) -> Any:
+        """An argument of a node, as converters have it."""
+        if given is None or isinstance(given, bool | int | float | str):
+            return given
+        if isinstance(given, list | tuple):
+            return [self._argument(one) for one in cast("Sequence[Any]", given)]
+        if isinstance(given, dict):
+            return {k: self._argument(v) for k, v in cast("dict[str, Any]", given).items()}
+        if given in self._env:
+            found = self._env[given]
+            if isinstance(found, _Symbolic):
+                raise PolycError("UnknownSize", f"{found.text} has no value before a call")
+            return found
+        if type(given).__name__ == "dtype":
+            return element_of(given)
+        return None if type(given).__name__ in _LEFT_OUT else str(given)
+
+    def _check(self, name: str, found: Any, expected: Any) -> None:
+        """Refuse a converter's result that is not what PyTorch says of the op's."""
+        if isinstance(expected, list | tuple):
+            listed = cast("Sequence[Any]", expected)
+            if not isinstance(found, list | tuple) or len(cast("Any", found)) < len(listed):
+                raise PolycError("TypeMismatch", f"its converter gives {found!r}, not a sequence")
+            for one, wanted in zip(cast("Sequence[Any]", found), listed, strict=False):
+                if _has_tensor(wanted) and one is not None:
+                    self._check(name, one, wanted)
+            return
+        if not isinstance(found, Value):
+            raise PolycError("TypeMismatch", f"its converter gives {found!r}, not a value")
+        kind = self._kind(expected, name)
+        same = found.kind.element_type == kind.element_type
+        if not same or not same_shape(found.kind.dims, kind.dims, self.builder.inside):
+            raise PolycError(
+                "TypeMismatch",
+                f"its converter gives {found!r}, and PyTorch {shape_text(kind.dims)} of "
+                f"{element_of(expected.dtype)}",
+            )
+
+    # Tensors
+
+    def _kind(self, fake: Any, name: str) -> TensorType:
+        try:
+            dims = [dim_of(self.symbols.size(size)) for size in fake.shape]
+            return tensor(dims, ELEMENTS[element_of(fake.dtype)])
+        except PolycError as error:
+            raise PolycError(error.kind, f"{name}: {error.message}") from None
+
+    def _read(self, given: Any, name: str, node: Any) -> Any:
+        """A tensor with numbers, which is one entry however many names it has."""
+        if not hasattr(given, "data_ptr"):
+            self.faults.refused(
+                "constant",
+                name,
+                PolycError("BadArgument", f"a {type(given).__name__} is no tensor"),
+            )
+            return UNKNOWN
+        if not node.users:
+            return UNKNOWN  # such as how many batches a norm has seen
+        try:
+            element_of(given.dtype)
+            one = given.detach()
+            if str(one.layout) != "torch.strided":
+                raise PolycError("BadArgument", f"it is stored as {one.layout}; give a dense one")
+            place = one.data_ptr() if one.numel() else id(given)
+            key = (place, tuple(one.shape), one.stride(), str(one.dtype), str(one.device))
+            if key not in self._tensors:
+                self._tensors[key] = one.contiguous().resolve_conj().resolve_neg()
+            return read(self.builder, self._tensors[key], name)
+        except PolycError as error:
+            self.faults.refused("constant", name, error)
+            return UNKNOWN
+
+
+@dataclass(frozen=True)
+class _Symbolic:
+    """A number of sizes that is no size: a relation, or a real number."""
+
+    text: str
+
+
+def element_of(dtype: Any) -> str:
+    """The element type of a ``torch.dtype``.  Raises PolycError ``UnknownType``."""
+    try:
+        return element_name(dtype)
+    except PolycError:
+        raise PolycError(
+            "UnknownType",
+            f"{dtype} is no element type of a graph; there are {', '.join(NAMES)}: convert it, as "
+            "by model.float()",
+        ) from None
+
+
+def op_name(node: Any) -> str:
+    """The name of a node's op with its overload: ``aten.add.Tensor``."""
+    target = node.target
+    if hasattr(target, "_schema") or hasattr(target, "_overloadname"):
+        return str(target)
+    return str(getattr(target, "__name__", target))
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_has_tensor(one) for one in cast("Sequence[Any]", value))
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for one in cast("Sequence[Any]", value):
+            yield from _flat(one)
+    elif isinstance(value, dict):
+        yield from _flat(list(cast("dict[str, Any]", value).values()))
+    else:
+        yield value
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+_WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What an argument that a converter does not take runs into."""
+
+
+def _told(name: str, error: Exception) -> PolycError | None:
+    """What a converter refuses; None for any other exception."""
+    if isinstance(error, PolycError):
+        return error
+    if isinstance(error, _WRONG):
+        return PolycError(
+            "BadArgument", f"{name} is given what its converter does not take: {error}"
+        )
+    return of_verifier(error)
+
+
+def _location(node: Any) -> LocationAttr:
+    """The line of the model that a node came of: the innermost one outside of PyTorch."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "") if hasattr(node, "meta") else []
+    own = [frame for frame in frames if "-packages/torch/" not in frame[0]] or frames
+    if not own:
+        return UNKNOWN_LOC
+    file, line = own[-1]
+    return FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(0))
+
+
+def place_at(node: Any) -> Any:
+    """The place in the model that a node came of, for an error."""
+    return place_of(_location(node))
+
+
+# Parts of a model -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A graph module as a program, and how it is called.
+
+    ``tensors`` are the numbers of its arguments that are inputs, in their order, ``sizes`` those of
+    arguments that are sizes, by the names of their symbols.
+    """
+
+    imported: Imported
+    tensors: Sequence[int]
+    sizes: Mapping[str, int]
+
+
+def from_graph(module: Any, name: str, held: Mapping[int, Any]) -> Part:
+    """A ``torch.fx.GraphModule`` of ATen's ops; ``held`` has the numbers of arguments that are
+    parameters, by their place.  Raises PolycError."""
+    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+    inputs: list[Any] = []
+    places: list[int] = []
+    sizes: dict[str, int] = {}
+    given: dict[Any, tuple[str, Any]] = {}
+    symbols = Symbols({})
+    for i, node in enumerate(nodes):
+        value = node.meta.get("val")
+        if i in held:
+            given[node] = node.name, held[i]
+        elif _has_tensor(value):
+            inputs.append(node)
+            places.append(i)
+        elif type(value).__name__ == "SymInt" and value.node.expr.is_Symbol:
+            sizes[symbols.name(str(value.node.expr))] = i
+    faults = Faults(name)
+    reading = Reading(name, inputs, symbols, (), faults)
+    reading.bind(given)
+    reading.run(module)
+    end = next(node for node in module.graph.nodes if node.op == "output")
+    listed = end.args[0] if isinstance(end.args[0], list | tuple) else [end.args[0]]
+    found = [(node.name, reading.value_at(node)) for node in cast("Sequence[Any]", listed)]
+    imported = reading.finished(found)
+    there = set(imported.graph.symbol_names)
+    return Part(imported, places, {one: i for one, i in sizes.items() if one in there})
+
+
+def fault_of(node: Any) -> PolycError | None:
+    """Why a node of a graph cannot be said where it stands; None where it can."""
+    if op_name(node) == "getitem" or not _has_tensor(node.meta.get("val")):
+        return None
+    faults = Faults(op_name(node))
+    inputs = [one for one in node.all_input_nodes if _has_tensor(one.meta.get("val"))]
+    # A result that is a sequence is the input of no program.
+    if any(isinstance(one.meta["val"], list | tuple) for one in inputs):
+        return PolycError("UnsupportedProgram", f"{op_name(node)} takes a sequence of tensors")
+    try:
+        reading = Reading("op", inputs, Symbols({}), (), faults)
+    except PolycError as error:
+        return error
+    for one in node.all_input_nodes:
+        if one not in inputs:
+            reading.run_node(one)
+    reading.run_node(node)
+    if not faults:
+        return None
+    first = faults.found[0]
+    return PolycError("UnsupportedProgram", first.why or "no converter", first.place)

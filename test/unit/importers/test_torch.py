@@ -1,0 +1,166 @@
+"""Exported programs: symbols, parameters, what is refused, and files that are none."""
+
+# pyright: basic, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch: Any = pytest.importorskip("torch")
+
+import polyc  # noqa: E402
+from polyc import PolycError  # noqa: E402
+from polyc.importers.torch import from_exported  # noqa: E402
+
+Dim = torch.export.Dim
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 3)
+        self.tied = self.linear.weight
+        self.register_buffer("shift", torch.ones(3), persistent=False)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Any) -> Any:
+        return torch.relu(self.linear(x)) + self.shift @ self.tied.sum(1) + torch.tensor([1.0])
+
+
+def exported(module: Any, *args: Any, **how: Any) -> Any:
+    return torch.export.export(module.eval(), args, **how)
+
+
+def test_parameters_stand_apart_by_their_names():
+    model = from_exported(exported(Layer(), torch.ones(2, 4)), "layer")
+    assert set(model.parameters) == {"linear.weight", "linear.bias", "shift", "lifted_tensor_0"}
+    assert model.graph.sym_name.data == "layer" and list(model.inputs) == ["x"]
+    assert model.parameters["linear.weight"].shape == (3, 4)
+    assert "relu" in model.text and "0.5" not in model.text
+
+
+def test_it_is_what_pytorch_says():
+    layer, x = Layer(), torch.randn(2, 4)
+    found = polyc.compile(from_exported(exported(layer, x)), device="cpu")(x)
+    assert torch.allclose(found, layer(x), atol=1e-6)
+
+
+def test_sizes_are_symbols_by_the_names_of_dims_with_their_bounds():
+    class Net(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            flat = torch.cat([x, x, x, x]).reshape(2 * x.shape[0], 2 * x.shape[1])
+            places = torch.arange(x.shape[1] * 2)
+            return torch.cat([x, y], 1).sum(1), flat, x.shape[0], places
+
+    rows = Dim("rows", max=64)
+    batch, rest = Dim("batch", min=2, max=64), Dim("rest", max=128)
+    shapes = {"x": {0: batch, 1: rows}, "y": {0: batch, 1: rest}}
+    args = torch.randn(4, 8), torch.randn(4, 5)
+    model = from_exported(exported(Net(), *args, dynamic_shapes=shapes))
+    facts = " ".join(str(one) for one in model.graph.facts)
+    assert {"batch", "rows", "rest"} == set(model.graph.symbol_names)
+    assert "batch >= 2" in facts and "-batch >= -64" in facts and "-rest >= -128" in facts
+    program = polyc.compile(model, device="cpu")
+    for m, k, n in ((2, 8, 3), (7, 16, 9)):
+        x, y = torch.randn(m, k), torch.randn(m, n)
+        found = program(x, y)
+        for got, wanted in zip(found, Net()(x, y), strict=True):
+            assert np.allclose(got.numpy(), torch.as_tensor(wanted).numpy(), atol=1e-5)
+    with pytest.raises(PolycError) as caught:
+        program(torch.randn(65, 8), torch.randn(65, 3))
+    assert caught.value.kind == "AssumptionBroken"
+
+
+def test_every_op_that_cannot_be_said_is_in_one_diagnostic():
+    class Net(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            y = torch.linalg.inv(x)
+            z = torch.special.bessel_j0(y)
+            w = torch.special.bessel_j0(x)
+            return torch.fft.rfft(x).real + 1, z + w, torch.nn.functional.pad(x, (1, 1))
+
+    with pytest.raises(PolycError) as caught:
+        from_exported(exported(Net(), torch.eye(4)), "net")
+    error = caught.value
+    assert error.kind == "UnsupportedModel" and error.place is not None
+    assert Path(error.place.file).name == "test_torch.py" and error.place.line
+    assert "net has" in error.message
+    notes = "\n".join(error.notes)
+    # The second is seen though what it reads is not known.
+    assert notes.count("aten.special_bessel_j0.default at ") == 1
+    assert "special_bessel_j0 (" in notes and "special_bessel_j0_1 (" in notes
+    assert "aten.linalg_inv.default" in notes and "aten.fft_rfft.default" in notes
+
+
+def test_an_argument_that_a_converter_refuses_is_named():
+    class Net(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x[x > 0].sum(), x.double()
+
+    with pytest.raises(PolycError) as caught:
+        from_exported(exported(Net(), torch.ones(4)))
+    notes = "\n".join(caught.value.notes)
+    assert "aten.index.Tensor" in notes and "use torch.where" in notes
+    assert "torch.float64 is no element type of a graph" in notes
+
+
+def test_a_model_that_writes_to_what_it_keeps():
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.count += 1
+            return x + self.count
+
+    with pytest.raises(PolycError, match="buffer mutation of count: a graph writes to nothing"):
+        from_exported(exported(Net(), torch.ones(4)))
+
+
+def test_a_batch_norm_in_training():
+    program = torch.export.export(torch.nn.BatchNorm1d(4).train(), (torch.ones(2, 4),))
+    with pytest.raises(PolycError) as caught:
+        from_exported(program)
+    assert "export the model in eval mode" in str(caught.value)
+
+
+def test_a_converter_of_the_users():
+    name = "polyc_test::scaled"
+    torch.library.define(name, "(Tensor x, float by) -> Tensor")
+    torch.library.impl(name, "CompositeExplicitAutograd")(lambda x, by: x * by)
+    torch.library.register_fake(name)(lambda x, by: torch.empty_like(x))
+
+    class Net(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.ops.polyc_test.scaled(x, 3.0)
+
+    program = exported(Net(), torch.ones(4))
+    with pytest.raises(PolycError, match=r"polyc_test\.scaled\.default"):
+        from_exported(program)
+
+    @polyc.converter("torch", "polyc_test.scaled.default")
+    def scaled(x: Any, by: float) -> Any:
+        return x * by
+
+    found = polyc.compile(from_exported(program), device="cpu")(torch.ones(4))
+    assert found.tolist() == [3.0] * 4
+
+    # A converter that gives another shape is refused, and not believed.
+    @polyc.converter("torch", "polyc_test.scaled.default")
+    def wrong(x: Any, by: float) -> Any:
+        return x.sum()
+
+    with pytest.raises(PolycError, match=r"gives <value \[\] of f32>, and PyTorch \[4\] of f32"):
+        from_exported(program)
+
+
+def test_what_is_no_exported_program():
+    with pytest.raises(PolycError, match="a Layer is no ExportedProgram") as caught:
+        from_exported(Layer())
+    assert caught.value.kind == "BadModel"
