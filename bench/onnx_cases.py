@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from polyc.bench.race import commit, now
 from polyc.importers.registry import library
@@ -23,7 +24,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("bench/results/onnx_cases.json"))
     args = parser.parse_args()
     version = library("onnx", "onnx").__version__
-    found = {"when": now(), "commit": commit(), "onnx": version, **board()}
+    found: dict[str, Any] = {"when": now(), "commit": commit(), "onnx": version, **board()}
     for state in STATES:
         print(f"{found[state]:5} {state}")
     for what, names in found["not right"]["missing"].items():

@@ -8,6 +8,7 @@ one and by playback on the CPU elsewhere.  It needs ``pip install polyc[onnx]``.
 
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,13 @@ DEVICE = None if driver.available() else "cpu"
 WIDTH, HEADS = 16, 2
 
 
-def network() -> Any:
+def network(onnx: Any) -> Any:
     """[batch, 3, 8, 8] images as 10 scores: patches, a layer of attention, and a mean."""
-    from onnx import TensorProto, helper, numpy_helper
-
+    helper, numpy_helper, real = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT
     dice = np.random.default_rng(0)
 
     def weight(name: str, *shape: int) -> Any:
-        numbers = dice.standard_normal(shape) / np.sqrt(shape[0] if len(shape) < 4 else 12)
+        numbers = dice.standard_normal(shape) / np.sqrt(np.prod(shape[1:]) if shape[1:] else 1)
         return numpy_helper.from_array(numbers.astype(np.float32), name)
 
     nodes = [
@@ -65,8 +65,8 @@ def network() -> Any:
     graph = helper.make_graph(
         nodes,
         "small_network",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, 8, 8])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 10])],
+        [helper.make_tensor_value_info("image", real, ["batch", 3, 8, 8])],
+        [helper.make_tensor_value_info("scores", real, ["batch", 10])],
         constants,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
@@ -75,8 +75,8 @@ def network() -> Any:
 def main() -> None:
     """Import, compile, run and compare."""
     try:
-        import onnx
-        from onnx.reference import ReferenceEvaluator
+        onnx: Any = import_module("onnx")
+        evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
     except ImportError:
         print("onnx is not installed: pip install polyc[onnx]")
         return
@@ -84,19 +84,20 @@ def main() -> None:
         imported = polyc.from_onnx(sys.argv[1])
         print(imported.text)
         return
+    model = network(onnx)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "small_network.onnx")
-        onnx.save(network(), str(path))
+        onnx.save(model, str(path))
         imported = polyc.from_onnx(path)
     kept = sum(array.size for array in imported.parameters.values())
     ops = sum(1 for _ in imported.graph.body.block.ops) - 1
-    print(f"{len(network().graph.node)} nodes are {ops} ops, {kept} numbers are parameters")
+    print(f"{len(model.graph.node)} nodes are {ops} ops, {kept} numbers are parameters")
     program = polyc.compile(imported, device=DEVICE)
     print("on the GPU" if DEVICE is None else "no GPU: by playback on the CPU")
     for batch in (1, 5):
         image = np.random.default_rng(batch).standard_normal((batch, 3, 8, 8)).astype(np.float32)
         scores = np.asarray(program(image))
-        (right,) = ReferenceEvaluator(network()).run(None, {"image": image})
+        (right,) = evaluator(model).run(None, {"image": image})
         far = np.abs(scores - right).max() / np.abs(right).max()
         print(f"batch {batch}: scores {scores.shape}, off by {far:.0e}")
         assert far < 1e-3

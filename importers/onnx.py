@@ -33,7 +33,8 @@ from polyc.trace.sizes import read_dim
 from polyc.trace.values import CURRENT, Value
 
 NEWER: Mapping[str, int] = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "BatchNormalization": 9}
-"""Ops that meant something else before an operator set, which the version converter brings there."""
+"""Ops that meant something else before an operator set, to which the version converter brings
+them."""
 
 TARGET = 21
 """The operator set to which older models are brought."""
@@ -121,8 +122,10 @@ def walked(
         value = Value(builder, ssa)
         scope[name] = Emulated(value, number) if number in elements.SMALL else value
     for name, one in others.items():
-        parts: list[Item] = [scope[f"{name}.{i}"] for i in range(one)] if type(one) is int else []
-        scope[name] = parts if type(one) is int else one
+        known_item: Any = one
+        if type(one) is int:  # a sequence of as many
+            known_item = [scope[f"{name}.{place}"] for place in range(one)]
+        scope[name] = known_item
     opsets = {d.domain: d.version for d in model.opset_import}
     token = CURRENT.set(builder)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from polyc.importers.onnx_ops.arithmetic import elementwise
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
 from polyc.trace import functions as F
@@ -110,6 +109,3 @@ def binarizer(node: Node) -> Value:
     """1 above a threshold, 0 elsewhere."""
     x = node.value()
     return (x > float(node.attr("threshold", 0.0))).cast(x.dtype)
-
-
-__all__ = ["elementwise"]

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from polyc.dialects.common.dim import Dim
-from polyc.importers.onnx_ops.items import ABSENT, LOST, Item, Mark, Sizes, Unsaid
+from polyc.importers.onnx_ops.items import ABSENT, LOST, Item, Unsaid
 from polyc.importers.onnx_ops.movements import sliced
-from polyc.importers.onnx_ops.node import Node, dims_of
+from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
 from polyc.trace import functions as F
 from polyc.trace.values import Value
@@ -182,7 +181,7 @@ def _sequence(node: Node, index: int = 0) -> list[Item]:
 
 def _position(node: Node, index: int, length: int) -> int:
     at = int(node.number(index, "a position in a sequence"))
-    if not -length <= at < max(length, 1) and not at == length:
+    if not -length <= at < max(length, 1) and at != length:
         node.unsaid(f"position {at} is none of {length}")
     return at + length if at < 0 else at
 
@@ -297,6 +296,3 @@ def compress(node: Node) -> Value:
     if axis is None:
         return taken(x.reshape(-1), 0, tuple(held))
     return taken(x, node.placed(int(axis), x.ndim), tuple(held))
-
-
-__all__ = ["Dim", "Mark", "Sizes", "dims_of"]

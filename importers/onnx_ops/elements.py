@@ -30,6 +30,7 @@ NAMES: Mapping[int, str] = {
 
 NUMBERS: Mapping[str, int] = {name: number for number, name in NAMES.items()}
 
+
 @dataclass(frozen=True)
 class Small:
     """A type of fewer than 16 bits that graphs have not, as ``stored`` holds its numbers.
@@ -109,7 +110,7 @@ def number_of_dtype(dtype: Any) -> int:
     """ONNX's number of a NumPy type."""
     if dtype == np.float64:
         return DOUBLE
-    if dtype == object or dtype.kind in "OUS":
+    if dtype.kind in "OUS":
         return STRING
     name = next((n for n, d in DTYPES.items() if d == dtype), None)
     if name is not None:

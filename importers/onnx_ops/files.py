@@ -15,7 +15,7 @@ import numpy as np
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.onnx_ops.items import Array
-from polyc.importers.registry import bad_model
+from polyc.importers.registry import bad_model, library
 
 MOST_ELEMENTS = 2**40
 """Elements of one tensor, at most: beyond it a size is no model's."""
@@ -31,11 +31,10 @@ def read_model(onnx: Any, path: Path) -> Any:
     """
     text = path.read_bytes()
     model = onnx.ModelProto()
-    from google.protobuf.message import DecodeError  # pyright: ignore
-
+    decode_error = library("google.protobuf.message", "onnx").DecodeError
     try:
         model.ParseFromString(text)
-    except (DecodeError, ValueError, RecursionError) as error:
+    except (decode_error, ValueError, RecursionError) as error:
         bad_model(str(path), f"is no ONNX model, or is cut short: {error}")
     if not model.HasField("graph"):
         bad_model(str(path), "has no graph; an ONNX model has one")

@@ -65,7 +65,7 @@ Item: TypeAlias = "Value | Array | Sizes | Emulated | list[Item] | Mark"
 def known_sizes(dims: Any) -> Item:
     """An array of sizes, of numbers where none has a symbol."""
     array: Array = np.asarray(dims, dtype=object)
-    numbers = [cast("Dim", Dim.of(d)).constant() for d in array.flat]
+    numbers = [Dim.of(d).constant() for d in array.flat]
     if all(n is not None for n in numbers):
         return np.array(numbers, dtype=np.int64).reshape(array.shape)
     made = np.empty(array.shape, dtype=object)
@@ -101,7 +101,7 @@ class Constants:
         self._kept: dict[int, tuple[Array, Value]] = {}
 
     def name(self, array: Array, name: str) -> None:
-        """``array`` is the initializer ``name``, an entry of the parameter file where it is read."""
+        """``array`` is the initializer ``name``, an entry of the parameters where it is read."""
         self.names[id(array)] = name
 
     def element(self, number: int) -> str:
@@ -125,8 +125,11 @@ class Constants:
                 kept = self._kept[id(item)] = item, self._array(item)
             return kept[1]
         if isinstance(item, Emulated):
-            raise Unsaid(f"{elements.word(item.number)} is emulated in casts and quantization alone")
-        raise Unsaid("a sequence stands where a tensor belongs"
+            raise Unsaid(
+                f"{elements.word(item.number)} is emulated in casts and quantization alone"
+            )
+        raise Unsaid(
+            "a sequence stands where a tensor belongs"
             if isinstance(item, list)
             else "an operand that it needs is left out"
         )

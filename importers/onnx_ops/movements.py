@@ -62,10 +62,7 @@ def reshape(node: Node) -> Value:
     """0 keeps a size, -1 is what is left."""
     x = node.value()
     own = x.kind.dims
-    if node.has(1):
-        wanted = node.sizes(1)
-    else:
-        wanted = [Dim.const(n) for n in node.attr("shape", ())]
+    wanted = node.sizes(1) if node.has(1) else [Dim.const(n) for n in node.attr("shape", ())]
     if not node.attr("allowzero", 0):
         for i, d in enumerate(wanted):
             if d.constant() == 0:

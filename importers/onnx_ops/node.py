@@ -9,7 +9,16 @@ import numpy as np
 
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.importers.onnx_ops import elements
-from polyc.importers.onnx_ops.items import ABSENT, LOST, Array, Constants, Emulated, Item, Mark, Sizes, Unsaid
+from polyc.importers.onnx_ops.items import (
+    ABSENT,
+    Array,
+    Constants,
+    Emulated,
+    Item,
+    Mark,
+    Sizes,
+    Unsaid,
+)
 from polyc.trace.values import Value
 
 if TYPE_CHECKING:
@@ -179,6 +188,3 @@ def element_number(item: Item) -> int:
     if isinstance(item, Mark) or not item:
         raise Unsaid("an operand that it needs is left out")
     return element_number(item[0])
-
-
-__all__ = ["ABSENT", "LOST", "MOST_KNOWN", "Node", "Unsaid", "dims_of", "element_number"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import product, quotient
-from polyc.importers.onnx_ops.items import ABSENT, Item
+from polyc.importers.onnx_ops.items import Item
 from polyc.importers.onnx_ops.movements import reshaped
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
@@ -74,11 +74,6 @@ def _each(x: Value, groups: int, each: Dim) -> Value:
     return reshaped(wide, [each * groups])
 
 
-def _right(x: Value | None, rank: int, count: int) -> Value | None:
-    """A weight of the last ``count`` axes as a norm takes it, or None where it is another shape."""
-    return x if x is None or x.ndim == count else None
-
-
 @converter("onnx", "LayerNormalization")
 def layer_norm(node: Node) -> tuple[Item, ...]:
     """Along the last axes, from ``axis`` on."""
@@ -110,6 +105,3 @@ def rms_norm(node: Node) -> Value:
         return F.rms_norm(x, weight, axis=axes, eps=eps)
     found = F.rms_norm(x.cast("f32"), axis=axes, eps=eps)
     return found.cast(weight.dtype) * weight
-
-
-__all__ = ["ABSENT"]

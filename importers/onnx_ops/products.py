@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import product
@@ -82,7 +81,9 @@ def matmul_integer(node: Node) -> Value:
 # Convolutions --------------------------------------------------------------------------------
 
 
-def windows_of(node: Node, x: Value, kernel: Sequence[int], transposed: bool = False) -> Any:
+def windows_of(
+    node: Node, x: Value, kernel: Sequence[int], transposed: bool = False
+) -> tuple[list[int], list[int], list[int]]:
     """Stride, padding (before and after each axis) and dilation of a node with windows."""
     count = len(kernel)
     stride = list(node.attr("strides", [1] * count))
@@ -164,8 +165,9 @@ def conv_transpose(node: Node) -> Value:
     count = len(kernel)
     if count not in (1, 2, 3):
         node.unsaid(f"a transposed convolution along {count} axes")
-    stride, padding, dilation = windows_of(node, x, kernel, True)
-    more = list(node.attr("output_padding", [0] * count))
+    stride, rooms, dilation = windows_of(node, x, kernel, True)
+    padding: list[int] = list(rooms)
+    more: list[int] = list(node.attr("output_padding", [0] * count))
     wanted = node.attr("output_shape")
     auto: bytes = node.attr("auto_pad", b"NOTSET")
     if wanted is not None or auto in (b"SAME_UPPER", b"SAME_LOWER"):

@@ -15,7 +15,6 @@ from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import dim_of
 from polyc.trace.values import Value
 
-
 UINT8 = 2
 """The type of a quantization that says none."""
 

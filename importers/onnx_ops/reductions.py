@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from polyc.importers.onnx_ops.arithmetic import elementwise
 from polyc.importers.onnx_ops.movements import axes_of
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
@@ -128,6 +127,3 @@ def mean_variance(node: Node) -> Value:
     axes = list(node.attr("axes", (0, 2, 3)))
     away = x - F.mean(x, axes, True)
     return away / (F.sqrt(F.mean(away * away, axes, True)) + 1e-9)
-
-
-__all__ = ["elementwise"]

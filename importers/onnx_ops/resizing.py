@@ -96,6 +96,12 @@ def resize(node: Node) -> Value:
     return _resized(node, x, axes, coordinates, rounding)
 
 
+def _mode(node: Node, default: bytes) -> str:
+    """The name of a mode as the dialect has it."""
+    name: str = node.attr("mode", default).decode()
+    return {"bilinear": "linear", "bicubic": "cubic"}.get(name, name)
+
+
 @converter("onnx", "Upsample")
 def upsample(node: Node) -> Value:
     """Resize as it was before operator set 10."""
@@ -107,11 +113,10 @@ def upsample(node: Node) -> Value:
 
 
 def _resized(node: Node, x: Value, axes: Sequence[_Axis], coordinates: str, rounding: str) -> Value:
-    mode = node.attr("mode", b"nearest").decode()
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    mode = _mode(node, b"nearest")
     moved = [a for a in axes if not a.stays or coordinates == "tf_crop_and_resize"]
     plain = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
-    cubic = {
+    cubic: dict[str, Any] = {
         "coefficient": float(node.attr("cubic_coeff_a", -0.75)),
         "exclude_outside": bool(node.attr("exclude_outside", 0)),
     }
@@ -237,11 +242,10 @@ def _weighed(x: Value, axis: int, weights: Array) -> Value:
 @converter("onnx", "GridSample")
 def grid_sample(node: Node) -> Value:
     """What lies at the coordinates of a grid."""
-    mode = node.attr("mode", b"linear").decode()
     return W.grid_sample(
         node.value(0),
         node.value(1),
-        mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode),
+        mode=_mode(node, b"linear"),
         padding=node.attr("padding_mode", b"zeros").decode(),
         align_corners=bool(node.attr("align_corners", 0)),
     )
@@ -257,7 +261,7 @@ def roi_align(node: Node) -> Value:
         node.unsaid("a RoiAlign whose samples in a bin depend on the region; give sampling_ratio")
     half = node.attr("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
     scale, shift = float(node.attr("spatial_scale", 1.0)), 0.5 if half else 0.0
-    n, c, h, w = x.shape
+    _, c, h, w = x.shape
     edges = regions * scale - shift  # [regions, 4]: x0, y0, x1, y1
     low = {"x": edges[:, 0:1], "y": edges[:, 1:2]}
     size = {"x": edges[:, 2:3] - low["x"], "y": edges[:, 3:4] - low["y"]}

@@ -1,7 +1,7 @@
 """Shape arithmetic: what is known of sizes stays known, with their symbols.
 
-``Shape`` gives the sizes of a value; chains of Gather, Slice, Concat, arithmetic and Reshape on them
-are folded here, so that a Reshape that they lead to has its sizes.
+``Shape`` gives the sizes of a value; chains of Gather, Slice, Concat, arithmetic and Reshape on
+them are folded here, so that a Reshape that they lead to has its sizes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ import numpy as np
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import never_negative, product, quotient
-from polyc.importers.onnx_ops.items import Array, Item, Sizes, Unsaid, known_sizes
+from polyc.importers.onnx_ops.items import Array, Item, Sizes, known_sizes
 from polyc.importers.onnx_ops.node import Node, dims_of
 
 FOLDED = frozenset(
-    ["Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Cos", "CumSum", "Div", "Equal", "Exp", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round", "Shape", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"]
+    (
+        *("Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot"),
+        *("BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Cos"),
+        *("CumSum", "Div", "Equal", "Exp", "Flatten", "Floor", "Gather", "GatherElements"),
+        *("GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less"),
+        *("LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
+        *("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu"),
+        *("Reshape", "Round", "Shape", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze"),
+        *("Sub", "Sum", "Tanh", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
+    )
 )
 """Ops that give no more elements than they take, or few, and are folded where all is known."""
 
@@ -203,5 +212,3 @@ _FOLDS: Mapping[str, Callable[[Node], Item | None]] = {
     "Identity": lambda node: node.item(0),
     "ReduceProd": _product,
 }
-
-__all__ = ["FOLDED", "Unsaid", "folded"]

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, NameLoc, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import Place, PolycError, of_verifier
-from polyc.dialects.common.dim import Dim
-from polyc.importers.onnx_ops import elements, sizes
-from polyc.importers.onnx_ops.items import ABSENT, LOST, Array, Constants, Item, Sizes, Unsaid
+from polyc.importers.onnx_ops import sizes
+from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Item, Unsaid
 from polyc.importers.onnx_ops.node import MOST_KNOWN, Node, dims_of, element_number
-from polyc.importers.registry import Faults, bad_model, converter_of
+from polyc.importers.registry import Faults, bad_model, converter_of, library
 from polyc.trace.builder import Builder
 from polyc.trace.values import Value
 
@@ -228,7 +227,7 @@ class Walker:
         return made
 
     def _version(self, domain: str, op: str, context: Context) -> int:
-        for name in (domain, "ai.onnx" if not domain else domain):
+        for name in (domain, domain or "ai.onnx"):
             if name in context.opsets:
                 return int(context.opsets[name])
         if not domain and context.depth:  # a function of another domain does not always say it
@@ -276,7 +275,7 @@ class Walker:
         names = [f"x{i}" if one is not ABSENT else "" for i, one in enumerate(node.inputs)]
         outputs = [f"y{i}" if one else "" for i, one in enumerate(proto.output)]
         if not any(outputs):
-            return [ABSENT] * len(outputs)
+            return [ABSENT for _ in outputs]
         one = self.onnx.NodeProto()
         one.CopyFrom(proto)
         del one.input[:], one.output[:]
@@ -287,11 +286,10 @@ class Walker:
             "polyc", "folded", [n for n in names if n], [n for n in outputs if n], [one], opsets
         )
         given = {n: i for n, i in zip(names, node.inputs, strict=True) if n}
-        from onnx.reference import ReferenceEvaluator  # pyright: ignore
-
+        evaluator = library("onnx.reference", "onnx").ReferenceEvaluator
         try:
             with np.errstate(all="ignore"):
-                found: list[Any] = ReferenceEvaluator(function).run(None, given, {})
+                found: list[Any] = evaluator(function).run(None, given, {})
         except Exception:
             return None  # the converter says what is wrong with it
         if any(not isinstance(f, np.ndarray | np.generic) for f in found):
@@ -416,19 +414,4 @@ def _give(proto: Any, given: Mapping[str, Any]) -> None:
 
 
 def _listed(found: Any) -> list[Item]:
-    if isinstance(found, tuple):
-        return list(found)
-    return [found]
-
-
-def input_sizes(shape: Any) -> list[Dim] | None:
-    """The sizes of a declared shape whose all are numbers."""
-    found: list[Dim] = []
-    for dim in shape.dim:
-        if dim.WhichOneof("value") != "dim_value":
-            return None
-        found.append(Dim.const(dim.dim_value))
-    return found
-
-
-__all__ = ["Array", "Context", "Scope", "Sizes", "Walker", "elements", "input_sizes"]
+    return list(cast("tuple[Item, ...]", found)) if isinstance(found, tuple) else [found]

@@ -197,10 +197,12 @@ def computed_factors(kernel: Kernel) -> list[SSAValue]:
     for factor in (f for v in inside if cost.is_contraction(v) for f in factors(v)):
         value = kernel.forms.same.get(factor, factor)
         while value in inside and not cost.is_computed(value):
-            value, *_ = _operands(cast(Operation, value.owner), kernel)
+            if not (operands := _operands(cast(Operation, value.owner), kernel)):
+                break  # a constant that is moved
+            value = operands[0]
         if behind.get(value):
             made[value] = behind[value]
-        if value in inside:
+        if value in inside and cost.is_computed(value):
             found[value] = None
     weights = {v for v, reduced in made.items() if any(map(cost.is_contraction, reduced))}
     if made and not weights:

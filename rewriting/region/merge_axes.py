@@ -72,6 +72,7 @@ def _points(kernel: KernelOp) -> set[str]:
     others.
     """
     found: set[str] = set()
+    summed: list[list[str]] = []
     one = Dim.const(1)
     sums = any(isinstance(op, ReduceOp | SortOp) for op in kernel.body.block.ops)
     for op in kernel.body.block.ops:
@@ -79,6 +80,11 @@ def _points(kernel: KernelOp) -> set[str]:
             axes = [a for a in val_type(op.operand).axes if a.label in op.labels]
             single = [a.label for a in axes if a.size == one]
             found.update(single if len(single) < len(axes) else single[1:])
+            summed.append([a.label for a in axes])
+    # What one sum may leave out may be all that another one is over.
+    for labels in summed:
+        if found.issuperset(labels):
+            found.discard(labels[0])
     outer = {axis.label for axis in kernel.iters}
     found -= outer
     if not sums:

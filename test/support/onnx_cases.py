@@ -1,9 +1,10 @@
 """ONNX's backend node cases: what comes of each, played back at the frontend.
 
-A case is ``right`` where its model is imported as it is and its outputs are those that are expected;
-``specialised`` where inputs that say sizes or indices had to be known before the call, and are the
-case's own; ``emulated`` where a type that graphs have not is computed in another; ``wrong`` where
-it is imported and an output is not what is expected; or ``missing``, with what is missing.
+A case is ``right`` where its model is imported as it is and its outputs are those that are
+expected; ``specialised`` where inputs that say sizes or indices had to be known before the call,
+and are the case's own; ``emulated`` where a type that graphs have not is computed in another;
+``wrong`` where it is imported and an output is not what is expected; or ``missing``, with what is
+missing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,8 +21,11 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import parameters
 from polyc.importers.imported import Imported
 from polyc.importers.onnx import finished, walked
+from polyc.importers.registry import library
 from polyc.playback import frontend
 from polyc.playback.functions import DTYPES
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
 
 STATES = ("right", "specialised", "emulated", "wrong", "missing")
 
@@ -42,11 +46,8 @@ def cases() -> tuple[Any, ...]:
     """All cases of the onnx that is installed, in the order of their names."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import (  # pyright: ignore
-            collect_testcases,  # pyright: ignore[reportUnknownVariableType]
-        )
-
-        found: list[Any] = collect_testcases(None)
+        node = library("onnx.backend.test.case.node", "onnx")
+        found: list[Any] = node.collect_testcases(None)
     return tuple(sorted(found, key=lambda case: case.name))
 
 
@@ -66,7 +67,7 @@ def outcome(case: Any) -> Outcome:
             found = played(model, given)
         except PolycError as error:
             return Outcome("wrong", f"{error.kind}: {error.message}")
-        flat = [one for each in expected for one in (each if isinstance(each, list) else [each])]
+        flat = _flat(expected)
         if len(found) != len(flat):
             return Outcome("wrong", f"{len(found)} outputs in the place of {len(flat)}")
         for name, one, right in zip(model.outputs, found, flat, strict=True):
@@ -82,7 +83,7 @@ def _imported(
 ) -> Outcome | tuple[Imported, dict[str, Any], bool]:
     """A model, imported with no more known than it takes, or what is missing."""
     known: dict[str, Any] = {}
-    sizes = {n: len(one) for n, one in inputs.items() if isinstance(one, list)}
+    sizes = {n: len(cast("list[Any]", one)) for n, one in inputs.items() if isinstance(one, list)}
     known |= {n: None for n, one in inputs.items() if one is None}
     emulate = False
     for _ in range(MOST_TRIES):
@@ -112,8 +113,8 @@ def feature(told: str) -> str:
     return text.removesuffix(": no converter")[:160]
 
 
-def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
-    """The outputs of a model's graph on arrays by the model's names."""
+def arguments(model: Imported, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+    """What a model's graph is played on: its inputs and its parameters, and its sizes."""
     graph = model.graph
     arrays: list[Any] = []
     symbols: dict[str, int] = {}
@@ -124,8 +125,12 @@ def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
             if dim.symbols() == (str(dim),):
                 symbols[str(dim)] = size
     entries = dict.fromkeys(one.entry.data for one in parameters(graph))
-    kept = [np.asarray(model.parameters[entry]) for entry in entries]
-    return frontend.run(graph, [*arrays, *kept], symbols)
+    return [*arrays, *(np.asarray(model.parameters[entry]) for entry in entries)], symbols
+
+
+def played(model: Imported, inputs: Mapping[str, Any]) -> Sequence[Any]:
+    """The outputs of a model's graph on arrays by the model's names."""
+    return frontend.run(model.graph, *arguments(model, inputs))
 
 
 def _input(inputs: Mapping[str, Any], name: str) -> Any:
@@ -165,19 +170,29 @@ def emulates(found: Any, right: Any) -> bool:
 
 
 def _arrays(given: Sequence[Any]) -> list[Any]:
-    from onnx import TensorProto, numpy_helper  # pyright: ignore
+    onnx = library("onnx", "onnx")
 
     def array(one: Any) -> Any:
         if one is None or isinstance(one, list):
-            return one if one is None else [array(each) for each in one]
-        return numpy_helper.to_array(one) if isinstance(one, TensorProto) else np.asarray(one)
+            return one if one is None else [array(each) for each in cast("list[Any]", one)]
+        if isinstance(one, onnx.TensorProto):
+            return onnx.numpy_helper.to_array(one)
+        return np.asarray(one)
 
     return [array(one) for one in given]
 
 
+def _flat(outputs: Sequence[Any]) -> list[Any]:
+    """The tensors of outputs, one after another."""
+    found: list[Any] = []
+    for one in outputs:
+        found += cast("list[Any]", one) if isinstance(one, list) else [one]
+    return found
+
+
 def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list) or isinstance(other, int):
-        return len(one) == (other if isinstance(other, int) else len(other))
+    if isinstance(other, int):  # the length of a sequence
+        return len(one) == other
     if one is None or other is None:
         return one is other
     return one.shape == other.shape and bool((one == other).all())
@@ -209,3 +224,34 @@ def states(board: Mapping[str, Any]) -> dict[str, str]:
     left = board["not right"]
     found = {n: s for s in ("specialised", "emulated", "wrong") for n in left[s]}
     return found | {n: "missing" for names in left["missing"].values() for n in names}
+
+
+def lowered(case: Any, simulated: bool = False) -> None:
+    """Lower a case that is right, and play each layer back on the case's own inputs; its kernels
+    too, in the simulator, where that is asked for.
+
+    Raises PolycError where a layer disagrees with the frontend.
+    """
+    from polyc.dialects.frontend import GraphOp
+    from polyc.rewriting.frontend.parameters import lifted
+    from polyc.tools.check import Expected
+    from polyc.tools.pipeline import Compilation
+    from polyc.tools.registry import make_context
+
+    names = [one.name for one in case.model.graph.input]
+    inputs = dict(zip(names, _arrays(case.data_sets[0][0]), strict=False))
+    imported = _imported(case.model, inputs)
+    assert not isinstance(imported, Outcome), imported
+    model = imported[0]
+    arrays, symbols = arguments(model, inputs)
+    graph = lifted(model.graph)
+    assert isinstance(graph, GraphOp)
+    expected = Expected.of(graph, symbols, held=dict(enumerate(arrays)))
+    layers = ("tiny", "index", "region")
+    job = Compilation(make_context(), model.module.clone(), "sm_90a", keep=layers)
+    job.run("gpu" if simulated else "region")
+    for layer in layers:
+        expected.check(job.kept[layer], layer)
+    if simulated:
+        outputs = simulate(gpu_module_of(job.module), arrays, symbols).outputs
+        expected.compare("the simulated kernel", outputs)

@@ -1,4 +1,4 @@
-"""The board of ONNX's backend node cases: what was right stays right, and what becomes right is told."""
+"""The board of ONNX's node cases: what was right stays right, and what becomes right is told."""
 
 from __future__ import annotations
 
@@ -42,6 +42,46 @@ def test_every_group_has_converters():
     onnx_ops.register()
     modules = {one.__module__.rpartition(".")[2] for one in converters("onnx").values()}
     assert set(onnx_ops.GROUPS) <= modules
+
+
+SAMPLE = 90
+"""One of so many cases goes through all layers."""
+
+FOUND = ("convtranspose_autopad_same", "simple_rnn_batchwise")
+"""Cases that found faults of a layer."""
+
+SIMULATED = (
+    *(
+        "relu",
+        "matmul_2d",
+        "softmax_axis_1",
+        "maxpool_2d_default",
+        "gather_0",
+        "basic_conv_with_padding",
+    ),
+    *(
+        "layer_normalization_2d_axis1",
+        "attention_4d",
+        "where_example",
+        "scatter_elements_with_axis",
+    ),
+)
+"""Cases whose kernels run in the simulator."""
+
+
+def test_a_sample_agrees_at_every_layer():
+    named = {case.name.removeprefix("test_"): case for case in onnx_cases.cases()}
+    names = [*list(named)[::SAMPLE], *FOUND]
+    right = [n for n in names if onnx_cases.outcome(named[n]).state not in ("wrong", "missing")]
+    assert len(right) > len(names) * 3 // 4 and set(FOUND) <= set(right)
+    for name in right:
+        onnx_cases.lowered(named[name])
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_the_kernels_of_a_case_are_simulated(name: str):
+    named = {case.name: case for case in onnx_cases.cases()}
+    onnx_cases.lowered(named[f"test_{name}"], simulated=True)
 
 
 def test_a_difference_is_seen():

@@ -102,7 +102,11 @@ def test_nothing_outside_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "weight.bin").write_bytes(NUMBERS.tobytes())
     path = saved(tmp_path / "net", external("../weight.bin"))
     opened: list[str] = []
-    monkeypatch.setattr(np, "fromfile", lambda file, **_: opened.append(str(file)))
+
+    def told(file: object, **_: object) -> None:
+        opened.append(str(file))
+
+    monkeypatch.setattr(np, "fromfile", told)
     refused(path, "inside of the model's folder")
     assert opened == []
 
@@ -146,7 +150,7 @@ def test_bytes_that_are_changed(tmp_path: Path):
     whole = bytearray(path.read_bytes())
     rng = np.random.default_rng(1)
     for place in rng.choice(len(whole), len(whole), replace=False):
-        before = whole[place]
+        before: int = whole[int(place)]
         whole[place] = int(rng.integers(256))
         path.write_bytes(whole)
         try:
@@ -248,7 +252,7 @@ def test_a_function_that_calls_itself():
 
 
 def test_a_sparse_tensor_is_read():
-    values = onnx.numpy_helper.from_array(np.float32([1, 2]), "weight")
+    values = onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "weight")
     for indices in (np.array([1, 5]), np.array([[0, 1], [1, 2]])):
         sparse = helper.make_sparse_tensor(values, onnx.numpy_helper.from_array(indices), [4, 3])
         found = Tensors(onnx, "net", None).dense(sparse)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import SSAValue
 
 from polyc.cost.time import times_of
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.frontend import tensor
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion
@@ -24,6 +25,7 @@ from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
+from polyc.trace.builder import Builder
 
 
 def planned(module: ModuleOp, fuse: Fuse = "cost", until: str = "plan") -> ModuleOp:
@@ -202,3 +204,23 @@ def sums_of_scaled() -> ModuleOp:
 @pytest.mark.parametrize("make", [relu_rotated, sums_of_scaled], ids=lambda f: f.__name__)
 def test_what_is_cheap_is_computed_where_it_is_read(make: Callable[[], ModuleOp]) -> None:
     assert AGAIN not in str(planned(make()))
+
+
+def test_a_factor_that_is_a_constant_is_not_computed() -> None:
+    """A state that begins as zeros is multiplied by weights, as a recurrence's is."""
+    graph = Builder("state", {"w": tensor([Dim.const(8), Dim.const(8)], f32)})
+    zeros = graph.expand(graph.constant(0.0), [Dim.const(4), Dim.const(8)])
+    made = planned(graph.finish([graph.gemm(zeros, graph.inputs[0])]))
+    made.verify()
+    assert len(kernels(made)) == 1
+
+
+def test_a_sum_over_one_point_beside_a_sum_over_more() -> None:
+    """The taps of a transposed convolution: axes of one point are all that some sums are over."""
+    sizes = {"x": [1, 1, 3, 3], "w": [1, 2, 3, 3]}
+    kinds = {n: tensor([Dim.const(d) for d in dims], f32) for n, dims in sizes.items()}
+    graph = Builder("taps", kinds)
+    made = graph.conv_transpose(*graph.inputs, 2, stride=[2, 2], padding=[0, 1, 0, 1])
+    for kernel in kernels(planned(graph.finish([made]))):
+        kernel.verify()
+        assert all(op.labels for op in kernel.walk() if isinstance(op, ReduceOp))
