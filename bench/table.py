@@ -23,6 +23,7 @@ PAGES = (
     HERE / "README.md",
     DOCS / "semantics.md",
     DOCS / "tools" / "mutation.md",
+    DOCS / "tools" / "onnx.md",
     DOCS / "passes" / "model-of-time.md",
 )
 MARK = re.compile(r"(<!-- table: (results/\S+\.json) -->\n)(?:\|.*\n)*")
@@ -53,6 +54,8 @@ def rows(report: dict[str, Any]) -> list[str]:
         return function_rows(report)
     if all("modelled_us" in row for row in report["rows"]):
         return modelled_rows(report)
+    if all("state" in row for row in report["rows"]):
+        return state_rows(report)
     if all("mutants" in row for row in report["rows"]):
         return mutant_rows(report)
     if all("limit" in row for row in report["rows"]):
@@ -107,6 +110,16 @@ def composition_rows(report: dict[str, Any]) -> list[str]:
             time, parts = row["milliseconds"] * 1e3, (row["of_model"], row["ratio"])
             cells = [row["case"], f"{time:.0f}", *(f"{part:.2f}" for part in parts)]
             lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def state_rows(report: dict[str, Any]) -> list[str]:
+    """How many cases of a scoreboard are in each state, and what those that are missing need."""
+    lines = [f"| onnx {report['onnx']}, {report['cases']} cases | |", "|---|---:|"]
+    for row in report["rows"]:
+        lines.append(f"| {row['state']} | {row['count']} |")
+    for what, names in report["not right"]["missing"].items():
+        lines.append(f"| missing: {what} | {len(names)} |")
     return lines
 
 

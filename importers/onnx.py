@@ -32,7 +32,13 @@ from polyc.trace.elements import ELEMENTS
 from polyc.trace.sizes import read_dim
 from polyc.trace.values import CURRENT, Value
 
-NEWER: Mapping[str, int] = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "BatchNormalization": 9}
+NEWER: Mapping[str, int] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), 13),
+    "BatchNormalization": 9,
+    # Broadcast by attributes before.
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Gemm"), 7),
+    **dict.fromkeys(("Greater", "Less", "Equal", "PRelu"), 7),
+}
 """Ops that meant something else before an operator set, to which the version converter brings
 them."""
 

@@ -10,7 +10,7 @@ from importlib import import_module
 GROUPS = (
     *("arithmetic", "activations", "movements", "gathers", "reductions", "losses", "products"),
     *("windows", "resizing", "norms", "attention", "recurrent", "quantized", "control", "signal"),
-    *("learning",),
+    *("learning", "texts", "deformed"),
 )
 """The modules of converters."""
 

@@ -259,7 +259,8 @@ def roi_align(node: Node) -> Value:
     samples = int(node.attr("sampling_ratio", 0))
     if not samples:
         node.unsaid("a RoiAlign whose samples in a bin depend on the region; give sampling_ratio")
-    half = node.attr("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
+    default = b"half_pixel" if node.version >= 16 else b"output_half_pixel"
+    half = node.attr("coordinate_transformation_mode", default) == b"half_pixel"
     scale, shift = float(node.attr("spatial_scale", 1.0)), 0.5 if half else 0.0
     _, c, h, w = x.shape
     edges = regions * scale - shift  # [regions, 4]: x0, y0, x1, y1

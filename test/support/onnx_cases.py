@@ -201,7 +201,7 @@ def _same(one: Any, other: Any) -> bool:
 def board() -> dict[str, Any]:
     """All cases by their states; those that are right are the others."""
     found = {case.name.removeprefix("test_"): outcome(case) for case in cases()}
-    counts = {state: sum(o.state == state for o in found.values()) for state in STATES}
+    counts = [(state, sum(o.state == state for o in found.values())) for state in STATES]
     missing: dict[str, list[str]] = {}
     for name, one in found.items():
         if one.state == "missing":
@@ -209,7 +209,7 @@ def board() -> dict[str, Any]:
     largest = sorted(missing.items(), key=lambda item: (-len(item[1]), item[0]))
     return {
         "cases": len(found),
-        **counts,
+        "rows": [{"state": state, "count": count} for state, count in counts],
         "not right": {
             "specialised": {n: o.why for n, o in found.items() if o.state == "specialised"},
             "emulated": [n for n, o in found.items() if o.state == "emulated"],
