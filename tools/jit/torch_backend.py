@@ -42,15 +42,16 @@ class Report:
                 "torch.no_grad()"
             )
         ops = sum(self.programs)
-        plural = "" if len(self.programs) == 1 else "s"
+        count = len(self.programs)
+        many, more = ("" if one == 1 else "s" for one in (ops, count))
         lines = [
-            f"{self.name}: {ops} ops in {len(self.programs)} program{plural} of polyc, "
+            f"{self.name}: {ops} op{many} in {count} program{more} of polyc, "
             f"{len(self.left)} with PyTorch"
         ]
         groups = Counter((fault.op, fault.why) for fault in self.left)
-        for (op, why), count in groups.items():
+        for (op, why), times in groups.items():
             first = next(one for one in self.left if (one.op, one.why) == (op, why))
-            lines.append(f"  {op}, {count} times, first at {first.where}: {why}")
+            lines.append(f"  {op}, {times} times, first at {first.where}: {why}")
         return "\n".join(lines)
 
 

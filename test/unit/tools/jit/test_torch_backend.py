@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,3 +184,27 @@ def test_the_entry_point():
     (text,) = data["project"]["entry-points"]["torch_dynamo_backends"].values()
     module, _, name = text.partition(":")
     assert getattr(import_module(module), name) is torch_backend
+
+
+def test_pytorch_finds_it_by_name(tmp_path: Path):
+    """Where the metadata of an installed polyc is on the path."""
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    (line,) = data["torch_dynamo_backends"].items()
+    info = tmp_path / "polyc-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: polyc\nVersion: 0\n")
+    (info / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{line[0]} = {line[1]}\n")
+    code = (
+        "import torch, polyc\n"
+        "with torch.no_grad():\n"
+        "    torch.compile(lambda x: x + 1, backend='polyc')(torch.ones(3))\n"
+        "print(polyc.torch_reports()[0])\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT / ".typecheck")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stdout == "graph 0: 1 op in 1 program of polyc, 0 with PyTorch\n", done.stderr
