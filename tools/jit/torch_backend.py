@@ -126,7 +126,9 @@ def _divided(graph: Any, settings: Mapping[str, Any]) -> Any:
 
     class Said(support):
         def is_node_supported(self, submodules: Any, node: Any) -> bool:
-            return node.op == "call_function" and faults.get(node) is None
+            # Sizes stay with PyTorch, and are arguments of programs.
+            known = node.op == "call_function" and faults.get(node) is None
+            return known and (op_name(node) == "getitem" or _computes(node))
 
     finder = partitioner.CapabilityBasedPartitioner(
         graph, Said(), allows_single_node_partition=True
@@ -189,7 +191,7 @@ class Bound:
 
     def __init__(self, part: Any, name: str, constant: Sequence[int], arch: str | None) -> None:
         self.part, self.name, self.constant, self.arch = part, name, tuple(constant), arch
-        self._made: tuple[Part, Compiled] | None = None
+        self._made: tuple[Part, Compiled, Mapping[str, Hidden]] | None = None
         self._key: list[tuple[int, int | None]] = []
         end = next(node for node in part.graph.nodes if node.op == "output")
         self._several = isinstance(end.args[0], list | tuple)
@@ -201,12 +203,12 @@ class Bound:
         key = [_state(args[i]) for i in self.constant]
         if self._made is None or key != self._key:
             self._made, self._key = self._compiled(args), key
-        part, program = self._made
+        part, program, hidden = self._made
         tensors = [args[i].detach().contiguous() for i in part.tensors]
-        if part.sizes:
-            found = program(*tensors, symbols={name: args[i] for name, i in part.sizes.items()})
-        else:
-            found = program(*tensors)
+        symbols = {name: args[i] for name, i in part.sizes.items()}
+        for name, (i, axis, times, more) in hidden.items():
+            symbols[name] = (args[i].shape[axis] - more) // times
+        found = program(*tensors, symbols=symbols) if symbols else program(*tensors)
         several = list(cast("Any", found) if isinstance(found, tuple | list) else (found,))
         results = [
             one if order is None else _laid_out(one, order)
@@ -214,11 +216,34 @@ class Bound:
         ]
         return tuple(results) if self._several else results[0]
 
-    def _compiled(self, args: Sequence[Any]) -> tuple[Part, Compiled]:
+    def _compiled(self, args: Sequence[Any]) -> tuple[Part, Compiled, Mapping[str, Hidden]]:
         held = {i: args[i].detach() for i in self.constant}
         part = from_graph(self.part, self.name, held)
         device = "cuda" if any(getattr(one, "is_cuda", False) for one in args) else "cpu"
-        return part, compiled(part.imported, self.arch, device=device)
+        program = compiled(part.imported, self.arch, device=device)
+        return part, program, _hidden(part)
+
+
+Hidden = tuple[int, int, int, int]
+"""An argument and an axis of it, whose size is so many times a symbol, and so much more."""
+
+
+def _hidden(part: Part) -> Mapping[str, Hidden]:
+    """Where symbols are found that no size is by itself, as in ``2 * n``."""
+    shapes = [
+        (i, spec.type.dims)
+        for i, spec in zip(part.tensors, part.imported.graph.inputs, strict=True)
+    ]
+    every = [(i, axis, dim) for i, dims in shapes for axis, dim in enumerate(dims)]
+    shown = {str(dim) for _, _, dim in every}
+    found: dict[str, Hidden] = {}
+    for i, axis, dim in every:
+        if len(names := dim.symbols()) == 1 and names[0] not in {*shown, *part.sizes, *found}:
+            terms = dict(dim.terms)
+            rest = set(terms) - {(), names}
+            if not rest and names in terms:
+                found[names[0]] = i, axis, terms[names], terms.get((), 0)
+    return found
 
 
 def _state(tensor: Any) -> tuple[int, int | None]:
