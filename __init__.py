@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from polyc.tools.jit.compile import par_compile as par_compile
     from polyc.tools.jit.compiled import Compiled as Compiled
     from polyc.tools.jit.function import Jit as Jit
+    from polyc.tools.jit.torch_backend import torch_backend as torch_backend
+    from polyc.tools.jit.torch_backend import torch_reports as torch_reports
     from polyc.tools.jit.torch_op import torch_op as torch_op
     from polyc.trace import random as random
     from polyc.trace.builder import Builder as Builder
@@ -171,6 +173,8 @@ _OFFERED = {
     "par_compile": "tools.jit.compile",
     "autotune": "tools.jit.autotune",
     "torch_op": "tools.jit.torch_op",
+    "torch_backend": "tools.jit.torch_backend",
+    "torch_reports": "tools.jit.torch_backend",
     "Compiled": "tools.jit.compiled",
     "Jit": "tools.jit.function",
     "Tensor": "trace.annotations",

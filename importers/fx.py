@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
@@ -20,6 +19,7 @@ from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.signature import same_shape
 from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
+from polyc.importers import aten
 from polyc.importers.imported import Imported
 from polyc.importers.parameters import kept, read, symbol_name
 from polyc.importers.registry import Faults, converter_of
@@ -32,10 +32,8 @@ from polyc.trace.values import CURRENT, Value
 
 SOURCE = "torch"
 
-CONVERTERS = (
-    *("pointwise", "movements", "creation", "reductions", "indexing", "products", "networks"),
-)
-"""The files of ``importers/aten`` with converters."""
+CONVERTERS = aten.FILES
+"""The files of converters, which are registered with this one."""
 
 _LEFT_OUT = ("device", "layout", "memory_format", "non_blocking", "pin_memory")
 """Arguments that say nothing of numbers."""
@@ -120,8 +118,8 @@ class Symbols:
             except PolycError:
                 continue  # a bound of what no shape of the graph's has
             low, high = (_number(bounds.lower), _number(bounds.upper))
-            if low is not None and low > 0:
-                found.append(Assumption(size - low, ">="))
+            # PyTorch traces with sizes of 2 and more, and says 0: nothing holds of an empty one.
+            found.append(Assumption(size - max(1 if low is None else low, 1), ">="))
             if high is not None and high <= MAX_SIZE:
                 found.append(Assumption(Dim.const(high) - size, ">="))
         return found
@@ -166,8 +164,6 @@ class Reading:
         facts: Sequence[Assumption],
         faults: Faults,
     ) -> None:
-        for file in CONVERTERS:
-            import_module(f"polyc.importers.aten.{file}")
         self.symbols, self.faults = symbols, faults
         self._location: LocationAttr = UNKNOWN_LOC
         self._env: dict[Any, Any] = {}
@@ -246,6 +242,8 @@ class Reading:
             return None
         if not _has_tensor(expected):
             return self._size_or_number(node)
+        if name == "aten.as_strided.default" and _as_it_is(node):
+            return self._env[node.args[0]]
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
         if convert is None:
             self.faults.missing(name, node.name, place_at(node))
@@ -385,6 +383,16 @@ def op_name(node: Any) -> str:
     if hasattr(target, "_schema") or hasattr(target, "_overloadname"):
         return str(target)
     return str(getattr(target, "__name__", target))
+
+
+def _as_it_is(node: Any) -> bool:
+    """Whether an ``as_strided`` says the shape and the strides that its operand has."""
+    of, sizes, strides, *rest = node.args
+    own = of.meta["val"]
+    if list(own.shape) != list(sizes) or (rest and rest[0] not in (None, own.storage_offset())):
+        return False
+    every = zip(sizes, strides, own.stride(), strict=True)
+    return all(isinstance(size, int) and (size == 1 or a == b) for size, a, b in every)
 
 
 def _has_tensor(value: Any) -> bool:

@@ -552,3 +552,58 @@ def grid_sampler(
         padding=_GRID_PADDINGS[padding],
         align_corners=align_corners,
     )
+
+
+# Whole layers --------------------------------------------------------------------------------
+
+
+@converter("torch", "aten._transformer_encoder_layer_fwd")
+def transformer_encoder_layer(
+    x: Value,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Value,
+    norm_bias_1: Value,
+    norm_weight_2: Value,
+    norm_bias_2: Value,
+    ffn_weight_1: Value,
+    ffn_bias_1: Value,
+    ffn_weight_2: Value,
+    ffn_bias_2: Value,
+    mask: Value | None = None,
+    mask_type: int | None = None,
+) -> Value:
+    """What PyTorch makes of ``TransformerEncoderLayer`` in eval mode, [B, L, E]."""
+    if mask is not None:
+        raise refuse("a mask of PyTorch's fused encoder layer is not known")
+
+    def attended(one: Value) -> Value:
+        batch, length, _ = one.shape
+        whole = f.linear(one, qkv_weight, qkv_bias)
+        apart = whole.reshape(batch, length, 3, num_heads, embed_dim // num_heads)
+        q, k, v = (apart[:, :, i].transpose(1, 2) for i in range(3))
+        heads = f.attention(q, k, v).transpose(1, 2).reshape(batch, length, embed_dim)
+        return f.linear(heads, proj_weight, proj_bias)
+
+    def fed(one: Value) -> Value:
+        wide = f.linear(one, ffn_weight_1, ffn_bias_1)
+        return f.linear(f.gelu(wide) if use_gelu else f.relu(wide), ffn_weight_2, ffn_bias_2)
+
+    def first(one: Value) -> Value:
+        return f.layer_norm(one, norm_weight_1, norm_bias_1, eps=float(eps))
+
+    def second(one: Value) -> Value:
+        return f.layer_norm(one, norm_weight_2, norm_bias_2, eps=float(eps))
+
+    if norm_first:
+        one = x + attended(first(x))
+        return one + fed(second(one))
+    one = first(x + attended(x))
+    return second(one + fed(one))

@@ -321,6 +321,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "chunk": (lambda x: torch.chunk(x, 3, 1), g(2, 7)),
     "tensor_split": (lambda x: torch.tensor_split(x, 3, 1), g(2, 7)),
     "unbind": (lambda x: torch.unbind(x, 1), X),
+    "as_strided": (lambda x: torch.as_strided(x * 2, (3, 4), (4, 1)), X),
     "diagonal": (lambda x: (torch.diagonal(x), torch.diagonal(x, 1), torch.diagonal(x, -1)), X),
     "diagonal axes": (lambda x: torch.diagonal(x, 0, 0, 2), g(2, 3, 4)),
     "flip": (lambda x: torch.flip(x, [0, 1]), X),
@@ -499,6 +500,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "attention for cpu": (
         lambda q, k: aten._scaled_dot_product_flash_attention_for_cpu(q, k, k, 0.0, True),
         g(2, 4, 5, 8), g(2, 4, 5, 8),
+    ),
+    "encoder layer": (
+        lambda x, *w: tuple(
+            aten._transformer_encoder_layer_fwd(x, 8, 2, *w[:4], gelu, first, 1e-5, *w[4:])
+            for gelu in (False, True) for first in (False, True)
+        ),
+        g(2, 5, 8), g(24, 8), g(24), g(8, 8), g(8), *(g(8, seed=i) for i in range(4)),
+        g(6, 8), g(6), g(8, 6), g(8),
     ),
     "layer_norm": (
         lambda x, w, b: (F.layer_norm(x, (4,), w, b), F.layer_norm(x, (3, 4))), X, g(4), g(4)

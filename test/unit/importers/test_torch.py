@@ -64,7 +64,12 @@ def test_sizes_are_symbols_by_the_names_of_dims_with_their_bounds():
     model = from_exported(exported(Net(), *args, dynamic_shapes=shapes))
     facts = " ".join(str(one) for one in model.graph.facts)
     assert {"batch", "rows", "rest"} == set(model.graph.symbol_names)
-    assert "batch >= 2" in facts and "-batch >= -64" in facts and "-rest >= -128" in facts
+    assert (
+        "batch >= 2" in facts
+        and "-batch >= -64" in facts
+        and "-rest >= -128" in facts
+        and "rest >= 1" in facts
+    )
     program = polyc.compile(model, device="cpu")
     for m, k, n in ((2, 8, 3), (7, 16, 9)):
         x, y = torch.randn(m, k), torch.randn(m, n)
@@ -74,6 +79,29 @@ def test_sizes_are_symbols_by_the_names_of_dims_with_their_bounds():
     with pytest.raises(PolycError) as caught:
         program(torch.randn(65, 8), torch.randn(65, 3))
     assert caught.value.kind == "AssumptionBroken"
+
+
+def test_a_derived_size_is_told_by_the_call():
+    class Net(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.reshape(2, -1).sum(1)
+
+    shapes = {"x": {0: 2 * Dim("half", max=16)}}
+    model = from_exported(exported(Net(), torch.ones(8), dynamic_shapes=shapes))
+    (symbol,) = model.graph.symbol_names
+    x = torch.randn(12)
+    found = polyc.compile(model, device="cpu")(x, symbols={symbol: 6})
+    assert torch.allclose(found, Net()(x), atol=1e-6)
+
+
+def test_arguments_and_results_that_are_no_tensors():
+    class Net(torch.nn.Module):
+        def forward(self, x: Any, scale: float, other: Any = None) -> Any:
+            return {"out": x * scale if other is None else x, "none": None, "three": 3}
+
+    model = from_exported(exported(Net(), torch.ones(3), 2.0, None))
+    assert list(model.inputs) == ["x"] and len(model.outputs) == 1
+    assert polyc.compile(model, device="cpu")(torch.ones(3)).tolist() == [2.0] * 3
 
 
 def test_every_op_that_cannot_be_said_is_in_one_diagnostic():
