@@ -461,7 +461,7 @@ def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     high, across = cast("list[int]", fields["warp_tile"])
     narrow = min(across, wide)
     if fields["mma"] != "wgmma":
-        least = FMA_ROWS if fields["mma"] == "fma" else MMA_DEPTH
+        least = min(high, FMA_ROWS if fields["mma"] == "fma" else MMA_DEPTH)
         high = max(high * wide * across // (columns * narrow), least)
     return {"tile": [rows, wide, deep], "warp_tile": [high, narrow], "stages": stages}
 

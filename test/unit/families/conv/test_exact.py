@@ -60,6 +60,19 @@ def test_channels_may_be_any() -> None:
     assert {plan.integer("vectorize") for plan in plans} == {4}
 
 
+@pytest.mark.parametrize("channels", [16, 24])
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_low_tiles_have_low_warps_where_channels_are_few(size: int, channels: int) -> None:
+    """A tile of 16 rows keeps warps of 16 when its steps are shortened to the channels."""
+    conv = replace(EXACT, x=(2, size, size, channels), filters=16, more=(((16,), "add"),))
+    plans = CONV.schedules(only(lowered(conv, "region"), KernelOp), "sm_90a")
+    assert plans
+    for plan in plans:
+        rows, columns = plan.tile_sizes[:2]
+        high, wide = plan.warp_tile_sizes
+        assert rows % high == 0 and columns % wide == 0, plan.variant.data
+
+
 OWN = {"variant": "fma_any", "tile": [32, 32, 8], "warp_tile": [32, 32], "vectorize": 1, "when": []}
 WIDE = {"vectorize": 4, "when": ["F mod 4 == 0"]}
 PARTS = {"split_k": 3, "algo_choice": {"conv": "partial_sums"}}
