@@ -25,11 +25,11 @@ def main() -> None:
     args = parser.parse_args()
     version = library("onnx", "onnx").__version__
     found: dict[str, Any] = {"when": now(), "commit": commit(), "onnx": version, **board()}
+    args.output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     for row in found["rows"]:
         print(f"{row['count']:5} {row['state']}")
     for what, names in found["not right"]["missing"].items():
         print(f"{len(names):5} missing: {what}")
-    args.output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

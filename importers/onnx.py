@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.frontend import TensorType, tensor
 from polyc.importers.imported import Imported
 from polyc.importers.onnx_ops import elements, register
@@ -97,11 +97,14 @@ def walked(
             f"from_onnx takes a path or an onnx.ModelProto, not a {type(model).__name__}",
         )
     tensors = Tensors(onnx, path, None if folder is None else Path(folder))
-    inferred = _checked(onnx, model, path)
-    model = _newer(onnx, model, path)
+    typed, inferred = _checked(onnx, model, path)
+    if (newer := _newer(onnx, model, path)) is not model:
+        model = newer
+        typed, inferred = _checked(onnx, model, path)
     graph = model.graph
     given = {n: ABSENT if one is None else np.asarray(one) for n, one in (known or {}).items()}
-    kinds, names, numbers, others = _inputs(onnx, model, path, given, sizes or {}, emulate)
+    symbols = _Symbols(sizes or {})
+    kinds, names, numbers, others = _inputs(onnx, model, path, given, symbols, emulate)
     at = FileLineColLoc(StringAttr(path), IntAttr(0), IntAttr(0))
     walker: Walker | None = None
     try:
@@ -122,6 +125,7 @@ def walked(
         functions,
         tensors,
         input_names=tuple(names),
+        declared=symbols.declared(typed.graph),
     )
     scope: Scope = {}
     for name, number, ssa in zip(names, numbers, builder.inputs, strict=True):
@@ -184,9 +188,10 @@ def finished(walker: Walker, outputs: Mapping[str, Item]) -> Imported:
     return Imported(module, kept(module, builder), tuple(walker.input_names), tuple(outputs))
 
 
-def _checked(onnx: Any, model: Any, path: str) -> str | None:
-    """Refuse what onnx's checker refuses; what its shape inference, strict and with its data
-    propagated, finds wrong, which may be a fault of its own where a function has no shape."""
+def _checked(onnx: Any, model: Any, path: str) -> tuple[Any, str | None]:
+    """Refuse what onnx's checker refuses; the model with inferred types, and what its shape
+    inference, strict and with its data propagated, finds wrong, which may be a fault of its own
+    where a function has no shape."""
     if not all(isinstance(word, str) for word in _words(model.graph)):
         bad_model(path, "has a name that is no UTF-8")
     plain, told = _without_data(onnx, model), None
@@ -198,9 +203,9 @@ def _checked(onnx: Any, model: Any, path: str) -> str | None:
         *(TypeError, ValueError, RuntimeError),
     ) as error:
         told = _sentence(error)
-    if plain is model:
-        plain = onnx.ModelProto()
-        plain.CopyFrom(model)
+    bare = plain
+    plain = onnx.ModelProto()
+    plain.CopyFrom(bare)
     for one in plain.graph.output:
         if one.type.HasField("tensor_type"):
             one.type.tensor_type.shape.SetInParent()  # nothing here asks for what it leaves out
@@ -208,7 +213,7 @@ def _checked(onnx: Any, model: Any, path: str) -> str | None:
         onnx.checker.check_model(plain)
     except (onnx.checker.ValidationError, TypeError, ValueError, RuntimeError) as error:
         bad_model(path, f"is refused by onnx: {told or _sentence(error)}")
-    return told
+    return bare, told
 
 
 def _words(graph: Any) -> Iterator[Any]:
@@ -307,7 +312,7 @@ def _inputs(
     model: Any,
     path: str,
     known: Mapping[str, Any],
-    sizes: Mapping[str, int],
+    symbols: _Symbols,
     emulate: bool,
 ) -> tuple[dict[str, TensorType], list[str], list[int], dict[str, Any]]:
     """The types of a graph's inputs, by names that IR has; the model's names, and their
@@ -323,7 +328,7 @@ def _inputs(
             f"known names {unknown[0]!r}; the inputs of {path} are "
             f"{', '.join(one.name for one in listed) or 'none'}",
         )
-    symbols = _Symbols(sizes)
+    sizes = symbols.given
     kinds: dict[str, TensorType] = {}
     items: dict[str, Any] = {}
     names: list[str] = []
@@ -410,6 +415,22 @@ class _Symbols:
                 return self._named(word if place is None else f"{word}_{place}")
             case _:
                 return self._named(f"{name}_{axis}")
+
+    def declared(self, graph: Any) -> dict[str, Shape]:
+        """The sizes of values that a graph declares, where each is a number or a known symbol."""
+        found: dict[str, Shape] = {}
+        for one in (*graph.value_info, *graph.output):
+            kind = one.type.tensor_type
+            if one.type.WhichOneof("value") != "tensor_type" or not kind.HasField("shape"):
+                continue
+            dims = [
+                Dim.const(d.dim_value) if d.HasField("dim_value") else self.asked.get(d.dim_param)
+                for d in kind.shape.dim
+            ]
+            said = tuple(d for d in dims if d is not None)
+            if len(said) == len(dims):
+                found[one.name] = said
+        return found
 
     def _named(self, word: str) -> Dim:
         if word not in self.asked:

@@ -148,7 +148,7 @@ class Constants:
         element = self.element(elements.number_of_dtype(array.dtype))
         array = array.astype(elements.DTYPES[element], copy=False)
         name = self.names.get(id(array))
-        if array.size == 0 or (_uniform(array) and (name is None or array.size == 1)):
+        if array.size == 0 or ((name is None or array.size == 1) and _uniform(array)):
             return self._filled(array, element)
         if name is None and array.ndim == 1 and element in ("i32", "i64"):
             start, step = int(array[0]), int(array[1]) - int(array[0])

@@ -62,6 +62,8 @@ def reshape(node: Node) -> Value:
     """0 keeps a size, -1 is what is left."""
     x = node.value()
     own = x.kind.dims
+    if not node.is_known(1) and (declared := node.declared()) is not None:
+        return reshaped(x, declared)
     wanted = node.sizes(1) if node.has(1) else [Dim.const(n) for n in node.attr("shape", ())]
     if not node.attr("allowzero", 0):
         for i, d in enumerate(wanted):
@@ -93,6 +95,8 @@ def transpose(node: Node) -> Value:
 def squeeze(node: Node) -> Value:
     """Without axes of size 1."""
     x = node.value()
+    if not node.is_known(1) and (declared := node.declared()) is not None:
+        return reshaped(x, declared)
     axes = axes_of(node, x.ndim)
     return x.squeeze(axes)
 
@@ -101,6 +105,8 @@ def squeeze(node: Node) -> Value:
 def unsqueeze(node: Node) -> Value:
     """With axes of size 1."""
     x = node.value()
+    if not node.is_known(1) and (declared := node.declared()) is not None:
+        return reshaped(x, declared)
     listed: Any = node.ints(1, "its axes") if node.has(1) else node.attr("axes")
     rank = x.ndim + len(listed)
     places = {node.placed(int(a), rank) for a in listed}
@@ -119,6 +125,8 @@ def concat(node: Node) -> Value:
 def expand(node: Node) -> Value:
     """Broadcast both ways: a size of 1 of the shape keeps the tensor's."""
     x = node.value()
+    if not node.is_known(1) and (declared := node.declared()) is not None:
+        return expanded(x, declared)
     shape = tuple(node.sizes(1))
     found = broadcast((x.kind.dims, shape), node.builder.inside)
     if found is None:
@@ -130,10 +138,16 @@ def expand(node: Node) -> Value:
 def tile(node: Node) -> Value:
     """Each axis repeated."""
     x = node.value()
-    times = node.sizes(1, "its repeats")
     dims = x.kind.dims
+    declared = None if node.is_known(1) else node.declared()
+    times = (
+        [] if declared is None else [quotient(b, a) for a, b in zip(dims, declared, strict=True)]
+    )
+    if declared is None or None in times:
+        times = node.sizes(1, "its repeats")
     apart: list[Dim] = []
     wide: list[Dim] = []
+    times = [by for by in times if by is not None]
     for size, by in zip(dims, times, strict=True):
         apart += [ONE, size]
         wide += [by, size]
@@ -146,7 +160,10 @@ def split(node: Node) -> tuple[Value, ...]:
     """Parts of an axis: of given sizes, or as many as there are outputs."""
     x, axis = node.value(), node.axis()
     size = x.kind.dims[axis]
-    if node.has(1):
+    shapes = [node.declared(i) for i in range(len(node.outputs))]
+    if not node.is_known(1) and None not in shapes:
+        widths = [shape[axis] for shape in shapes if shape is not None]
+    elif node.has(1):
         widths = node.sizes(1, "its sizes")
     elif node.attr("split") is not None:
         widths = [Dim.const(n) for n in node.attr("split")]
@@ -298,6 +315,28 @@ def _mirrored(node: Node, mode: str, size: int, low: int, high: int) -> tuple[in
     return tuple(int(n) for n in at)
 
 
+@converter("onnx", "CenterCropPad")
+def center_crop_pad(node: Node) -> Value:
+    """Axes cut off, or with zeros around them, to sizes, as much on either side."""
+    x = node.value()
+    declared = None if node.is_known(1) else node.declared()
+    axes = [node.placed(a, x.ndim) for a in node.attr("axes", range(x.ndim))]
+    wanted = node.sizes(1) if declared is None else [declared[a] for a in axes]
+    for axis, target in zip(axes, wanted, strict=True):
+        size = x.kind.dims[axis]
+        more = (target - size).constant()
+        if more is None:
+            node.unsaid(f"{size} along an axis is more or less than {target} from call to call")
+        if more < 0:
+            first = (-more) // 2
+            x = sliced(x, axis, first, target + first)
+        elif more:
+            low, high = [Dim.const(0)] * x.ndim, [Dim.const(0)] * x.ndim
+            low[axis], high[axis] = Dim.const(more // 2), Dim.const(more - more // 2)
+            x = padded(x, low, high, 0)
+    return x
+
+
 @converter("onnx", "DepthToSpace")
 def depth_to_space(node: Node) -> Value:
     """Channels become blocks of the image."""
@@ -336,7 +375,8 @@ def space_to_depth(node: Node) -> Value:
 @converter("onnx", "ConstantOfShape")
 def constant_of_shape(node: Node) -> Item:
     """A tensor of one number."""
-    dims = node.sizes(0)
+    declared = None if node.is_known(0) else node.declared()
+    dims = node.sizes(0) if declared is None else list(declared)
     value = node.attr("value")
     number: Any = np.zeros(1, dtype=np.float32)
     if value is not None:
@@ -361,6 +401,11 @@ def range_(node: Node) -> Item:
             node.unsaid("a range backwards of sizes that a call chooses")
         made = F.arange(size_of((limit - start).ceildiv(step))) * step
         return made + int(node.number(0))
+    declared = node.declared()
+    if declared is not None and not all(node.is_known(i) for i in range(3)):
+        # The declared size says how many; where it ends is no more to be asked.
+        made = F.arange(size_of(declared[0])).cast(node.element(0))
+        return made * node.value(2).reshape(()) + node.value(0).reshape(())
     start, limit, step = (
         node.known(i, what).reshape(())
         for i, what in enumerate(("its start", "its limit", "its step"))
@@ -406,8 +451,9 @@ def triangle(node: Node) -> Value:
 def one_hot(node: Node) -> Value:
     """A number at each index, another one elsewhere."""
     index, values = node.value(0), node.value(2)
-    depth = node.sizes(1, "its depth")[0]
     axis = node.placed(int(node.attr("axis", -1)), index.ndim + 1)
+    declared = None if node.is_known(1) else node.declared()
+    depth = node.sizes(1, "its depth")[0] if declared is None else declared[axis]
     index = index.cast("i64")
     size = size_of(depth)
     index = F.where(index < 0, index + _number(node, depth), index).unsqueeze(axis)

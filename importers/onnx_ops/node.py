@@ -45,11 +45,13 @@ class Node:
         version: int = 0,
         subgraph: Callable[[Any, Sequence[Item]], list[Item]] | None = None,
         tensors: Any = None,
+        declared: Sequence[Shape | None] = (),
     ) -> None:
         self.op, self.inputs, self.attributes = op, list(inputs), attributes
         self.outputs, self.constants, self.version = list(outputs), constants, version
         """``version`` is the operator set that the node is written in."""
         self._subgraph, self.tensors = subgraph, tensors
+        self._declared = declared
 
     @property
     def builder(self) -> Builder:
@@ -93,6 +95,8 @@ class Node:
             return item
         if item is ABSENT:
             raise Unsaid(f"{what} is left out")
+        if isinstance(item, Value) and any(d.constant() == 0 for d in item.kind.dims):
+            return np.zeros([d.constant() or 0 for d in item.kind.dims], np.int64)  # no numbers
         raise Unsaid(f"{what} is data, which a graph cannot have", item)
 
     def number(self, index: int, what: str = "a number") -> float | int:
@@ -108,6 +112,17 @@ class Node:
         if isinstance(item, Sizes):
             return [cast("Dim", d) for d in item.dims.reshape(-1)]
         return [Dim.const(int(n)) for n in self.known(index, what).reshape(-1)]
+
+    def is_known(self, index: int) -> bool:
+        """Whether the numbers of an input are known before a call, up to symbols, or left out."""
+        item = self.item(index)
+        empty = isinstance(item, Value) and any(d.constant() == 0 for d in item.kind.dims)
+        return empty or not isinstance(item, Value)
+
+    def declared(self, output: int = 0) -> Shape | None:
+        """The sizes that the model declares of an output, or onnx infers; None where it does not
+        say all of them.  They say what an input of sizes, which is data, has to hold."""
+        return self._declared[output] if output < len(self._declared) else None
 
     def ints(self, index: int, what: str = "its numbers") -> list[int]:
         """Whole numbers of an input, all known."""

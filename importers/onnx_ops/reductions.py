@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
 
+from polyc.dialects.common.dim import Dim
 from polyc.importers.onnx_ops.movements import axes_of
 from polyc.importers.onnx_ops.node import Node
 from polyc.importers.registry import converter
@@ -17,12 +20,27 @@ Reduce = Callable[[Value, Sequence[int], bool], Value]
 def _along(node: Node) -> tuple[Value, list[int], bool] | Value:
     """The value, its axes, and whether they stay; the value alone where there is nothing to do."""
     x = node.value()
-    axes = axes_of(node, x.ndim)
+    axes = _declared_axes(node, x) if not node.is_known(1) else axes_of(node, x.ndim)
     if not axes:
         if node.attr("noop_with_empty_axes", 0):
             return x
         axes = list(range(x.ndim))
     return x, axes, bool(node.attr("keepdims", 1))
+
+
+def _declared_axes(node: Node, x: Value) -> list[int] | None:
+    """Axes that are data, where the declared sizes leave one choice of them."""
+    declared = node.declared()
+    dims, one = x.kind.dims, Dim.const(1)
+    if declared is None:
+        return axes_of(node, x.ndim)
+    if node.attr("keepdims", 1):
+        # An axis of one point makes no difference.
+        gone = [i for i, (a, b) in enumerate(zip(dims, declared, strict=True)) if a != b]
+        return gone or [i for i, d in enumerate(dims) if d == one][:1] or axes_of(node, x.ndim)
+    choices = list(combinations(range(x.ndim), x.ndim - len(declared)))
+    found = [c for c in choices if tuple(d for i, d in enumerate(dims) if i not in c) == declared]
+    return list(found[0]) if len(found) == 1 else axes_of(node, x.ndim)
 
 
 def _reduction(op: str, reduce: Reduce, alone: Callable[[Value], Value] | None = None) -> None:
@@ -102,9 +120,12 @@ def _scan(node: Node, scan: Callable[..., Value]) -> Value:
 @converter("onnx", "TopK")
 def topk(node: Node) -> tuple[Value, Value]:
     """The first elements along an axis in their order, and where they stood."""
-    k = node.number(1, "how many") if node.has(1) else node.attr("k")
+    axis = node.axis(default=-1)
+    declared = None if node.is_known(1) else node.declared()
+    size = None if declared is None else declared[axis].constant()
+    k: Any = node.number(1, "how many") if node.has(1) and size is None else node.attr("k", size)
     largest = bool(node.attr("largest", 1))
-    return F.topk(node.value(), int(k), node.axis(default=-1), largest)
+    return F.topk(node.value(), int(k), axis, largest)
 
 
 @converter("onnx", "LpNormalization")

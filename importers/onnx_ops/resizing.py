@@ -49,8 +49,9 @@ def _axes(node: Node, x: Value, scales: int, sizes: int) -> list[_Axis]:
     axes = list(range(x.ndim)) if listed is None else [node.placed(a, x.ndim) for a in listed]
     dims = [x.kind.dims[a] for a in axes]
     if node.has(sizes) and not _empty(node, sizes):
-        counts: list[Dim] = node.sizes(sizes, "its sizes")
         policy: bytes = node.attr("keep_aspect_ratio_policy", b"stretch")
+        declared = None if node.is_known(sizes) or policy != b"stretch" else node.declared()
+        counts = node.sizes(sizes, "its sizes") if declared is None else [declared[a] for a in axes]
         if policy != b"stretch":
             known = [d.constant() for d in (*dims, *counts)]
             numbers = [n for n in known if n is not None]

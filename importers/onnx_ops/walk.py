@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, NameLoc
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import Place, PolycError, of_verifier
+from polyc.dialects.common.dim import Shape
 from polyc.importers.onnx_ops import sizes
 from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Item, Unsaid
 from polyc.importers.onnx_ops.node import MOST_KNOWN, Node, dims_of, element_number
@@ -202,6 +203,8 @@ class Walker:
             self._version(domain, proto.op_type, context),
             lambda body, items: self.graph(body, items, scope, below),
             self.tensors,
+            # Names of functions and of graphs inside are others.
+            [] if context.depth else [self.declared.get(n) for n in proto.output],
         )
         if not domain and (known := self._constant(proto, node)) is not None:
             return known
@@ -394,6 +397,8 @@ class Walker:
 
     input_names: Sequence[str] = ()
     """What the model calls the graph's inputs."""
+    declared: Mapping[str, Shape] = field(default_factory=lambda: {})
+    """The sizes that the model declares of values, or onnx infers, where they are all said."""
 
 
 def _give(proto: Any, given: Mapping[str, Any]) -> None:

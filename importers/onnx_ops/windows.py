@@ -139,7 +139,8 @@ def max_unpool(node: Node) -> Value:
     zeros = node.constants.full([product(own)], 0.0, x.dtype)
     found = reshaped(G.scatter(zeros, places.reshape(-1), x.reshape(-1)), own)
     if node.has(2):  # what it says more than the windows is room at the end
-        wanted = node.sizes(2, "its output's shape")
+        declared = None if node.is_known(2) else node.declared()
+        wanted = node.sizes(2, "its output's shape") if declared is None else list(declared)
         more = [w - d for w, d in zip(wanted, own, strict=True)]
         found = padded(found, [Dim.const(0)] * x.ndim, more, 0.0)
     return found

@@ -1,4 +1,4 @@
-"""The scripts of examples/python run, and say what they are meant to."""
+"""The scripts of examples run, and say what they are meant to."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def test_a_script_runs(name: str, capsys: pytest.CaptureFixture[str]):
     runpy.run_path(str(ROOT / "examples" / "python" / f"{name}.py"), run_name="__main__")
     shown = capsys.readouterr().out
     assert [text for text in SAYS[name] if text not in shown] == [], repr(shown)
+
+
+def test_the_script_of_an_onnx_model_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("onnx", reason="onnx is not installed: pip install polyc[onnx]")
+    monkeypatch.setattr("sys.argv", ["onnx_model.py"])
+    runpy.run_path(str(ROOT / "examples" / "onnx_model.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "14 nodes are" in shown and "batch 5: scores (5, 10), off by" in shown

@@ -202,6 +202,38 @@ def test_an_input_that_is_known_is_no_input():
         polyc.from_onnx(one, known={"form": [6]})
 
 
+def test_declared_sizes_say_what_a_shape_holds():
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    inputs: dict[str, Any] = {"x": (FLOAT, [2, "N"]), "shape": (INT64, [2])}
+    found = polyc.from_onnx(model(nodes, inputs, {"y": (FLOAT, ["N", 2])}))
+    assert list(found.inputs) == ["x", "shape"]
+    x = numbers(2, 5)
+    (y,) = played(found, {"x": x, "shape": np.array([5, 2])})
+    np.testing.assert_array_equal(y, x.reshape(5, 2))
+    # A size that no input has says nothing.
+    with pytest.raises(PolycError, match="Reshape"):
+        polyc.from_onnx(model(nodes, inputs, {"y": (FLOAT, ["N", "M"])}))
+
+
+@pytest.mark.parametrize(
+    ("keepdims", "sizes", "axis"), [(1, [2, 1, 3], 1), (0, [2, 2], 2), (0, [2, 3], None)]
+)
+def test_declared_sizes_say_axes_where_they_leave_one_choice(
+    keepdims: int, sizes: list[int | str], axis: int | None
+):
+    nodes = [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=keepdims)]
+    dims: list[int | str] = [2, 2, 3]
+    inputs: dict[str, Any] = {"x": (FLOAT, dims), "axes": (INT64, [1])}
+    one = model(nodes, inputs, {"y": (FLOAT, sizes)})
+    if axis is None:
+        with pytest.raises(PolycError, match="ReduceSum"):
+            polyc.from_onnx(one)
+        return
+    x = numbers(2, 2, 3)
+    (y,) = played(polyc.from_onnx(one), {"x": x, "axes": np.array([axis])})
+    np.testing.assert_allclose(y, x.sum(axis, keepdims=bool(keepdims)), rtol=1e-6)
+
+
 def test_a_branch_by_data_computes_both():
     def branch(op: str) -> Any:
         return helper.make_graph(

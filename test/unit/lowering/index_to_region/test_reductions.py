@@ -220,7 +220,8 @@ def test_a_sum_over_one_point_beside_a_sum_over_more() -> None:
     sizes = {"x": [1, 1, 3, 3], "w": [1, 2, 3, 3]}
     kinds = {n: tensor([Dim.const(d) for d in dims], f32) for n, dims in sizes.items()}
     graph = Builder("taps", kinds)
-    made = graph.conv_transpose(*graph.inputs, 2, stride=[2, 2], padding=[0, 1, 0, 1])
+    x, w = graph.inputs
+    made = graph.conv_transpose(x, w, 2, stride=[2, 2], padding=[0, 1, 0, 1])
     for kernel in kernels(planned(graph.finish([made]))):
         kernel.verify()
         assert all(op.labels for op in kernel.walk() if isinstance(op, ReduceOp))
