@@ -30,7 +30,7 @@ WIDTH = 4096
 ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
 """KB of a row that a block keeps."""
 
-HIGH = (32, 64, 128)
+HIGH = (16, 32, 64, 128)
 """Rows that lie side by side of a panel."""
 
 PANEL_WARPS = 8
@@ -121,6 +121,12 @@ def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
             seen.add(key)
             name = f"panel{high}_team{parts}" if parts > 1 else f"panel{high}_keeps{chunks}"
             yield replace(shape, name=name, parts=parts, kept=kept, turns=True)
+            if parts <= ARCHS[arch].large_cluster:
+                name = f"panel{high}_split{parts}"
+                yield replace(shape, name=name, parts=parts, kept=kept)
+            if 1 < parts <= ARCHS[arch].cluster:
+                name = f"panel{high}_cluster{parts}"
+                yield replace(shape, name=name, parts=parts, kept=kept, turns=True, cluster=True)
 
 
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:

@@ -144,6 +144,8 @@ class RowBuilder(Builder):
         nothing says so; of several tensors, or elements that are read one by one, they need more.
         Others need what a thread has of them, in memory's type and as f32, and vectors along them.
         """
+        if self.upright and self.plan.keeps_rows:
+            return self.plan.blocks_kept
         if self.upright or not self.rows.turned:
             return self.resident_at_once
         if self.plan.integer("vectorize") < 4:
