@@ -144,12 +144,15 @@ def loads_of(reductions: Sequence[ReduceOp]) -> int:
     return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
-def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
+def neighbours_of(values: Sequence[SSAValue], over: Set[str] = frozenset()) -> set[str]:
     """The axes whose neighbours are neighbours in memory, in some read that ``values`` need.
 
-    Other axes may go by steps beside, as heads do over their features.
+    Other axes may go by steps beside, as heads do over their features.  Where some reads have an
+    axis of ``over``, only these count: what is read once for all of their points, as a mean that is
+    taken away from each, is little beside.
     """
-    reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
+    reads = [op for op in made_by(values, into=True) if isinstance(op, ReadOp)]
+    reads = [op for op in reads if not over.isdisjoint(op.result.type.labels)] or reads
     return {label for op in reads if (label := neighbour_of(op)) is not None}
 
 
@@ -305,7 +308,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     sizes = dict(zip(kind.labels, kind.shape, strict=True))
     needed = reductions_in(values)
     reduced = {label for reduce in needed for label in reduce.labels}
-    together = neighbours_of(values)
+    together = neighbours_of(values, reduced)
     *leading, column = kind.labels or (None,)
     row: str | None = None
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
@@ -398,7 +401,7 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     summed = {label for reduce in needed for label in reduce.labels}
     if len(own) < 2 or any(set(a) != set(own) for a in axes) or summed & set(own) or not summed:
         return False
-    if own[-1] not in neighbours_of(values):
+    if own[-1] not in neighbours_of(values, summed):
         return False
     if windows_of(values) & set(own):
         longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)

@@ -76,6 +76,12 @@ class Rows:
         return [op for op in reads if not self.at_indices(op)]
 
     @property
+    def whole(self) -> list[ReadOp]:
+        """Those over all axes: each row has its own."""
+        known = {self.row.label, *(axis.label for axis in self.outer)}
+        return [op for op in self.reads if set(op.result.type.labels) == known]
+
+    @property
     def gathers(self) -> list[GatherOp]:
         """What is read along the row at indices, which each row has one of."""
         ops = self.kernel.body.block.ops
@@ -103,12 +109,10 @@ class Rows:
         It begins where a row of the tensor does, as cp.async copies whole vectors alone.  Rows that
         lie side by side are kept as they lie, points of several below each other.
         """
-        known = {self.row.label, *(axis.label for axis in self.outer)}
-        reads = [op for op in self.reads if set(op.result.type.labels) == known]
         if self.turned:
-            return [op for op in reads if self._lies_upright(op)]
+            return [op for op in self.whole if self._lies_upright(op)]
         first = AffineExpr.dimension(len(self.outer))
-        return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
+        return [op for op in self.whole if self.copied(op, 1) and self.coordinates(op)[-1] == first]
 
     @property
     def alike(self) -> list[ReadOp]:
@@ -290,7 +294,8 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
     """Whether points of whole rows lie side by side, and are made to rows that do too: few known
     ones, or any number of tiles that blocks keep.
 
-    What is only reduced is left to loops, whose threads part the points.
+    What is only reduced is left to loops, whose threads part the points, unless a reduction needs
+    another one's result: blocks that keep what they read then read it once.
     """
     if not rows.outer or rows.length.constant() in (0, 1):
         return False
@@ -304,7 +309,9 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
             return False
     values = [cast(ValType, v.type).labels for v in rows.kernel.yield_op.values]
     wide = [labels for labels in values if rows.row.label in labels]
-    return bool(wide) and all(labels[-1] == rows.column.label for labels in wide)
+    return bool(wide or rows.chained) and all(
+        labels[-1] == rows.column.label for labels in (wide or values)
+    )
 
 
 def _follows(op: Operation) -> bool:

@@ -126,10 +126,27 @@ class RowsVariant:
             **({"cluster": [1, self.parts]} if self.cluster else {}),
         }
 
+    def of_few(self, rows: Rows, count: int) -> int | None:
+        """Neighbours that a thread has where it has all ``count`` points of rows that lie side by
+        side, so that none are brought together; None where that is too much."""
+        each = count * sum(element_bytes(op.result.type.element_type) for op in rows.whole)
+        vector = min(self.vector, power_of_two(FEW_BYTES // max(1, each) + 1) // 2)
+        return vector if vector >= FEW_VECTOR else None
+
     def _turned(self, rows: Rows) -> Mapping[str, Value]:
         """The same of rows that lie side by side: a thread has vectors of neighbours in memory, and
         its block all points of as many rows as its registers hold."""
         count, beside = cast("int", rows.length.constant()), rows.column.size.constant()
+        if (vector := self.of_few(rows, count)) is not None:
+            threads = FEW_WARPS * WARP
+            if beside is not None:
+                threads = max(min(threads, power_of_two(-(-beside // vector))), WARP)
+            return {
+                "tile": [threads * vector, count, 1],
+                "warp_tile": [WARP * vector, count],
+                "vectorize": vector,
+                "split_k": 1,
+            }
         # Elements that are read one by one have an address each.
         more = max(1, power_of_two(count) // TURNED_POINTS)
         fewer = 1 if self.vector > 1 else 2
@@ -154,13 +171,17 @@ class RowsVariant:
 WARP = 32
 """Threads of a warp."""
 
+FEW_WARPS, FEW_VECTOR, FEW_BYTES = 4, 2, 128
+"""Warps of a block, elements of a vector at least, and bytes of a thread at most, where threads have
+all points of their rows."""
+
 PANEL_VECTORS = 2
 """Vectors that a thread has of a chunk of rows that lie side by side."""
 
 TURNED_WARPS = 8
 """Of a block with rows that lie side by side, of as many points at most:"""
 TURNED_POINTS = 512
-TURNED_ROWS = 512
+TURNED_ROWS = 128
 TURNED_HELD = 32
 """Rows of a tile at most, and elements that a thread has of such rows: a sector of memory of each
 point, of 512."""
