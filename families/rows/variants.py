@@ -24,8 +24,8 @@ class RowsVariant:
     ``rows`` are those of a tile, where a warp does not take several.  A cluster of ``parts`` blocks
     takes the chunks of a row in turn.  A way that keeps rows has ``kept`` bytes for them in a
     block's shared memory.  With ``turns`` a block keeps one row after another, of which
-    ``stages`` are there or on their way, and the parts of a row are blocks anywhere on the chip, or
-    with ``cluster`` those of a cluster.  A tile that has rows ``whole`` has no other rows: none of its elements is beyond a row's end.  One
+    ``stages`` are there or on their way, and the parts of a row are blocks anywhere on the chip.  A
+    tile that has rows ``whole`` has no other rows: none of its elements is beyond a row's end.  One
     that is ``exact`` has the tile and the warps that it says, for rows of a known length.
     """
 
@@ -41,7 +41,6 @@ class RowsVariant:
     stages: int = 1
     whole: bool = False
     exact: bool = False
-    cluster: bool = False
 
     def chunks(self, rows: Rows) -> int:
         """How many chunks of its row a block keeps: as many as there is room for, or are needed."""
@@ -123,7 +122,6 @@ class RowsVariant:
             "vectorize": self.vector,
             "split_k": self.parts,
             "persistent": self.turns,
-            **({"cluster": [1, self.parts]} if self.cluster else {}),
         }
 
     def of_few(self, rows: Rows, count: int) -> int | None:
@@ -172,8 +170,8 @@ WARP = 32
 """Threads of a warp."""
 
 FEW_WARPS, FEW_VECTOR, FEW_BYTES = 4, 2, 128
-"""Warps of a block, elements of a vector at least, and bytes of a thread at most, where threads have
-all points of their rows."""
+"""Warps of a block, elements of a vector at least, and bytes of a thread at most, where threads
+have all points of their rows."""
 
 PANEL_VECTORS = 2
 """Vectors that a thread has of a chunk of rows that lie side by side."""
