@@ -32,6 +32,7 @@ from polyc.dialects.region import (
     SortOp,
     UnaryOp,
 )
+from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -126,6 +127,13 @@ def made_by(values: Sequence[SSAValue], into: bool = False) -> Iterator[Operatio
 def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
     """The reductions that ``values`` need first; theirs in turn are ``reductions_in`` operands."""
     return [op for op in made_by(values) if isinstance(op, ReduceOp)]
+
+
+def summed(values: Sequence[SSAValue]) -> list[ReduceOp]:
+    """The same, or both of the moments that ``values`` need: the squares are about the mean, and
+    threads find both together."""
+    found = moments_of(values)
+    return reductions_in(values) if found is None else found.reductions
 
 
 LOADS = 4

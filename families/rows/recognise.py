@@ -294,8 +294,7 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
     """Whether points of whole rows lie side by side, and are made to rows that do too: few known
     ones, or any number of tiles that blocks keep.
 
-    What is only reduced is left to loops, whose threads part the points, unless a reduction needs
-    another one's result: blocks that keep what they read then read it once.
+    What is only reduced is left to loops, whose threads part the points.
     """
     if not rows.outer or rows.length.constant() in (0, 1):
         return False
@@ -309,9 +308,7 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
             return False
     values = [cast(ValType, v.type).labels for v in rows.kernel.yield_op.values]
     wide = [labels for labels in values if rows.row.label in labels]
-    return bool(wide or rows.chained) and all(
-        labels[-1] == rows.column.label for labels in (wide or values)
-    )
+    return bool(wide) and all(labels[-1] == rows.column.label for labels in wide)
 
 
 def _follows(op: Operation) -> bool:

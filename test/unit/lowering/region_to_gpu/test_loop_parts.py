@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,26 @@ def _both(g: Graph) -> list[SSAValue]:
 def _padded(g: Graph) -> list[SSAValue]:
     """Rows of a fill below the others: what is read lies under a guard."""
     return [g.reduce("max", g.add(frontend.PadOp(g.ins[0], [3, 0], [7, 0], -2.0)), 0)]
+
+
+def _variance(*axes: int) -> Callable[[Graph], list[SSAValue]]:
+    """The mean of squared distances from the mean."""
+
+    def made(g: Graph) -> list[SSAValue]:
+        x = g.ins[0]
+        far = g.fn("sub", x, g.add(frontend.ReduceOp("mean", x, axes, keepdims=True)))
+        return [g.reduce("mean", g.fn("mul", far, far), *axes)]
+
+    return made
+
+
+def _normed(g: Graph) -> list[SSAValue]:
+    """A mean, and one over the root of the squares about it, which is rounded."""
+    x = g.ins[0]
+    mean = g.reduce("mean", x, 0)
+    far = g.fn("sub", x, mean)
+    square = g.reduce("sum", g.fn("mul", far, far), 0)
+    return [g.fn("rsqrt", square), mean]
 
 
 def small(rows: int, columns: int, vector: int, parts: int, **more: object) -> dict[str, object]:
@@ -128,6 +148,33 @@ CASES: Mapping[str, Case] = {
             ({"A": 2, "B": 3, "C": 3, "D": 2, "E": 9},),
         ),
         small(2, 16, 1, 4),
+    ),
+    "moments, and the mean beside": Case(
+        Program([(("R", "C"), f16)], _normed, ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "moments of columns": Case(
+        Program([(("R", "C"), f16)], _variance(0), ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "moments of columns, several vectors a thread": Case(
+        Program([(("R", "C"), f16)], _variance(0), ({"R": 150, "C": 64},)),
+        small(32, 32, 8, 2, warp_tile=[32, 32], when=["C mod 8 == 0"]),
+    ),
+    "moments of columns one by one": Case(
+        Program([(("R", "C"), f32)], _variance(0), ({"R": 50, "C": 37},)),
+        small(4, 32, 1, 5),
+        "sm_80",
+    ),
+    "moments of channels": Case(
+        Program(
+            [(("N", "C", "H", "W"), f16)], _variance(0, 2, 3), ({"N": 3, "C": 5, "H": 7, "W": 8},)
+        ),
+        small(1, 32, 8, 3, when=["(H * W) mod 8 == 0"]),
+    ),
+    "moments of a whole tensor": Case(
+        Program([(("R", "C"), f16)], _variance(0, 1), ({"R": 31, "C": 40},)),
+        small(1, 512, 8, 2, warp_tile=[1, 512], when=["(R * C) mod 8 == 0"]),
     ),
     "more parts than steps": Case(
         Program([(("R", "C"), f32)], lambda g: [g.reduce("max", g.ins[0], 0)], ({"R": 9, "C": 8},)),
