@@ -141,7 +141,7 @@ def program(problem: Problem, variant: RowsVariant) -> Program:
         assert block is not None and plan is not None
         block.insert_op_after(plan, kernel)
         ctx = make_context()
-        for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
+        for name in (*STAGES["plan"][1:], *STAGES["tiles"], *STAGES["gpu"]):
             build(name, ARCH).apply(ctx, module)
         return lowered(module)
 

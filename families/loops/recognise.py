@@ -155,12 +155,14 @@ def loads_of(reductions: Sequence[ReduceOp]) -> int:
 def neighbours_of(values: Sequence[SSAValue], over: Set[str] = frozenset()) -> set[str]:
     """The axes whose neighbours are neighbours in memory, in some read that ``values`` need.
 
-    Other axes may go by steps beside, as heads do over their features.  Where some reads have an
-    axis of ``over``, only these count: what is read once for all of their points, as a mean that is
-    taken away from each, is little beside.
+    Other axes may go by steps beside, as heads do over their features.  What is reduced over axes
+    of ``over`` may be made of values without them too, as distances from a mean are: these are read
+    once for all of its points, and do not count.
     """
-    reads = [op for op in made_by(values, into=True) if isinstance(op, ReadOp)]
-    reads = [op for op in reads if not over.isdisjoint(op.result.type.labels)] or reads
+    made = list(made_by(values, into=True))
+    behind = made_by([op.operand for op in made if isinstance(op, ReduceOp)], into=True)
+    once = {op for op in behind if over and over.isdisjoint(type_of(op.results[0]).labels)}
+    reads = [op for op in made if isinstance(op, ReadOp) and op not in once]
     return {label for op in reads if (label := neighbour_of(op)) is not None}
 
 

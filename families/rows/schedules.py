@@ -35,7 +35,9 @@ from polyc.families.rows.recognise import Rows, find_rows, row_lengths
 from polyc.families.rows.space import space
 from polyc.families.rows.variants import (
     BESIDE,
+    LANES,
     NARROWER,
+    ONCE,
     PANELS,
     SHORTER,
     VARIANTS,
@@ -75,7 +77,12 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
         if not rows.is_short:
             return _panels(arch, min(8, width, widest))
         first = replace(first, vector=min(first.vector, width, widest))
-        return (first, last) if first.vector > 1 else (last,)
+        found = (first, last) if first.vector > 1 else (last,)
+        if first.vector == 1 or at_most(rows, LANES):
+            return found
+        once = replace(ONCE, vector=first.vector)
+        count, (_, wide) = cast("int", rows.length.constant()), once.panel(rows)
+        return (once, *found) if once.chunks(rows) * wide >= count else found
     if None in lengths and width < 8:
         return VARIANTS[-1:]
     left = [v for v in VARIANTS if v.turns or v.parts <= ARCHS[arch].large_cluster]

@@ -221,6 +221,13 @@ what an architecture leaves of it: some are for what warps exchange."""
 KEPT = 40 * 1024
 """Bytes of a block that keeps one row after another: five of them find room."""
 
+ONCE = RowsVariant("panel_once", "kept", 32, 0, 8, 8, kept=72 * 1024)
+"""For rows that lie side by side, of more than ``LANES`` known points: of 512 of 64 MB a LayerNorm
+takes 50 us so and 57 in registers, of 1024 52 and 75, where a tile of these has but a sector of
+memory of each point."""
+
+LANES = 256
+
 BESIDE = (
     RowsVariant("beside", "resident", 1, 0, 1, 8),
     RowsVariant("beside_any", "resident", 1, 0, 1, 1),

@@ -61,7 +61,11 @@ def apart(kernel: KernelOp) -> str:
 
 def walks(kernel: KernelOp) -> bool:
     """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that lie
-    side by side and that no block holds: few blocks walk over these, and read them again."""
+    side by side and that no block has in registers.
+
+    Few blocks walk over these, and read them again; where sizes are known, teams that keep them and
+    meet are compared too.
+    """
     with unsaid():
         found = _prepared(kernel)
         family, plans, _ = propose(found, ARCH)
@@ -70,7 +74,10 @@ def walks(kernel: KernelOp) -> bool:
         plan = chosen(plans, dict.fromkeys(found.symbol_names, TYPICAL))
         if plan is None or plan.tile_sizes[0] == 1:
             return False
-        return plan.algo_choice.data["rows"] == StringAttr("streaming")
+        way = plan.algo_choice.data["rows"]
+        return way == StringAttr("streaming") or (
+            way == StringAttr("kept") and not found.symbol_names
+        )
 
 
 def seconds(kernel: KernelOp) -> float:

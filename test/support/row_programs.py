@@ -225,21 +225,5 @@ COLUMNS = {
         {"N": 36},
         "M",
     ),
-    "variance": RowProgram(
-        graph(
-            "%X: T<[M, N], f16>",
-            "Y: T<[N], f32>",
-            [
-                "%0 = frontend.cast %X : T<[M, N], f16> -> T<[M, N], f32>",
-                "%1 = frontend.reduce mean %0 axes [0] keepdims : T<[M, N], f32> -> T<[1, N], f32>",
-                "%2 = frontend.elementwise sub %0, %1 : (T<[M, N], f32>, T<[1, N], f32>) -> T<[M, N], f32>",
-                "%3 = frontend.elementwise mul %2, %2 : (T<[M, N], f32>, T<[M, N], f32>) -> T<[M, N], f32>",
-                "%y = frontend.reduce mean %3 axes [0] : T<[M, N], f32> -> T<[N], f32>",
-            ],
-            "%y : T<[N], f32>",
-        ),
-        {"N": 72},
-        "M",
-    ),
 }
 """Rows that lie side by side, of open lengths."""
