@@ -71,7 +71,7 @@ WIDE = ((256, 1, 4, 1), (16, 17, 66, 4))
 steps of each part at least: about as many blocks as find room at once.  Of more a block has but a
 step, and what it does around that is as long.  Kept columns are in narrow or in wide tiles."""
 
-SCALAR = ((64, 1, 66, 1),)
+SCALAR = ((512, 1, 2, 8), (64, 1, 66, 1))
 """The same of elements that are read one by one."""
 
 

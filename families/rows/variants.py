@@ -221,6 +221,10 @@ what an architecture leaves of it: some are for what warps exchange."""
 KEPT = 40 * 1024
 """Bytes of a block that keeps one row after another: five of them find room."""
 
+PANEL = 64 * 1024
+"""The same of rows that lie side by side: three, which meet for fewer panels.  Columns of 8192 by
+4096 take 74 us in a softmax, and 84 with half as much in each block."""
+
 ONCE = RowsVariant("panel_once", "kept", 32, 0, 8, 8, kept=72 * 1024)
 """For rows that lie side by side, of more than ``LANES`` known points: of 512 of 64 MB a LayerNorm
 takes 50 us so and 57 in registers, of 1024 52 and 75, where a tile of these has but a sector of
@@ -235,11 +239,15 @@ BESIDE = (
 """For rows that lie side by side, of few known points."""
 
 PANELS = (
-    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=KEPT, turns=True),
-    RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
-    RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, KEPT, True),
-    RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, KEPT, True),
-    RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, KEPT, True),
+    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=PANEL, turns=True),
+    RowsVariant("panel", "kept", 64, 0, 8, 8, kept=PANEL, turns=True),
+    RowsVariant("panel_team2", "kept", 64, 0, 8, 8, 2, PANEL, True),
+    RowsVariant("panel_team4", "kept", 64, 0, 8, 8, 4, PANEL, True),
+    RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, PANEL, True),
+    RowsVariant("panel_team16", "kept", 64, 0, 8, 8, 16, PANEL, True),
+    RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, PANEL, True),
+    RowsVariant("panel_team64", "kept", 64, 0, 8, 8, 64, PANEL, True),
+    RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, PANEL, True),
     RowsVariant("panel_most_team128", "kept", 64, 0, 8, 8, 128, MOST // 2, True),
     RowsVariant("panel_chunks", "streaming", 64, 0, 8, 8),
     RowsVariant("panel_any_split8", "streaming", 32, 0, 8, 1, 8),

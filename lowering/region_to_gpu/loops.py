@@ -286,7 +286,8 @@ class LoopBuilder(Builder):
         """
         if not self.reductions:
             return THIN if self.is_thin else 1
-        if self.moments is not None:
+        nested = any(reductions_in([reduce.operand]) for reduce in self.reductions)
+        if nested and self.plan.threads() <= THREADS * 2:
             return max(1, self.plan.target.registers // (OF_MOMENTS * self.plan.threads()))
         elements, most = prod(self.tile) // self.plan.threads(), loads_of(self.reductions) * VECTOR
         shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)

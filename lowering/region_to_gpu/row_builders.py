@@ -68,6 +68,9 @@ BLOCKS = 32
 ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
 
+PANEL_BESIDE = 80
+"""Registers of a thread that keeps rows side by side, and reads others beside them."""
+
 OWN = 40
 """Registers of a thread that has all points of its rows, beside those: each in memory's type and,
 of 16 bits, as f32."""
@@ -150,7 +153,9 @@ class RowBuilder(Builder):
         Others need what a thread has of them, in memory's type and as f32, and vectors along them.
         """
         if self.upright and self.plan.keeps_rows:
-            return self.plan.blocks_kept
+            beside = len(self.rows.reads) > len(self.rows.kept)
+            room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
+            return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
         if self.upright or not self.rows.turned:
             return self.resident_at_once
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
