@@ -33,8 +33,8 @@ from polyc.dialects.region.types import val_type
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
 
-MOMENTS = 3
-"""What it stores of moments: a sum, squares, and how many points these are of."""
+MOMENTS = 4
+"""What it stores of moments: a sum, squares, how many points these are of, and distances."""
 
 KEPT = 10.0
 """Instructions by which an element goes to shared memory and is found there again."""

@@ -216,7 +216,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         len(needed)
         + sum(operations(op) for op in made if not isinstance(op, ReduceOp))
         + (COUNTED if moments is not None else 0),
-        len(needed) if moments is None else len(needed) + 1,
+        len(needed) if moments is None else len(needed) + 2,
         moments is not None,
     )
 

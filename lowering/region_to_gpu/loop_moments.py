@@ -95,11 +95,15 @@ class Sums:
 
         each(emit, self.pivot, [(self.off, OWN), (self.count, OWN)], [into], total)
 
-    def about(self, emit: Emit, total: Fragment, count: Fragment, into: SSAValue) -> None:
-        """The squares of each thread's points about the mean of all, whose sum and count are given.
+    def about(
+        self, emit: Emit, total: Fragment, count: Fragment, into: SSAValue, rest: SSAValue
+    ) -> None:
+        """The squares of each thread's points about the mean of all, whose sum and count are given,
+        and the ``rest``, the sum of distances from it.
 
-        About the threads' own means they are what they are about the pivots, less what these are
-        off; from there to the mean of all all points go as far.
+        About the threads' own means squares are what they are about the pivots, less what these are
+        off; from there to the mean of all all points go as far.  That mean is rounded: distances
+        from what it is make up for it.
         """
 
         def squares(
@@ -115,12 +119,13 @@ class Sums:
             less = own.value(arith.MulfOp(mean, off))
             about = own.value(arith.SubfOp(squares, less))
             about = own.value(arith.MaximumfOp(about, number(own, 0.0)))
-            far = own.value(arith.SubfOp(pivot, _over(own, total, every)))
-            far = own.value(arith.AddfOp(far, mean))
-            return [_moved(own, about, far, count)]
+            near = own.value(arith.SubfOp(pivot, _over(own, total, every)))
+            far = own.value(arith.AddfOp(near, mean))
+            left = own.value(arith.AddfOp(own.value(arith.MulfOp(near, count)), off))
+            return [_moved(own, about, far, count), left]
 
         own = [(f, OWN) for f in (self.off, self.squares, self.count)]
-        each(emit, self.pivot, [*own, total, count], [into], squares)
+        each(emit, self.pivot, [*own, total, count], [into, rest], squares)
 
 
 def _over(emit: Emit, total: SSAValue, count: SSAValue) -> SSAValue:
@@ -145,16 +150,17 @@ def combine(
     spaces: Sequence[SSAValue],
 ) -> None:
     """Bring the squares of all parts of a tile's results into ``acc``, about ``mean``, every thread
-    those of its own, in order; ``spaces`` are the workspaces with each part's squares, sum and
-    count."""
+    those of its own, in order; ``spaces`` are the workspaces with each part's squares, sum, count
+    and sum of distances from the mean of that sum."""
     step = part.tile[part.along]
 
     def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[f32] * 5)
-        here, squares, total, count, about = block.args
+        block = Block(arg_types=[f32] * 6)
+        here, squares, total, count, rest, about = block.args
         own = Emit()
         far = own.value(arith.SubfOp(_over(own, total, count), about))
-        value = _moved(own, squares, far, count)
+        twice = own.value(arith.MulfOp(own.value(arith.AddfOp(far, far)), rest))
+        value = own.value(arith.AddfOp(_moved(own, squares, far, count), twice))
         if part.parts % step:
             index = own.value(tile.TileIndexOp(part.along))
             place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
@@ -166,7 +172,7 @@ def combine(
         place_of = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))
         there = AffineMap(2, symbols, part.place(place_of, at))
         held = AffineMap(2, symbols, mean[1].results)
-        maps = [there, there, there, held, AffineMap(2, symbols, (ROW, COLUMN))]
+        maps = [*(there for _ in spaces), held, AffineMap(2, symbols, (ROW, COLUMN))]
         inner.op(tile.MapOp(acc, [*origin, start], [*spaces, mean[0]], [acc], maps, Region(block)))
 
     emit.loop(part.parts, one, step=step, hint="part")

@@ -190,11 +190,12 @@ def _part(kernel: KernelOp, plan: ScheduleOp) -> Part:
 
 def _stored(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]:
     """What the blocks of a part store: what they have of each reduction, and of moments how many
-    points these are of, which stands for their mean."""
+    points these are of and how far from their mean in all, which stand for mean and distance."""
     values = list(kernel.yield_op.values)
     found = [(r.result, part.kind(accumulated(r))) for r in summed(values)]
     moments = moments_of(values)
-    return found if moments is None else [*found, (moments.mean, part.kind(f32))]
+    more = () if moments is None else (moments.mean, moments.distance)
+    return [*found, *((value, part.kind(f32)) for value in more)]
 
 
 def _grid(space: Space, plan: ScheduleOp) -> Grid:
@@ -514,7 +515,8 @@ class LoopBuilder(Builder):
             to = self.sums[reduce.result]
             if self.moments is not None and reduce is self.moments.squares:
                 mean = self.mean_of(scope, self.moments)
-                spaces = [to, self.sums[self.moments.total.result], self.sums[self.moments.mean]]
+                others = (self.moments.total.result, self.moments.mean, self.moments.distance)
+                spaces = [to, *(self.sums[value] for value in others)]
                 loop_moments.combine(emit, self.part, acc, mean, where, origin, spaces)
             else:
                 combine(emit, self.part, reduce, neutral, acc, where, origin, to)
@@ -542,7 +544,7 @@ class LoopBuilder(Builder):
 
     def moments_of_part(self, scope: Scope, moments: Moments) -> None:
         """What a block has of the points of a tile's moments, stored: their sum, the squares about
-        their own mean, and how many they are."""
+        their own mean, how many they are, and what is left of distances from that mean."""
         total, emit = moments.total, scope.emit
         along = scope.along(type_of(total.result).labels)
         apart = parted(total, along, self.tile)
@@ -613,18 +615,24 @@ class LoopBuilder(Builder):
         start = len(emit.ops)
         self.turns_of(scope, total, order, apart, step)
         over = projection(along)
-        parts = emit.value(tile.FragmentOp(kind))
-        whole, count, squares = (
-            self.fragment(scope, along, hint) for hint in ("total", "count", "squares")
+        parts, left = (emit.value(tile.FragmentOp(kind)) for _ in range(2))
+        whole, count, squares, rest = (
+            self.fragment(scope, along, hint) for hint in ("total", "count", "squares", "rest")
         )
         sums.totals(emit, parts)
         emit.op(tile.ReduceOp("sum", parts, over, whole))
         emit.op(tile.ReduceOp("sum", sums.count, over, count))
-        sums.about(emit, (whole, over), (count, over), parts)
+        sums.about(emit, (whole, over), (count, over), parts, left)
         emit.op(tile.ReduceOp("sum", parts, over, squares))
+        emit.op(tile.ReduceOp("sum", left, over, rest))
         for op in emit.ops[start:]:
             located(op, moments.squares)
-        results = ((total.result, whole), (moments.squares.result, squares), (moments.mean, count))
+        results = (
+            (total.result, whole),
+            (moments.squares.result, squares),
+            (moments.mean, count),
+            (moments.distance, rest),
+        )
         assert self.part is not None and self.rank is not None
         for value, fragment in results:
             origin: list[SSAValue] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import SSAValue
@@ -219,6 +220,30 @@ def test_parts_make_what_the_graph_says(name: str, tmp_path: Path) -> None:
     compiled = nvrtc.compile_cuda(cuda_source(only(done, gpu.ModuleOp)), case.arch)
     assert not compiled.warnings()
     assert all((info.spill_bytes, info.stack) == (0, 0) for info in compiled.kernels.values())
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_moments_of_what_is_not_finite(value: float, tmp_path: Path) -> None:
+    """The squares about an infinite mean are no number; what other columns have stays."""
+    module = built(CASES["moments, and the mean beside"], tmp_path)
+    program, sizes = CASES["moments, and the mean beside"].program, {"R": 77, "C": 72}
+    source = program.module()
+    (x,) = make_inputs(only(source, GraphOp), sizes, 3)
+    x[5, 3] = x[70, 9] = value
+    with np.errstate(all="ignore"):
+        expected = meant(source, [x], sizes)
+        found = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
+    assert_agree(found, expected)
+
+
+def test_squares_about_a_far_mean(tmp_path: Path) -> None:
+    """The mean is a thousand times the deviation, and no digits of the squares go."""
+    case = CASES["moments of columns one by one"]
+    module, sizes = built(case, tmp_path), {"R": 50, "C": 37}
+    x = np.random.default_rng(1).standard_normal((50, 37)).astype(np.float32) + 1000
+    (found,) = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
+    wanted = x.astype(np.float64).var(0)
+    assert np.abs(np.asarray(found) / wanted - 1).max() < 1e-5
 
 
 def test_threads_that_combine_read_neighbours() -> None:
