@@ -551,7 +551,7 @@ class LoopBuilder(Builder):
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         made, fold = self.folded(scope, (held[0], held[1]), apart, "pivot", f32)
         fold = fold or projection((held[0], held[1]))
-        kind = made.type
+        kind = cast("FragmentType", made.type)
         others = (emit.value(tile.FragmentOp(kind), hint) for hint in ("off", "squares", "count"))
         sums = loop_moments.Sums(made, *others)
         sums.begin(emit)
