@@ -556,7 +556,9 @@ class LoopBuilder(Builder):
         sums = loop_moments.Sums(made, *others)
         sums.begin(emit)
         order = sorted(total.labels, key=lambda label: label in apart)
-        tails = {label: self.frame.size(size_of(total, label)) for label in apart}
+        ends = {label: size_of(total, label) for label in apart}
+        whole_steps = {a for a, n in ends.items() if n.mod(self.tile[apart[a]]).constant() == 0}
+        tails = {a: self.frame.size(n) for a, n in ends.items() if a not in whole_steps}
 
         def inside(point: Point) -> SSAValue | None:
             found: SSAValue | None = None

@@ -162,6 +162,10 @@ CASES: Mapping[str, Case] = {
         Program([(("R", "C"), f16)], _variance(0), ({"R": 150, "C": 64},)),
         small(16, 32, 8, 2, warp_tile=[16, 32], when=["C mod 8 == 0"]),
     ),
+    "moments of columns in whole steps": Case(
+        Program([((Dim.sym("R") * 16, 64), f16)], _variance(0), ({"R": 6},)),
+        small(16, 32, 8, 2, warp_tile=[16, 32]),
+    ),
     "moments of columns one by one": Case(
         Program([(("R", "C"), f32)], _variance(0), ({"R": 50, "C": 37},)),
         small(4, 32, 1, 5),
