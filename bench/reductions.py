@@ -72,6 +72,18 @@ def _reduced(name: str, shape: str, axes: str, result: str) -> str:
     return _graph(name, f"%X: T<{shape}, f16>", body, "%y", result)
 
 
+def _variance(shape: str, axes: str, kept: str, result: str) -> str:
+    """``%y``, the mean of the squared distances of ``%X`` from its mean over ``axes``.  ``kept`` is
+    the shape of the mean with these axes of size 1, ``result`` without them."""
+    whole, mean = f"T<{shape}, f16>", f"T<{kept}, f16>"
+    return (
+        f"  %m = frontend.reduce mean %X axes {axes} keepdims : {whole} -> {mean}\n"
+        f"  %d = frontend.elementwise sub %X, %m : ({whole}, {mean}) -> {whole}\n"
+        f"  %s = frontend.elementwise mul %d, %d : ({whole}, {whole}) -> {whole}\n"
+        f"  %y = frontend.reduce mean %s axes {axes} : {whole} -> T<{result}, f16>"
+    )
+
+
 def _same(sizes: Mapping[str, int]) -> tuple[int, ...]:
     return sizes["M"], sizes["N"]
 
@@ -212,6 +224,123 @@ CASES = {
         2,
         whole=lambda s: (s["M"], 8, 16, s["N"]),
     ),
+    "column_log_softmax": Case(
+        _graph("column_log_softmax", _X, f"  %y = frontend.log_softmax %X axes [0] : {_MN}", "%y"),
+        lambda f, t: f.log_softmax(t[0], 0),
+        _same,
+        2,
+    ),
+    "column_rms_norm": Case(
+        _graph(
+            "column_rms_norm",
+            f"{_X}, %g: T<[M], f16>",
+            "  %y = frontend.rms_norm %X weight %g axes [0] eps 1.0e-05 : "
+            f"({_MN}, T<[M], f16>) -> {_MN}",
+            "%y",
+        ),
+        lambda f, t: t[0] * (t[0].square().mean(0) + 1e-5).rsqrt() * t[1][:, None],
+        _same,
+        2,
+        ("M",),
+    ),
+    "middle_layer_norm": Case(
+        _graph(
+            "middle_layer_norm",
+            f"%X: T<[M, {MIDDLE}, N], f16>, %g: T<[{MIDDLE}], f16>, %b: T<[{MIDDLE}], f16>",
+            "  %y = frontend.layer_norm %X weight %g bias %b axes [1] eps 1.0e-05 : "
+            f"(T<[M, {MIDDLE}, N], f16>, T<[{MIDDLE}], f16>, T<[{MIDDLE}], f16>) -> "
+            f"T<[M, {MIDDLE}, N], f16>",
+            "%y",
+            f"[M, {MIDDLE}, N]",
+        ),
+        lambda f, t: (
+            (t[0] - t[0].mean(1, keepdim=True))
+            * (t[0].var(1, keepdim=True, unbiased=False) + 1e-5).rsqrt()
+            * t[1][:, None]
+            + t[2][:, None]
+        ),
+        lambda s: (s["M"], MIDDLE, s["N"]),
+        2,
+        ("middle", "middle"),
+        whole=lambda s: (s["M"], MIDDLE, s["N"]),
+    ),
+    "channel_norm": Case(
+        _graph(
+            "channel_norm",
+            "%X: T<[M, 64, N], f16>",
+            "  %y = frontend.layer_norm %X axes [0, 2] eps 1.0e-05 : "
+            "(T<[M, 64, N], f16>) -> T<[M, 64, N], f16>",
+            "%y",
+            "[M, 64, N]",
+        ),
+        lambda f, t: f.batch_norm(t[0], None, None, None, None, True, 0.0, 1e-5),
+        lambda s: (s["M"], 64, s["N"]),
+        2,
+        whole=lambda s: (s["M"], 64, s["N"]),
+    ),
+    "channel_variance": Case(
+        _graph(
+            "channel_variance",
+            "%X: T<[M, 64, N], f16>",
+            _variance("[M, 64, N]", "[0, 2]", "[1, 64, 1]", "[64]"),
+            "%y",
+            "[64]",
+        ),
+        lambda f, t: t[0].var((0, 2), unbiased=False),
+        lambda s: (64,),
+        1,
+        whole=lambda s: (s["M"], 64, s["N"]),
+    ),
+    "column_variance": Case(
+        _graph("column_variance", _X, _variance("[M, N]", "[0]", "[1, N]", "[N]"), "%y", "[N]"),
+        lambda f, t: t[0].var(0, unbiased=False),
+        lambda s: (s["N"],),
+        1,
+    ),
+    "instance_norm": Case(
+        _graph(
+            "instance_norm",
+            "%X: T<[M, 64, N], f16>",
+            "  %y = frontend.layer_norm %X axes [2] eps 1.0e-05 : "
+            "(T<[M, 64, N], f16>) -> T<[M, 64, N], f16>",
+            "%y",
+            "[M, 64, N]",
+        ),
+        lambda f, t: f.instance_norm(t[0]),
+        lambda s: (s["M"], 64, s["N"]),
+        2,
+        whole=lambda s: (s["M"], 64, s["N"]),
+    ),
+    "several_softmax": Case(
+        _graph(
+            "several_softmax",
+            "%X: T<[M, 16, 32, N], f16>",
+            "  %y = frontend.softmax %X axes [1, 2] : T<[M, 16, 32, N], f16>",
+            "%y",
+            "[M, 16, 32, N]",
+        ),
+        lambda f, t: f.softmax(t[0].flatten(1, 2), 1).view(t[0].shape),
+        lambda s: (s["M"], 16, 32, s["N"]),
+        2,
+        whole=lambda s: (s["M"], 16, 32, s["N"]),
+    ),
+    "outer_softmax": Case(
+        _graph(
+            "outer_softmax",
+            "%X: T<[M, 64, N], f16>",
+            "  %y = frontend.softmax %X axes [0, 2] : T<[M, 64, N], f16>",
+            "%y",
+            "[M, 64, N]",
+        ),
+        lambda f, t: (
+            f.softmax(t[0].transpose(0, 1).flatten(1), 1)
+            .view(64, t[0].shape[0], -1)
+            .transpose(0, 1)
+        ),
+        lambda s: (s["M"], 64, s["N"]),
+        2,
+        whole=lambda s: (s["M"], 64, s["N"]),
+    ),
     "whole_softmax": Case(
         _graph("whole_softmax", _X, f"  %y = frontend.softmax %X axes [0, 1] : {_MN}", "%y"),
         lambda f, t: f.softmax(t[0].flatten(), 0).view(t[0].shape),
@@ -228,7 +357,18 @@ CASES = {
 """What is timed, by name."""
 
 
-BETWEEN = {"middle_sum": MIDDLE, "middle_softmax": MIDDLE, "channel_mean": 64, "group_norm": 128}
+BETWEEN = {
+    "middle_sum": MIDDLE,
+    "middle_softmax": MIDDLE,
+    "middle_layer_norm": MIDDLE,
+    "several_softmax": MIDDLE,
+    "channel_mean": 64,
+    "channel_variance": 64,
+    "channel_norm": 64,
+    "instance_norm": 64,
+    "outer_softmax": 64,
+    "group_norm": 128,
+}
 """Points of the axes between M and N."""
 
 
@@ -287,7 +427,7 @@ def raced(
     def made(*dims: int) -> Any:
         return torch.randn(*dims, device="cuda", dtype=torch.float16)
 
-    shapes = {"N": (sizes["N"],), "MN": shape}
+    shapes = {"N": (sizes["N"],), "M": (sizes["M"],), "middle": (MIDDLE,), "MN": shape}
     sets = [[made(*shape), *(made(*shapes[o]) for o in case.others)] for _ in range(copies)]
     outs = [torch.empty(case.out(sizes), device="cuda", dtype=torch.float16) for _ in sets]
     spare = torch.empty_like(sets[0][0])

@@ -1,7 +1,7 @@
 """How well rows are held: random norms and softmaxes, each in all ways of the space (S11.1).
 
     python bench/regret_rows.py [--count 24] [--seed 1] [--part 1/2] [--tried 8] [--spread 4]
-                                [--seconds 100] [--out FILE]
+                                [--seconds 100] [--cases column_softmax:8192x4096] [--out FILE]
 
 Rows have 64 to 2**20 elements, logarithmically uniform, whole vectors, and tensors 16 to 128 MB.
 For each problem these take turns: what the compiler makes of the graph with its sizes in it
@@ -20,11 +20,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache, partial
-from math import exp, log
+from math import exp, log, prod
 from typing import Any, NamedTuple
 
 from polyc.bench import race
-from polyc.bench.reductions import CASES, known
+from polyc.bench.reductions import CASES, MIDDLE, known, parse_case
 from polyc.cost.time import modelled
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
@@ -141,7 +141,7 @@ def program(problem: Problem, variant: RowsVariant) -> Program:
         assert block is not None and plan is not None
         block.insert_op_after(plan, kernel)
         ctx = make_context()
-        for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
+        for name in (*STAGES["plan"][1:], *STAGES["tiles"], *STAGES["gpu"]):
             build(name, ARCH).apply(ctx, module)
         return lowered(module)
 
@@ -171,19 +171,22 @@ def raced(torch: Any, problem: Problem, plans: Sequence[Made], peer: bool) -> Ro
     """One problem: a copy, what is chosen, and each plan."""
     op, count, length = problem
     case, sizes = CASES[op], {"M": count, "N": length}
-    copies = race.copies_for(4 * count * length, torch.cuda.get_device_properties(0).L2_cache_size)
+    shape = case.whole(sizes)
+    copies = race.copies_for(4 * prod(shape), torch.cuda.get_device_properties(0).L2_cache_size)
 
     def made(*shape: int) -> Any:
         return torch.randn(*shape, device="cuda", dtype=torch.float16)
 
-    shapes = {"N": (length,), "MN": (count, length)}
-    sets = [[made(count, length), *(made(*shapes[o]) for o in case.others)] for _ in range(copies)]
-    outs = [torch.empty_like(one[0]) for one in sets]
+    shapes = {"N": (length,), "M": (count,), "middle": (MIDDLE,), "MN": shape}
+    sets = [[made(*shape), *(made(*shapes[o]) for o in case.others)] for _ in range(copies)]
+    outs = [torch.empty(case.out(sizes), device="cuda", dtype=torch.float16) for _ in sets]
     wanted_out = case.peer(torch.nn.functional, [t.float() for t in sets[0]])
     most = max((wanted_out.abs().max().item() or 1.0) * 2.0**-9, 2.0**-24)
 
+    spare = torch.empty_like(sets[0][0])
+
     def copy(i: int) -> None:
-        outs[i % copies].copy_(sets[i % copies][0])
+        spare.copy_(sets[i % copies][0])
 
     def function(*tensors: Any) -> Any:
         return case.peer(torch.nn.functional, tensors)
@@ -250,8 +253,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = race.regret_options(__doc__ or "", 24, 8, 4)
     parser.add_argument("--inductor", action="store_true", help="time torch.compile too")
     parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--cases", nargs="+", type=parse_case, metavar="OP:ROWSxCOLUMNS")
     args = parser.parse_args(argv)
-    asked = race.part_of(problems(args.seed, args.count), args.part)
+    if args.cases:
+        asked: list[Problem] = [(op, *sizes) for op, sizes in args.cases]
+    else:
+        asked = race.part_of(problems(args.seed, args.count), args.part)
     if args.dry:
         for problem in asked:
             many = wanted(problem, args.tried, args.spread)

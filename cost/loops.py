@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
+from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
     line_step,
@@ -26,10 +27,14 @@ from polyc.cost.values import (
 from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
+from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import val_type
 
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
+
+MOMENTS = 4
+"""What it stores of moments: a sum, squares, how many points these are of, and distances."""
 
 KEPT = 10.0
 """Instructions by which an element goes to shared memory and is found there again."""
@@ -157,6 +162,8 @@ class _Space:
         """Blocks that share the reductions of a tile: by its rows, or all of its steps where what
         they have of it goes through memory."""
         self.stored = plan.stores_sums
+        self.moments = moments_of(self.roots) if self.stored else None
+        """The sum and the squares about its mean that blocks find while they read once."""
         self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
@@ -166,7 +173,8 @@ class _Space:
         values, work = self.values, self.work
         work.blocks += self.blocks
         scope: dict[str, int | None] = {a: self.along.get(a) for a in self.labels}
-        for reduce in _reductions(values, self.roots):
+        needed = _reductions(values, self.roots)
+        for reduce in needed if self.moments is None else [self.moments.squares]:
             self.reduction(reduce, scope, 1.0)
         times = float(prod(-(-values.extents[a] // self.tile[a]) for a in self.walked))
         here = set(self.along.values())
@@ -197,12 +205,15 @@ class _Space:
         if self.stored:
             trips = [-(-prod(trips) // self.parts)]
             results = self.values.points(result_labels(reduce))
-            self.work.summed += self.parts * results * SUM_BYTES
+            several = 1 if self.moments is None else MOMENTS
+            self.work.summed += self.parts * results * SUM_BYTES * several
         inner: dict[str, int | None] = {**scope, **{a: apart.get(a) for a in order}}
-        self.before(reduce.operand, scope, inner, order, trips, times)
+        if self.moments is None:
+            self.before(reduce.operand, scope, inner, order, trips, times)
         self.step([reduce.operand], inner, times * prod(trips), points, apart)
         # Points of a window that slides are unrolled.
-        extra = (1 if self.outputs > 1 else OVERHEAD + 1) * max(points, self.work.threads)
+        extra = 1 if self.outputs > 1 else OVERHEAD + 1
+        extra = (extra + (0 if self.moments is None else COUNTED)) * max(points, self.work.threads)
         self.work.operations += self.blocks * times * prod(trips) * extra
         self.steps += times * prod(trips)
 

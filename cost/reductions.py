@@ -23,6 +23,7 @@ from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import SECTOR
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
@@ -46,6 +47,8 @@ class Reduction:
                  to the next along its own
     ``work``     instructions of a point, beside its loads
     ``sums``     reductions, each with a result of its own
+    ``moments``  whether the squares of one are about another one's mean, which blocks find together
+                 where what they have goes through memory
     """
 
     outer: int
@@ -59,6 +62,7 @@ class Reduction:
     apart: tuple[int, int] = (2, 2)
     work: float = 2.0
     sums: int = 1
+    moments: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +175,15 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
     """The reductions of a region whose points threads may part, where results lie along ``column``
     or, if there is none, along its last axis; None where they are others.
 
-    All have a result for each point of the outputs, over the same points, and none needs another's.
+    All have a result for each point of the outputs, over the same points, and none needs another's,
+    but for the moments of what is read.
     """
     kinds = [val_type(value) for value in values.kernel.yield_op.values]
     labels = kinds[0].labels
     needed = [op for op in values.behind(values.outputs) if isinstance(op, ReduceOp)]
+    moments = moments_of(values.kernel.yield_op.values)
+    if moments is not None:
+        needed = moments.reductions
     if not needed or any(set(kind.labels) != set(labels) for kind in kinds):
         return None
     order = [a for a in reversed(val_type(needed[0].operand).labels) if a in needed[0].labels]
@@ -183,7 +191,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         behind = values.behind([reduce.operand])
         if set(val_type(reduce.result).labels) != set(labels) or set(reduce.labels) != set(order):
             return None
-        if any(isinstance(op, ReduceOp) for op in behind):
+        if moments is None and any(isinstance(op, ReduceOp) for op in behind):
             return None
         if reduce.fn.data == "sum" and isinstance(reduce.accumulator, Float16Type | BFloat16Type):
             return None
@@ -205,9 +213,20 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         tuple(size_in_bytes(read.result.type.element_type) for read in reads),
         gcd(*(_row_bytes(values, read) for read in reads)),
         (_apart(values, reads[0], kept), _apart(values, reads[0], order[0])),
-        len(needed) + sum(operations(op) for op in made if not isinstance(op, ReduceOp)),
-        len(needed),
+        len(needed)
+        + sum(operations(op) for op in made if not isinstance(op, ReduceOp))
+        + (COUNTED if moments is not None else 0),
+        len(needed) if moments is None else len(needed) + 2,
+        moments is not None,
     )
+
+
+OF_MOMENTS = 80
+"""Registers of a thread that has moments of its points: a pivot, sums, squares and a count of each
+element of a vector, beside two vectors on their way."""
+
+COUNTED = 4.0
+"""Instructions of a point that is counted, and whose distance is summed beside its square."""
 
 
 def _row_bytes(values: Values, read: ReadOp) -> int:
@@ -260,7 +279,9 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
     if any(label not in bound and f"{label}.o" not in bound for label in labels):
         return None
     problem = reduction_of(values, column)
-    return None if problem is None else (problem, tile, H100_REDUCTIONS)
+    if problem is None or (problem.moments and not tile.stored):
+        return None
+    return problem, tile, H100_REDUCTIONS
 
 
 # How long it takes -------------------------------------------------------------------------
@@ -269,8 +290,11 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
 def registers(problem: Reduction, plan: SharedTile) -> int:
     """Registers of a thread, about: a sum for each element of its vectors, and what goes with it.
 
-    Blocks of 256 threads are built for 64 at most, those of 1024 have no more.
+    Blocks of 256 threads are built for 64 at most, those of 1024 have no more; of moments for
+    ``OF_MOMENTS``.
     """
+    if problem.moments:
+        return OF_MOMENTS
     if plan.vector == 1:
         found = 32 + plan.loads
     elif problem.beside:

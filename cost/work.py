@@ -97,7 +97,7 @@ class Work:
 
 def at_once(plan: ScheduleOp, device: Device) -> int:
     """Blocks that an SM holds: by threads, registers and shared memory."""
-    if plan.takes_turns:
+    if plan.takes_turns or (plan.keeps_rows and plan.tile_sizes[0] > 1):
         return plan.blocks_kept
     if plan.at_once > 1:
         return plan.at_once

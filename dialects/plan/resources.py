@@ -51,7 +51,7 @@ EXCHANGED = 1024
 
 KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
-several, or wider ones."""
+several, wider ones, or rows that lie side by side, of which a thread has several."""
 
 
 def registers_at_launch(registers: int, consumers: int) -> int:
@@ -240,6 +240,7 @@ class ScheduleResources(Schedule):
         arch, threads = self.target, self.threads()
         memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
         wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
+        wide = wide or self.tile_sizes[0] > 1
         registers = arch.registers // (threads * (KEPT_WIDE if wide else KEPT_REGISTERS))
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 

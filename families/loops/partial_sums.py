@@ -19,6 +19,7 @@ from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import left_open, power_of_two
 from polyc.families.loops.recognise import (
@@ -31,6 +32,7 @@ from polyc.families.loops.recognise import (
     neighbour_of,
     reductions_in,
     size_of,
+    summed,
     type_of,
 )
 from polyc.families.structure import MOST_PARTS
@@ -69,7 +71,7 @@ WIDE = ((256, 1, 4, 1), (16, 17, 66, 4))
 steps of each part at least: about as many blocks as find room at once.  Of more a block has but a
 step, and what it does around that is as long.  Kept columns are in narrow or in wide tiles."""
 
-SCALAR = ((64, 1, 66, 1),)
+SCALAR = ((512, 1, 2, 8), (64, 1, 66, 1))
 """The same of elements that are read one by one."""
 
 
@@ -77,7 +79,8 @@ SCALAR = ((64, 1, 66, 1),)
 class Shared:
     """A region of one space of outputs, whose reductions are all over the same points.
 
-    Each has a result for every point of the space, and none needs another one's.  ``inner`` is the
+    Each has a result for every point of the space, and none needs another one's, but for squares
+    about the mean of a sum.  ``inner`` is the
     reduced axis that threads part: along a tile's rows where its columns are kept, else along
     its columns.
     """
@@ -88,7 +91,12 @@ class Shared:
 
     @property
     def reductions(self) -> list[ReduceOp]:
-        return self.loops.reductions
+        return summed(self.loops.values)
+
+    @property
+    def is_of_moments(self) -> bool:
+        """Whether the squares of one are about another one's mean."""
+        return moments_of(self.loops.values) is not None
 
     @property
     def along(self) -> int:
@@ -123,7 +131,8 @@ def find_shared(loops: Loops) -> Shared | None:
     They accumulate in f32, or need no rounding, as integers do: what is combined is what one block
     would have but for the order of a sum.
     """
-    needed = loops.reductions
+    needed = summed(loops.values)
+    moments = moments_of(loops.values)
     if len(loops.spaces) != 1 or not needed:
         return None
     (space,) = loops.spaces
@@ -131,7 +140,9 @@ def find_shared(loops: Loops) -> Shared | None:
         return None
     kept = {label for label in space.labels if label is not None}
     for reduce in needed:
-        if set(type_of(reduce.result).labels) != kept or reductions_in([reduce.operand]):
+        if set(type_of(reduce.result).labels) != kept:
+            return None
+        if moments is None and reductions_in([reduce.operand]):
             return None
         if set(reduce.labels) != set(needed[0].labels):
             return None

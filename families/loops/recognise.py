@@ -32,6 +32,7 @@ from polyc.dialects.region import (
     SortOp,
     UnaryOp,
 )
+from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -128,6 +129,13 @@ def reductions_in(values: Sequence[SSAValue]) -> list[ReduceOp]:
     return [op for op in made_by(values) if isinstance(op, ReduceOp)]
 
 
+def summed(values: Sequence[SSAValue]) -> list[ReduceOp]:
+    """The same, or both of the moments that ``values`` need: the squares are about the mean, and
+    threads find both together."""
+    found = moments_of(values)
+    return reductions_in(values) if found is None else found.reductions
+
+
 LOADS = 4
 """Vectors that a thread has on their way at once where threads part reductions, with a register for
 each of their elements."""
@@ -144,12 +152,17 @@ def loads_of(reductions: Sequence[ReduceOp]) -> int:
     return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
-def neighbours_of(values: Sequence[SSAValue]) -> set[str]:
+def neighbours_of(values: Sequence[SSAValue], over: Set[str] = frozenset()) -> set[str]:
     """The axes whose neighbours are neighbours in memory, in some read that ``values`` need.
 
-    Other axes may go by steps beside, as heads do over their features.
+    Other axes may go by steps beside, as heads do over their features.  What is reduced over axes
+    of ``over`` may be made of values without them too, as distances from a mean are: these are read
+    once for all of its points, and do not count.
     """
-    reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
+    made = list(made_by(values, into=True))
+    behind = made_by([op.operand for op in made if isinstance(op, ReduceOp)], into=True)
+    once = {op for op in behind if over and over.isdisjoint(type_of(op.results[0]).labels)}
+    reads = [op for op in made if isinstance(op, ReadOp) and op not in once]
     return {label for op in reads if (label := neighbour_of(op)) is not None}
 
 
@@ -305,7 +318,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     sizes = dict(zip(kind.labels, kind.shape, strict=True))
     needed = reductions_in(values)
     reduced = {label for reduce in needed for label in reduce.labels}
-    together = neighbours_of(values)
+    together = neighbours_of(values, reduced)
     *leading, column = kind.labels or (None,)
     row: str | None = None
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
@@ -398,7 +411,7 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     summed = {label for reduce in needed for label in reduce.labels}
     if len(own) < 2 or any(set(a) != set(own) for a in axes) or summed & set(own) or not summed:
         return False
-    if own[-1] not in neighbours_of(values):
+    if own[-1] not in neighbours_of(values, summed):
         return False
     if windows_of(values) & set(own):
         longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)

@@ -35,6 +35,9 @@ LOADS = (1, 2, 4, 8)
 MOST_ELEMENTS = 64
 """Of a thread: each has a register, and another one until it is added."""
 
+MOST_MOMENTS, OF_MOMENTS = 512, 16
+"""Threads of a block, and elements of each, that find moments."""
+
 WAVES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Blocks of each multiprocessor that parts make."""
 
@@ -49,6 +52,8 @@ def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
         for loads in LOADS:
             elements = threads * loads * vector
             if loads * vector > MOST_ELEMENTS:
+                continue
+            if problem.moments and (threads > MOST_MOMENTS or loads * vector > OF_MOMENTS):
                 continue
             for rows, columns in _shapes(problem, elements, vector, warp):
                 yield from _parts(problem, SharedTile(rows, columns, threads, vector), arch, chip)
@@ -68,10 +73,12 @@ def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterat
 
 def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterator[SharedTile]:
     if (tile.rows if problem.beside else tile.columns) < 2:
-        yield replace(tile, parts=1, stored=False)
+        if not problem.moments:
+            yield replace(tile, parts=1, stored=False)
         return
     count, steps = tiles_of(problem, tile), steps_of(problem, tile)
-    yield replace(tile, parts=1, stored=False)
+    if not problem.moments:
+        yield replace(tile, parts=1, stored=False)
     seen = {1}
     for waves in WAVES:
         parts = min(-(-chip * waves // count), steps, MOST_PARTS)
@@ -80,7 +87,7 @@ def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterat
         if parts not in seen:
             seen.add(parts)
             yield replace(tile, parts=parts, stored=True)
-    if problem.beside and problem.others == problem.second == 1:
+    if problem.beside and problem.others == problem.second == 1 and not problem.moments:
         for parts in CLUSTERS:
             if parts <= ARCHS[arch].cluster and steps >= parts and count <= chip * 8:
                 yield replace(tile, parts=parts, stored=False)

@@ -76,6 +76,12 @@ class Rows:
         return [op for op in reads if not self.at_indices(op)]
 
     @property
+    def whole(self) -> list[ReadOp]:
+        """Those over all axes: each row has its own."""
+        known = {self.row.label, *(axis.label for axis in self.outer)}
+        return [op for op in self.reads if set(op.result.type.labels) == known]
+
+    @property
     def gathers(self) -> list[GatherOp]:
         """What is read along the row at indices, which each row has one of."""
         ops = self.kernel.body.block.ops
@@ -103,12 +109,10 @@ class Rows:
         It begins where a row of the tensor does, as cp.async copies whole vectors alone.  Rows that
         lie side by side are kept as they lie, points of several below each other.
         """
-        known = {self.row.label, *(axis.label for axis in self.outer)}
-        reads = [op for op in self.reads if set(op.result.type.labels) == known]
         if self.turned:
-            return [op for op in reads if self._lies_upright(op)]
+            return [op for op in self.whole if self._lies_upright(op)]
         first = AffineExpr.dimension(len(self.outer))
-        return [op for op in reads if self.copied(op, 1) and self.coordinates(op)[-1] == first]
+        return [op for op in self.whole if self.copied(op, 1) and self.coordinates(op)[-1] == first]
 
     @property
     def alike(self) -> list[ReadOp]:

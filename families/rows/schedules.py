@@ -35,7 +35,9 @@ from polyc.families.rows.recognise import Rows, find_rows, row_lengths
 from polyc.families.rows.space import space
 from polyc.families.rows.variants import (
     BESIDE,
+    LANES,
     NARROWER,
+    ONCE,
     PANELS,
     SHORTER,
     VARIANTS,
@@ -75,7 +77,12 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
         if not rows.is_short:
             return _panels(arch, min(8, width, widest))
         first = replace(first, vector=min(first.vector, width, widest))
-        return (first, last) if first.vector > 1 else (last,)
+        found = (first, last) if first.vector > 1 else (last,)
+        if first.vector == 1 or at_most(rows, LANES):
+            return found
+        once = replace(ONCE, vector=first.vector)
+        count, (_, wide) = cast("int", rows.length.constant()), once.panel(rows)
+        return (once, *found) if once.chunks(rows) * wide >= count else found
     if None in lengths and width < 8:
         return VARIANTS[-1:]
     left = [v for v in VARIANTS if v.turns or v.parts <= ARCHS[arch].large_cluster]
@@ -224,7 +231,11 @@ def made(rows: Rows, arch: str) -> list[ScheduleOp]:
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
-    for variant in variants(rows, arch):
+    every = variants(rows, arch)
+    if rows.turned and is_known(rows) and not any(_keeps(rows, arch, v) for v in every):
+        # Longer than any of the table: teams of the space may have room for them.
+        every = (*_roomiest(rows, arch, every[0].vector), *every)
+    for variant in every:
         when = conditions(rows, arch, variant)
         if when is None or variant.vector > widest:
             continue
@@ -238,6 +249,19 @@ def made(rows: Rows, arch: str) -> list[ScheduleOp]:
                 break
             widest = variant.vector - 1
     return found
+
+
+def _keeps(rows: Rows, arch: str, variant: RowsVariant) -> bool:
+    """Whether a variant has rows in registers or in shared memory, and can run."""
+    return variant.way != "streaming" and conditions(rows, arch, variant) is not None
+
+
+def _roomiest(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
+    """One of the space that keeps rows of a known length, if there is one."""
+    for variant in space(rows, arch, vector):
+        if _keeps(rows, arch, variant):
+            yield variant
+            return
 
 
 def held_whole(rows: Rows, arch: str, vector: int) -> list[ScheduleOp]:

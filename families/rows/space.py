@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
+from typing import cast
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu.types import element_bytes
@@ -32,6 +34,10 @@ ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
 
 HIGH = (32, 64, 128)
 """Rows that lie side by side of a panel."""
+
+AT_ONCE, ROUNDS = (2, 3, 4), (1, 2, 3, 4, 5, 6)
+"""Blocks of a multiprocessor, and panels that a team has one after another, where these come out
+even."""
 
 PANEL_WARPS = 8
 """Warps of a block that keeps panels."""
@@ -99,28 +105,48 @@ def _shared_out(length: int, width: int, most: int) -> tuple[int, int]:
 
 
 def _panels(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
-    """Rows that lie side by side, in shared memory."""
+    """Rows that lie side by side, in shared memory: of one block, which ends with them or goes on
+    to others, or of a team."""
     length = rows.length.constant()
     if not rows.kept or vector < 2:
         return
     assert length is not None
     bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
-    seen: set[tuple[int, int, int]] = set()
+    most = ARCHS[arch].shared_bytes - KEPT // 10
     for high in HIGH:
-        for room in ROOMS:
-            shape = RowsVariant("", "kept", high, 0, PANEL_WARPS, vector)
-            high, wide = shape.panel(rows)
-            chunks = room * 1024 // (high * wide * bytes_of)
-            if not chunks:
+        shape = RowsVariant("", "kept", high, 0, PANEL_WARPS, vector)
+        high, wide = shape.panel(rows)
+        chunk = high * wide * bytes_of
+        fits = {
+            _shared_out(length, wide, room * 1024 // chunk)
+            for room in ROOMS
+            if room * 1024 >= chunk
+        }
+        for chunks, parts in sorted(fits | set(_balanced(rows, arch, high, wide))):
+            kept = chunks * chunk
+            if kept > most or parts > MOST_PARTS:
                 continue
-            chunks, parts = _shared_out(length, wide, chunks)
-            kept = chunks * high * wide * bytes_of
-            key = high, chunks, parts
-            if key in seen or kept > ARCHS[arch].shared_bytes - KEPT // 10 or parts > MOST_PARTS:
-                continue
-            seen.add(key)
             name = f"panel{high}_team{parts}" if parts > 1 else f"panel{high}_keeps{chunks}"
             yield replace(shape, name=name, parts=parts, kept=kept, turns=True)
+            if parts == 1:
+                yield replace(shape, name=f"panel{high}_once", kept=kept)
+
+
+def _balanced(rows: Rows, arch: str, high: int, wide: int) -> Iterator[tuple[int, int]]:
+    """Chunks of each part of a panel, and the parts, with which teams have whole rounds of panels:
+    the last one is not one of a few."""
+    sizes = [axis.size.constant() for axis in rows.outer]
+    length = rows.length.constant()
+    if None in sizes or length is None:
+        return
+    *outer, beside = [cast("int", size) for size in sizes]
+    panels = prod(outer) * -(-beside // high)
+    for blocks in AT_ONCE:
+        for rounds in ROUNDS:
+            parts = ARCHS[arch].multiprocessors * blocks // max(1, -(-panels // rounds))
+            if parts > 1:
+                chunks = -(-length // (wide * parts))
+                yield chunks, -(-length // (wide * chunks))
 
 
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:

@@ -124,10 +124,27 @@ class RowsVariant:
             "persistent": self.turns,
         }
 
+    def of_few(self, rows: Rows, count: int) -> int | None:
+        """Neighbours that a thread has where it has all ``count`` points of rows that lie side by
+        side, so that none are brought together; None where that is too much."""
+        each = count * sum(element_bytes(op.result.type.element_type) for op in rows.whole)
+        vector = min(self.vector, power_of_two(FEW_BYTES // max(1, each) + 1) // 2)
+        return vector if vector >= FEW_VECTOR else None
+
     def _turned(self, rows: Rows) -> Mapping[str, Value]:
         """The same of rows that lie side by side: a thread has vectors of neighbours in memory, and
         its block all points of as many rows as its registers hold."""
         count, beside = cast("int", rows.length.constant()), rows.column.size.constant()
+        if (vector := self.of_few(rows, count)) is not None:
+            threads = FEW_WARPS * WARP
+            if beside is not None:
+                threads = max(min(threads, power_of_two(-(-beside // vector))), WARP)
+            return {
+                "tile": [threads * vector, count, 1],
+                "warp_tile": [WARP * vector, count],
+                "vectorize": vector,
+                "split_k": 1,
+            }
         # Elements that are read one by one have an address each.
         more = max(1, power_of_two(count) // TURNED_POINTS)
         fewer = 1 if self.vector > 1 else 2
@@ -152,13 +169,17 @@ class RowsVariant:
 WARP = 32
 """Threads of a warp."""
 
+FEW_WARPS, FEW_VECTOR, FEW_BYTES = 4, 2, 128
+"""Warps of a block, elements of a vector at least, and bytes of a thread at most, where threads
+have all points of their rows."""
+
 PANEL_VECTORS = 2
 """Vectors that a thread has of a chunk of rows that lie side by side."""
 
 TURNED_WARPS = 8
 """Of a block with rows that lie side by side, of as many points at most:"""
 TURNED_POINTS = 512
-TURNED_ROWS = 512
+TURNED_ROWS = 128
 TURNED_HELD = 32
 """Rows of a tile at most, and elements that a thread has of such rows: a sector of memory of each
 point, of 512."""
@@ -200,6 +221,17 @@ what an architecture leaves of it: some are for what warps exchange."""
 KEPT = 40 * 1024
 """Bytes of a block that keeps one row after another: five of them find room."""
 
+PANEL = 64 * 1024
+"""The same of rows that lie side by side: three, which meet for fewer panels.  Columns of 8192 by
+4096 take 74 us in a softmax, and 84 with half as much in each block."""
+
+ONCE = RowsVariant("panel_once", "kept", 32, 0, 8, 8, kept=72 * 1024)
+"""For rows that lie side by side, of more than ``LANES`` known points: of 512 of 64 MB a LayerNorm
+takes 50 us so and 57 in registers, of 1024 52 and 75, where a tile of these has but a sector of
+memory of each point."""
+
+LANES = 256
+
 BESIDE = (
     RowsVariant("beside", "resident", 1, 0, 1, 8),
     RowsVariant("beside_any", "resident", 1, 0, 1, 1),
@@ -207,11 +239,15 @@ BESIDE = (
 """For rows that lie side by side, of few known points."""
 
 PANELS = (
-    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=KEPT, turns=True),
-    RowsVariant("panel", "kept", 64, 0, 8, 8, kept=KEPT, turns=True),
-    RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, KEPT, True),
-    RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, KEPT, True),
-    RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, KEPT, True),
+    RowsVariant("panel_low", "kept", 256, 0, 8, 8, kept=PANEL, turns=True),
+    RowsVariant("panel", "kept", 64, 0, 8, 8, kept=PANEL, turns=True),
+    RowsVariant("panel_team2", "kept", 64, 0, 8, 8, 2, PANEL, True),
+    RowsVariant("panel_team4", "kept", 64, 0, 8, 8, 4, PANEL, True),
+    RowsVariant("panel_team8", "kept", 64, 0, 8, 8, 8, PANEL, True),
+    RowsVariant("panel_team16", "kept", 64, 0, 8, 8, 16, PANEL, True),
+    RowsVariant("panel_team32", "kept", 64, 0, 8, 8, 32, PANEL, True),
+    RowsVariant("panel_team64", "kept", 64, 0, 8, 8, 64, PANEL, True),
+    RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, PANEL, True),
     RowsVariant("panel_most_team128", "kept", 64, 0, 8, 8, 128, MOST // 2, True),
     RowsVariant("panel_chunks", "streaming", 64, 0, 8, 8),
     RowsVariant("panel_any_split8", "streaming", 32, 0, 8, 1, 8),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from polyc.cost.time import TYPICAL, chosen, modelled
 from polyc.dialects.common.arch import ARCHS
@@ -19,6 +19,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.attention.schedules import ATTENTION
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.region.postpone_division import postpone
@@ -59,10 +60,24 @@ def apart(kernel: KernelOp) -> str:
 
 
 def walks(kernel: KernelOp) -> bool:
-    """Whether a region, which stands nowhere and is changed, runs as loops."""
+    """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that lie
+    side by side and that no block has in registers.
+
+    Few blocks walk over these, and read them again; where sizes are known, teams that keep them and
+    meet are compared too.
+    """
     with unsaid():
-        family, *_ = propose(_prepared(kernel), ARCH)
-        return family is LOOPS
+        found = _prepared(kernel)
+        family, plans, _ = propose(found, ARCH)
+        if family is not ROWS:
+            return family is LOOPS
+        plan = chosen(plans, dict.fromkeys(found.symbol_names, TYPICAL))
+        if plan is None or plan.tile_sizes[0] == 1:
+            return False
+        way = plan.algo_choice.data["rows"]
+        return way == StringAttr("streaming") or (
+            way == StringAttr("kept") and not found.symbol_names
+        )
 
 
 def seconds(kernel: KernelOp) -> float:

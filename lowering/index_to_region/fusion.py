@@ -38,7 +38,7 @@ from polyc.lowering.index_to_region.forms import (
     not_affine,
     why_not_affine,
 )
-from polyc.lowering.index_to_region.outputs import embedded, turned_from
+from polyc.lowering.index_to_region.outputs import embedded, is_about, turned_from
 from polyc.lowering.index_to_region.scores import ROW, Scores, is_softmax_sum
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
@@ -458,7 +458,7 @@ class Composer:
 
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
-        beside = self._beside_end(value)
+        beside = self._beside_end(value) or self._beside_squares(value)
         if beside is not None:
             self.early[value] = beside
             beside[0].roots.append(Root(value, beside[1]))
@@ -505,6 +505,28 @@ class Composer:
         plain = all(i in root.axes or size.constant() == 1 for i, size in enumerate(sizes))
         inside = set(points[0].axes) <= set(holder.iters) and len(set(axes)) == len(axes)
         return (holder, points[0]) if plain and inside and points[0].guard is None else None
+
+    def _beside_squares(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel between others that sums squares about a value, as a variance about a mean,
+        and where it wants that; None where there is none, or it has other axes.
+
+        It finds both while it reads once.  Sums along rows are a block's, which keeps these.
+        """
+        if self.fuse != "cost" or value in self.whole:
+            return None
+        for kernel, point in self.asked.get(value, {}):
+            if kernel not in self.between or len(kernel.roots) != 1:
+                continue
+            squares = is_about(kernel.roots[0].value, value, self.same)
+            if squares is None or squares.axes == (tiny.tensor_of(squares.operand).rank - 1,):
+                continue
+            wanted = [p for k, p in self.asked[value] if k is kernel]
+            root = Root(value, point)
+            axes = list(root.stored_axes)
+            whole = axes == list(kernel.iters) and point.guard is None
+            if whole and len(wanted) == 1 and self._order(value) is None:
+                return kernel, point
+        return None
 
     def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
         """A kernel that stores a value in its order, and where it wants it."""

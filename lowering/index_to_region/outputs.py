@@ -49,6 +49,57 @@ def turned_from(
     return Turned(here, order)
 
 
+def is_about(
+    end: SSAValue, mean: SSAValue, same: Mapping[SSAValue, SSAValue]
+) -> tiny.ReduceOp | None:
+    """The sum of squared distances from ``mean`` that ``end`` is made of by ops of its own shape,
+    where what is squared is what ``mean`` is made of a sum of; None where there is none."""
+    squares = _reduction_of(end, same)
+    if squares is None:
+        return None
+    product = _plain(squares.operand, same).owner
+    if not isinstance(product, tiny.BinaryOp) or product.function != "mul":
+        return None
+    distance, other = (_plain(v, same) for v in product.operands)
+    taken = distance.owner
+    if other is not distance or not isinstance(taken, tiny.BinaryOp) or taken.function != "sub":
+        return None
+    own, about = (_plain(v, same) for v in taken.operands)
+    total = _reduction_of(mean, same)
+    if about is not _plain(mean, same) or total is None or total.axes != squares.axes:
+        return None
+    return squares if _plain(total.operand, same) is own else None
+
+
+def _plain(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """A value before it was repeated, or given axes of one point."""
+    value = same.get(value, value)
+    while isinstance(op := value.owner, tiny.ExpandOp | tiny.ReshapeOp):
+        value = same.get(op.operand, op.operand)
+    return value
+
+
+def _reduction_of(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> tiny.ReduceOp | None:
+    """The one sum that a value is made of by functions of elements and constants."""
+    found: tiny.ReduceOp | None = None
+    work, seen = [value], set[SSAValue]()
+    while work:
+        here = _plain(work.pop(), same)
+        op = here.owner
+        if here in seen or isinstance(op, tiny.ConstantOp | tiny.DimOp):
+            continue
+        seen.add(here)
+        if isinstance(op, tiny.ReduceOp):
+            if found is not None or op.function != "sum":
+                return None
+            found = op
+        elif isinstance(op, tiny.FunctionOp | tiny.CastOp):
+            work += op.operands
+        else:
+            return None
+    return found
+
+
 def _count_reads(graph: tiny.GraphOp, same: Mapping[SSAValue, SSAValue]) -> dict[SSAValue, int]:
     """How many ops that an output needs read each value; equal casts read nothing."""
     found: dict[SSAValue, int] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import cast
 
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.cost.reductions import OF_MOMENTS
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, number_of, without_sign
 from polyc.dialects.gpu import kernel as gpu
@@ -27,12 +29,14 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentType,
+    GlobalType,
     SharedType,
     element_bytes,
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.dialects.region.moments import Moments, moments_of
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import Lines, LineTile, find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
@@ -49,6 +53,7 @@ from polyc.families.loops.recognise import (
     reductions_in,
     size_of,
     spaces_of,
+    summed,
     turned_reads,
     type_of,
 )
@@ -60,7 +65,7 @@ from polyc.families.loops.windows import (
     held_value,
     tile_from,
 )
-from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu import integers, loop_moments
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
@@ -150,10 +155,8 @@ class LoopsLowering(Walked):
         """The parts of each reduction."""
         if not plan.stores_sums:
             return []
-        part = _part(self.kernel, plan)
-        reductions = reductions_in(list(self.kernel.yield_op.values))
-        kinds = [part.kind(accumulated(reduce)) for reduce in reductions]
-        return [Workspace(f"{plan.kernel_name}_sums", kind) for kind in kinds]
+        stored = _stored(self.kernel, _part(self.kernel, plan))
+        return [Workspace(f"{plan.kernel_name}_sums", kind) for _, kind in stored]
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
@@ -185,6 +188,16 @@ def _part(kernel: KernelOp, plan: ScheduleOp) -> Part:
     return Part(space, plan.integer("split_k"))
 
 
+def _stored(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]:
+    """What the blocks of a part store: what they have of each reduction, and of moments how many
+    points these are of and how far from their mean in all, which stand for mean and distance."""
+    values = list(kernel.yield_op.values)
+    found = [(r.result, part.kind(accumulated(r))) for r in summed(values)]
+    moments = moments_of(values)
+    more = () if moments is None else (moments.mean, moments.distance)
+    return [*found, *((value, part.kind(f32)) for value in more)]
+
+
 def _grid(space: Space, plan: ScheduleOp) -> Grid:
     """A space in tiles; axes that it lacks, and those that a block walks, have one point."""
     axes = [
@@ -211,6 +224,8 @@ class LoopBuilder(Builder):
         """Blocks of a cluster, which share the points of each reduction."""
         self.part = _part(kernel, plan) if plan.stores_sums else None
         """How the blocks of the grid share them."""
+        self.moments = moments_of(kernel.yield_op.values) if plan.stores_sums else None
+        """The sum and the squares about its mean that they share, where they share such."""
         self.adds = adds
         self.sums: dict[SSAValue, SSAValue] = {}
         """Of each reduction, the workspace with its parts."""
@@ -250,9 +265,8 @@ class LoopBuilder(Builder):
     def taking(self, spaces: Sequence[BindAttr]) -> LoopBuilder:
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
-        for reduce, space in zip(self.reductions, spaces, strict=True):
-            kind = self.part.kind(accumulated(reduce))
-            self.sums[reduce.result] = self.frame.space(kind, space)
+        for (value, kind), space in zip(_stored(self.kernel, self.part), spaces, strict=True):
+            self.sums[value] = self.frame.space(kind, space)
         return self
 
     def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
@@ -273,6 +287,9 @@ class LoopBuilder(Builder):
         """
         if not self.reductions:
             return THIN if self.is_thin else 1
+        nested = any(reductions_in([reduce.operand]) for reduce in self.reductions)
+        if nested and self.plan.threads() <= THREADS * 2:
+            return max(1, self.plan.target.registers // (OF_MOMENTS * self.plan.threads()))
         elements, most = prod(self.tile) // self.plan.threads(), loads_of(self.reductions) * VECTOR
         shares = any(parted(r, self.along_of(r), self.tile) for r in self.reductions)
         if not shares or elements > most or self.plan.threads() > THREADS:
@@ -291,7 +308,9 @@ class LoopBuilder(Builder):
 
     @property
     def reductions(self) -> list[ReduceOp]:
-        """All that the outputs need."""
+        """All that the outputs need; of moments both."""
+        if self.moments is not None:
+            return self.moments.reductions
         return reductions_in(list(self.kernel.yield_op.values))
 
     def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
@@ -327,6 +346,10 @@ class LoopBuilder(Builder):
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
         places = places_of(space, at) if self.lines is None else line_places(self.lines, at)
         scope = Scope(self.emit, places)
+        if self.moments is not None and not self.adds:
+            self.rank = at[PART]
+            self.moments_of_part(scope, self.moments)
+            return
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
         elif self.part is not None and not self.adds:
@@ -431,15 +454,16 @@ class LoopBuilder(Builder):
         wanted: Callable[[Mapping[str, AffineExpr]], Sequence[Wanted]],
         like: Operation,
         values: Sequence[SSAValue],
+        given: Mapping[SSAValue, Held] | None = None,
     ) -> None:
         """A ``gpu.map`` over ``space`` of what is ``wanted`` of ``values``.
 
-        It is told where the axes of the scope stand that ``values`` use, and ``labels``.
+        It is told where the axes of the scope stand that ``values`` use, and ``labels``; where some
+        values are ``given``, nothing is reduced for the others.
         """
-        held: dict[SSAValue, Held] = {
-            reduce.result: held_in(self.reduction(scope, reduce))
-            for reduce in reductions_in(values)
-        }
+        held: dict[SSAValue, Held] = dict(given or {})
+        for reduce in [] if given is not None else reductions_in(values):
+            held[reduce.result] = held_in(self.reduction(scope, reduce))
         origin: list[SSAValue] = []
         axes: dict[str, AffineExpr] = {}
         used = {*axes_in(values), *labels}
@@ -489,9 +513,16 @@ class LoopBuilder(Builder):
             origin: list[SSAValue] = []
             where = {label: placed(place, origin) for label, place in scope.places.items()}
             to = self.sums[reduce.result]
-            combine(emit, self.part, reduce, neutral, acc, where, origin, to)
+            if self.moments is not None and reduce is self.moments.squares:
+                mean = self.mean_of(scope, self.moments)
+                others = (self.moments.total.result, self.moments.mean, self.moments.distance)
+                spaces = [to, *(self.sums[value] for value in others)]
+                loop_moments.combine(emit, self.part, acc, mean, where, origin, spaces)
+            else:
+                combine(emit, self.part, reduce, neutral, acc, where, origin, to)
         else:
-            self.turns_of(scope, reduce, order, apart, acc, fold)
+            run = partial(self.step, reduce=reduce, apart=apart, acc=acc, fold=fold)
+            self.turns_of(scope, reduce, order, apart, lambda here, _: run(here))
         if apart:
             whole = self.fragment(scope, along, hint, kind)
             over, shared = projection(along), self.parts > 1
@@ -500,6 +531,117 @@ class LoopBuilder(Builder):
         for op in emit.ops[start:]:
             located(op, reduce)
         return acc
+
+    def mean_of(self, scope: Scope, moments: Moments) -> loop_moments.Fragment:
+        """What squares are about, where parts of these are brought together."""
+        labels = type_of(moments.mean).labels
+        along = scope.along(labels)
+        found = self.fragment(scope, along, "mean")
+        wanted = [Wanted(moments.mean, found, (ROW, COLUMN))]
+        values = [moments.mean]
+        self.map(scope, found, labels, lambda _: wanted, moments.squares, values)
+        return found, projection(along)
+
+    def moments_of_part(self, scope: Scope, moments: Moments) -> None:
+        """What a block has of the points of a tile's moments, stored: their sum, the squares about
+        their own mean, how many they are, and what is left of distances from that mean."""
+        total, emit = moments.total, scope.emit
+        along = scope.along(type_of(total.result).labels)
+        apart = parted(total, along, self.tile)
+        held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
+        made, fold = self.folded(scope, (held[0], held[1]), apart, "pivot", f32)
+        fold = fold or projection((held[0], held[1]))
+        kind = cast("FragmentType", made.type)
+        others = (emit.value(tile.FragmentOp(kind), hint) for hint in ("off", "squares", "count"))
+        sums = loop_moments.Sums(made, *others)
+        sums.begin(emit)
+        order = sorted(total.labels, key=lambda label: label in apart)
+        ends = {label: size_of(total, label) for label in apart}
+        whole_steps = {a for a, n in ends.items() if n.mod(self.tile[apart[a]]).constant() == 0}
+        tails = {a: self.frame.size(n) for a, n in ends.items() if a not in whole_steps}
+
+        def inside(point: Point) -> SSAValue | None:
+            found: SSAValue | None = None
+            for label, size in tails.items():
+                here = point.index(point.axes[label])
+                found = point.emit.both(found, point.emit.compare("slt", here, size))
+            return found
+
+        def masked(point: Point, scalar: SSAValue) -> SSAValue:
+            there, value = inside(point), point.cast(scalar, f32)
+            if there is None:
+                return value
+            nothing = loop_moments.number(point.emit, 0.0)
+            return point.emit.value(arith.SelectOp(there, value, nothing))
+
+        def counted(point: Point, _: SSAValue) -> SSAValue:
+            there, one = inside(point), loop_moments.number(point.emit, 1.0)
+            if there is None:
+                return one
+            nothing = loop_moments.number(point.emit, 0.0)
+            return point.emit.value(arith.SelectOp(there, one, nothing))
+
+        def step(here: Scope, turn: SSAValue) -> None:
+            emit, place = here.emit, (ROW, COLUMN)
+            points = self.fragment(here, (True, True), total.label)
+            there = self.fragment(here, (True, True), "inside")
+            wanted = [
+                Wanted(total.operand, points, place, masked),
+                Wanted(total.operand, there, place, counted),
+            ]
+            self.map(here, points, list(tails), lambda _: wanted, total, [total.operand], {})
+
+            def begin(inner: Emit) -> None:
+                whole, count = (inner.value(tile.FragmentOp(kind)) for _ in range(2))
+                inner.op(tile.ReduceOp("sum", points, fold, whole))
+                inner.op(tile.ReduceOp("sum", there, fold, count))
+                sums.set_pivot(inner, whole, count)
+
+            assert self.rank is not None
+            emit.when(emit.compare("eq", turn, self.rank), begin)
+            far = self.fragment(here, (True, True), "distance")
+            square = self.fragment(here, (True, True), "square")
+            known = {
+                total.operand: Held(points, place),
+                moments.mean: Held(sums.pivot, fold.results),
+            }
+            wanted = [
+                Wanted(moments.distance, far, place, masked),
+                Wanted(moments.squares.operand, square, place, masked),
+            ]
+            values = [moments.squares.operand]
+            self.map(here, points, list(tails), lambda _: wanted, moments.squares, values, known)
+            for source, target in ((far, sums.off), (square, sums.squares), (there, sums.count)):
+                emit.op(tile.ReduceOp("sum", source, fold, target, accumulate=True))
+
+        start = len(emit.ops)
+        self.turns_of(scope, total, order, apart, step)
+        over = projection(along)
+        parts, left = (emit.value(tile.FragmentOp(kind)) for _ in range(2))
+        whole, count, squares, rest = (
+            self.fragment(scope, along, hint) for hint in ("total", "count", "squares", "rest")
+        )
+        sums.totals(emit, parts)
+        emit.op(tile.ReduceOp("sum", parts, over, whole))
+        emit.op(tile.ReduceOp("sum", sums.count, over, count))
+        sums.about(emit, (whole, over), (count, over), parts, left)
+        emit.op(tile.ReduceOp("sum", parts, over, squares))
+        emit.op(tile.ReduceOp("sum", left, over, rest))
+        for op in emit.ops[start:]:
+            located(op, moments.squares)
+        results = (
+            (total.result, whole),
+            (moments.squares.result, squares),
+            (moments.mean, count),
+            (moments.distance, rest),
+        )
+        assert self.part is not None and self.rank is not None
+        for value, fragment in results:
+            origin: list[SSAValue] = []
+            where = {label: placed(place, origin) for label, place in scope.places.items()}
+            to = self.sums[value]
+            new = store(emit, self.part, fragment, self.rank, where, origin, to)
+            located(new, moments.squares)
 
     def folded(
         self,
@@ -661,10 +803,10 @@ class LoopBuilder(Builder):
         reduce: ReduceOp,
         labels: Sequence[str],
         apart: Mapping[str, int],
-        acc: SSAValue,
-        fold: AffineMap | None = None,
+        step_of: Callable[[Scope, SSAValue], None],
     ) -> None:
-        """One loop over the steps along all of ``labels`` that fall to this block of the grid."""
+        """One loop over the steps along all of ``labels`` that fall to this block of the grid, each
+        by its number."""
         assert self.part is not None and self.rank is not None
         steps = {label: self.tile[apart[label]] if label in apart else 1 for label in labels}
         counts = [size_of(reduce, label).ceildiv(step) for label, step in steps.items()]
@@ -682,7 +824,7 @@ class LoopBuilder(Builder):
                 if start.name_hint is None:
                     start.name_hint = f"{label}0" if step > 1 else label
                 here = here.inside(inner, label, AxisPlace(apart.get(label), start))
-            self.step(here, reduce, apart, acc, fold)
+            step_of(here, number)
 
         total = self.frame.size(prod(counts, start=Dim.const(1)))
         scope.emit.loop(total, body, step=self.part.parts, start=self.rank, hint="step")

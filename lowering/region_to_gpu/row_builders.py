@@ -68,6 +68,13 @@ BLOCKS = 32
 ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
 
+PANEL_BESIDE = 80
+"""Registers of a thread that keeps rows side by side, and reads others beside them."""
+
+OWN = 40
+"""Registers of a thread that has all points of its rows, beside those: each in memory's type and,
+of 16 bits, as f32."""
+
 DOWN = AffineMap(2, 0, (COLUMN,))
 """A tile's elements to their rows, where these lie side by side and it is their points' chunk."""
 
@@ -141,16 +148,26 @@ class RowBuilder(Builder):
         """How many blocks are to find room on a multiprocessor, as the model of time has it.
 
         Rows that lie side by side take less than 64 registers where they have to, and more where
-        nothing says so; of several tensors, or elements that are read one by one, they need more.
+        nothing says so; of several tensors, wide ones, or elements that are read one by one, they
+        need more, and so do threads that have all points of their rows.
         Others need what a thread has of them, in memory's type and as f32, and vectors along them.
         """
+        if self.upright and self.plan.keeps_rows:
+            beside = len(self.rows.reads) > len(self.rows.kept)
+            room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
+            return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
         if self.upright or not self.rows.turned:
             return self.resident_at_once
-        if self.plan.integer("vectorize") < 4:
-            return 1
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
-        few = read <= 2 and self.plan.tile_sizes[0] <= 256
-        return (ROOM if few else ROOM * 3 // 4) // self.plan.threads()
+        wide = [element_bytes(op.result.type.element_type) for op in self.rows.whole]
+        threads, vector = self.plan.threads(), self.plan.integer("vectorize")
+        if down_of(self.plan) == 1 and vector > 1:
+            each = prod(self.plan.tile_sizes) // threads * sum(wide)
+            return max(1, self.plan.target.registers // ((OWN + 3 * each // 4) * threads))
+        if vector < 4:
+            return 1
+        room = ROOM if read <= 2 else ROOM * 3 // 4 if max(wide) <= 2 else ROOM // 2
+        return max(1, room // threads)
 
     @property
     def resident_at_once(self) -> int:

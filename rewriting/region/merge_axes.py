@@ -26,6 +26,7 @@ from polyc.dialects.region import (
     KernelOp,
     ReadOp,
     ReduceOp,
+    ReduceTogetherOp,
     ScanOp,
     SortOp,
     TransposeOp,
@@ -47,9 +48,9 @@ def merged(kernel: KernelOp) -> KernelOp:
     value has both or neither.  An axis that a scan goes along merges with none, and stays.
     A summed axis of one point beside others is left out, and where nothing is summed or sorted
     one of the outputs.
-    A softmax is left alone.  Exact: each element is what it was, and lies where it lay.
+    Exact: each element is what it was, and lies where it lay.
     """
-    if any(op.regions for op in kernel.body.block.ops):
+    if any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
         return kernel
     points = _points(kernel)
     reads = [_Reading.of(op, points) for op in kernel.body.block.ops if isinstance(op, ReadOp)]
@@ -66,6 +67,12 @@ def merged(kernel: KernelOp) -> KernelOp:
         forbidden |= uneven
 
 
+def _is_together(op: Operation) -> bool:
+    """Whether an op is a reduction of several values whose parts read no tensor."""
+    inner = (part for region in op.regions for part in region.walk())
+    return isinstance(op, ReduceTogetherOp) and not any(isinstance(part, ReadOp) for part in inner)
+
+
 def _points(kernel: KernelOp) -> set[str]:
     """The axes of one point that are summed together with others, and are no outputs' too; where
     nothing is summed or sorted those of the outputs, but for the first of outputs that have no
@@ -74,7 +81,8 @@ def _points(kernel: KernelOp) -> set[str]:
     found: set[str] = set()
     summed: list[list[str]] = []
     one = Dim.const(1)
-    sums = any(isinstance(op, ReduceOp | SortOp) for op in kernel.body.block.ops)
+    summing = ReduceOp | ReduceTogetherOp | SortOp
+    sums = any(isinstance(op, summing) for op in kernel.body.block.ops)
     for op in kernel.body.block.ops:
         if isinstance(op, ReduceOp):
             axes = [a for a in val_type(op.operand).axes if a.label in op.labels]
@@ -93,6 +101,8 @@ def _points(kernel: KernelOp) -> set[str]:
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
             found.difference_update(val_type(op.result).labels)
+        if isinstance(op, ReduceTogetherOp):
+            found.difference_update(op.labels)
         if isinstance(op, ScanOp):
             found.discard(op.label)
     return found
@@ -287,16 +297,7 @@ class _Merge:
             reading.op.tensor: self.tensor(reading) for reading in self.readings.values()
         }
         ins = [shapes.get(arg, cast(MemRefType, arg.type)) for arg in kernel.ins]
-        block = Block(arg_types=ins)
-        values: dict[SSAValue, SSAValue] = dict(zip(kernel.ins, block.args, strict=True))
-        for old, new in zip(kernel.ins, block.args, strict=True):
-            new.location, new.name_hint = old.location, old.name_hint
-        for op in kernel.body.block.ops:
-            new = located(self.op(op, values), op)
-            block.add_op(new)
-            for old_value, value in zip(op.results, new.results, strict=True):
-                value.name_hint = old_value.name_hint
-                values[old_value] = value
+        block = self.block(kernel.body.block, ins)
         outs = [
             self.output(val_type(value).labels, out)
             for value, out in zip(kernel.yield_op.values, kernel.outs, strict=True)
@@ -313,6 +314,29 @@ class _Merge:
         )
         found.attributes |= kernel.attributes
         return located(found, kernel)
+
+    def block(self, old: Block, kinds: Sequence[Attribute]) -> Block:
+        """A block of the region, or of a reduction in it, with arguments of these types."""
+        block = Block(arg_types=kinds)
+        values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
+        for before, new in zip(old.args, block.args, strict=True):
+            new.location, new.name_hint = before.location, before.name_hint
+        for op in old.ops:
+            new = located(self.op(op, values), op)
+            block.add_op(new)
+            for old_value, value in zip(op.results, new.results, strict=True):
+                value.name_hint = old_value.name_hint
+                values[old_value] = value
+        return block
+
+    def inner(self, region: Region) -> Region:
+        """A region of a reduction, whose arguments are values."""
+        kinds = [self.kind(arg) for arg in region.block.args]
+        return Region(self.block(region.block, kinds))
+
+    def kind(self, value: SSAValue) -> ValType:
+        """The type of a value here."""
+        return ValType.of(self.over(val_type(value).axes), val_type(value).element_type)
 
     def over(self, axes: Iterable[AxisAttr]) -> list[AxisAttr]:
         """Axes with every group as one, where its first axis was."""
@@ -355,9 +379,7 @@ class _Merge:
         operands = [values[operand] for operand in op.operands]
         if isinstance(op, ReadOp):
             return self.read(op, operands[0])
-        kinds: list[Attribute] = [
-            ValType.of(self.over(val_type(r).axes), val_type(r).element_type) for r in op.results
-        ]
+        kinds: list[Attribute] = [self.kind(r) for r in op.results]
         properties = dict(op.properties)
         match op:
             case BroadcastInDimOp():
@@ -370,7 +392,7 @@ class _Merge:
                 properties["perm"] = DenseArrayBase.from_list(i64, order)
             case ScanOp():
                 properties["along"] = StringAttr(str(self.name(op.label)))
-            case ReduceOp():
+            case ReduceOp() | ReduceTogetherOp():
                 names = (self.name(label) for label in op.labels)
                 properties["axes"] = ArrayAttr(StringAttr(n) for n in names if n is not None)
             case _:
@@ -380,6 +402,7 @@ class _Merge:
             result_types=kinds,
             properties=properties,
             attributes=dict(op.attributes),
+            regions=[self.inner(region) for region in op.regions],
         )
 
     def read(self, op: ReadOp, tensor: SSAValue) -> ReadOp:

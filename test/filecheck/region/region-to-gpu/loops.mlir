@@ -27,7 +27,7 @@ frontend.graph @chain(%X: !frontend.tensor<[B, M, N], f32>) -> (Y: !frontend.ten
 // CHECK:          gpu.reduce sum %{{.*}} by affine_map<(d0, d1) -> (d1)>
 // CHECK:          gpu.copy %[[KEPT]] slot
 // CHECK:          gpu.map {{.*}} outs(%Y
-// CHECK:      gpu.launch @centred_panel when (N mod 8 == 0, -M >= -320) align [16, 16] grid
+// CHECK:      gpu.launch @centred_panel when (N mod 8 == 0, -M >= -512) align [16, 16] grid
 frontend.graph @centred(%X: !frontend.tensor<[M, N], f16>) -> (Y: !frontend.tensor<[M, N], f16>) {
   %0 = frontend.reduce mean %X axes [0] : !frontend.tensor<[M, N], f16> -> !frontend.tensor<[N], f16>
   %1 = frontend.elementwise sub %X, %0 : (!frontend.tensor<[M, N], f16>, !frontend.tensor<[N], f16>) -> !frontend.tensor<[M, N], f16>

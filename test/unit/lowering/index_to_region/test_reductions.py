@@ -12,7 +12,9 @@ from polyc.cost.time import times_of
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import tensor
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.fusion import Fuse
@@ -20,7 +22,7 @@ from polyc.lowering.index_to_region.reductions import AGAIN
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -99,6 +101,22 @@ def rows() -> ModuleOp:
 def column_sums() -> ModuleOp:
     s = Sketch("column_sums")
     return s.done(y=s.reduce("sum", s.fn("exp", s.input("x", "T", 256)), 0))
+
+
+@pytest.mark.parametrize("sizes", [(64, "T", 4096), ("T", 64, "N")])
+def test_a_mean_and_the_squares_about_it_are_one_kernels(sizes: tuple[int | str, ...]) -> None:
+    """Of several axes, which blocks share: they find both while they read once."""
+    s = Sketch("batch_norm")
+    x = s.input("x", *sizes)
+    far = s.fn("sub", x, s.reduce("mean", x, 0, 2, keep=True))
+    scale = s.fn("rsqrt", s.reduce("mean", s.fn("mul", far, far), 0, 2, keep=True))
+    found = planned(s.done(y=s.fn("mul", far, scale)))
+    moments, norm = kernels(found)
+    assert len(moments.outs) == 2 and moments_of(moments.yield_op.values) is not None
+    assert not any(isinstance(op, ReduceOp) for op in norm.walk())
+    name = moments.sym_name.data
+    first = next(p for p in find(found, ScheduleOp) if p.region.string_value() == name)
+    assert first.stores_sums
 
 
 @pytest.mark.parametrize("make", [rows, column_sums], ids=lambda f: f.__name__)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import SSAValue
@@ -57,6 +58,26 @@ def _both(g: Graph) -> list[SSAValue]:
 def _padded(g: Graph) -> list[SSAValue]:
     """Rows of a fill below the others: what is read lies under a guard."""
     return [g.reduce("max", g.add(frontend.PadOp(g.ins[0], [3, 0], [7, 0], -2.0)), 0)]
+
+
+def _variance(*axes: int) -> Callable[[Graph], list[SSAValue]]:
+    """The mean of squared distances from the mean."""
+
+    def made(g: Graph) -> list[SSAValue]:
+        x = g.ins[0]
+        far = g.fn("sub", x, g.add(frontend.ReduceOp("mean", x, axes, keepdims=True)))
+        return [g.reduce("mean", g.fn("mul", far, far), *axes)]
+
+    return made
+
+
+def _normed(g: Graph) -> list[SSAValue]:
+    """A mean, and one over the root of the squares about it, which is rounded."""
+    x = g.ins[0]
+    mean = g.reduce("mean", x, 0)
+    far = g.fn("sub", x, mean)
+    square = g.reduce("sum", g.fn("mul", far, far), 0)
+    return [g.fn("rsqrt", square), mean]
 
 
 def small(rows: int, columns: int, vector: int, parts: int, **more: object) -> dict[str, object]:
@@ -129,6 +150,37 @@ CASES: Mapping[str, Case] = {
         ),
         small(2, 16, 1, 4),
     ),
+    "moments, and the mean beside": Case(
+        Program([(("R", "C"), f16)], _normed, ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "moments of columns": Case(
+        Program([(("R", "C"), f16)], _variance(0), ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "moments of columns, several vectors a thread": Case(
+        Program([(("R", "C"), f16)], _variance(0), ({"R": 150, "C": 64},)),
+        small(16, 32, 8, 2, warp_tile=[16, 32], when=["C mod 8 == 0"]),
+    ),
+    "moments of columns in whole steps": Case(
+        Program([((Dim.sym("R") * 16, 64), f16)], _variance(0), ({"R": 6},)),
+        small(16, 32, 8, 2, warp_tile=[16, 32]),
+    ),
+    "moments of columns one by one": Case(
+        Program([(("R", "C"), f32)], _variance(0), ({"R": 50, "C": 37},)),
+        small(4, 32, 1, 5),
+        "sm_80",
+    ),
+    "moments of channels": Case(
+        Program(
+            [(("N", "C", "H", "W"), f16)], _variance(0, 2, 3), ({"N": 3, "C": 5, "H": 7, "W": 8},)
+        ),
+        small(1, 32, 8, 3, when=["(H * W) mod 8 == 0"]),
+    ),
+    "moments of a whole tensor": Case(
+        Program([(("R", "C"), f16)], _variance(0, 1), ({"R": 31, "C": 40},)),
+        small(1, 512, 8, 2, warp_tile=[1, 512], when=["(R * C) mod 8 == 0"]),
+    ),
     "more parts than steps": Case(
         Program([(("R", "C"), f32)], lambda g: [g.reduce("max", g.ins[0], 0)], ({"R": 9, "C": 8},)),
         small(4, 8, 1, 33),
@@ -172,6 +224,30 @@ def test_parts_make_what_the_graph_says(name: str, tmp_path: Path) -> None:
     compiled = nvrtc.compile_cuda(cuda_source(only(done, gpu.ModuleOp)), case.arch)
     assert not compiled.warnings()
     assert all((info.spill_bytes, info.stack) == (0, 0) for info in compiled.kernels.values())
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_moments_of_what_is_not_finite(value: float, tmp_path: Path) -> None:
+    """The squares about an infinite mean are no number; what other columns have stays."""
+    module = built(CASES["moments, and the mean beside"], tmp_path)
+    program, sizes = CASES["moments, and the mean beside"].program, {"R": 77, "C": 72}
+    source = program.module()
+    (x,) = make_inputs(only(source, GraphOp), sizes, 3)
+    x[5, 3] = x[70, 9] = value
+    with np.errstate(all="ignore"):
+        expected = meant(source, [x], sizes)
+        found = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
+    assert_agree(found, expected)
+
+
+def test_squares_about_a_far_mean(tmp_path: Path) -> None:
+    """The mean is a thousand times the deviation, and no digits of the squares go."""
+    case = CASES["moments of columns one by one"]
+    module, sizes = built(case, tmp_path), {"R": 50, "C": 37}
+    x = np.random.default_rng(1).standard_normal((50, 37)).astype(np.float32) + 1000
+    (found,) = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
+    wanted = x.astype(np.float64).var(0)
+    assert np.abs(np.asarray(found) / wanted - 1).max() < 1e-5
 
 
 def test_threads_that_combine_read_neighbours() -> None:

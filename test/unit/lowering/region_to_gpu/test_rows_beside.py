@@ -10,6 +10,7 @@ import pytest
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
+from polyc.families.rows.schedules import down_of
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
@@ -48,6 +49,9 @@ PROGRAMS = {
         256, SCALED, ", %g: !frontend.tensor<[N], f16>, %R: !frontend.tensor<[B, 256, N], f16>"
     ),
     "of eight": text(8, SOFTMAX),
+    "of twelve": text(12, NORM),
+    "of thirty-two": text(32, SOFTMAX),
+    "of thirty": text(30, LOG, kind="f32", out="f32"),
 }
 SIZES = {"softmax": (2, 40), "softmax of a thousand": (1, 24), "of eight": (2, 1048)}
 
@@ -71,12 +75,14 @@ def test_rows_side_by_side_compute_the_graph(name: str) -> None:
     found, threads = programs(name)
     source = only(parsed(PROGRAMS[name]), GraphOp)
     b, n = SIZES.get(name, (2, 56))
-    for number, width in enumerate((n, 33)):
+    long = name in ("softmax", "softmax of a thousand")
+    variants = [v.variant_name for v in found.dispatch().variants()]
+    assert [v.removeprefix("g_") for v in variants][-2:] == ["beside", "beside_any"]
+    assert [v.removeprefix("g_") for v in variants][:-2] == (["panel_once"] if long else [])
+    for number, full in enumerate(variants):
+        width = 33 if full.endswith("any") else n
         sizes = {"B": b, "N": width}
         inputs = make_inputs(source, sizes)
-        variants = [v.variant_name for v in found.dispatch().variants()]
-        assert [v.rpartition("g_")[2] for v in variants] == ["beside", "beside_any"]
-        full = variants[number]
         assert mismatch(source, sizes, inputs, tile.run(found, inputs, sizes, full)) is None
         result = simulate(threads, inputs, sizes, full, schedule="random", seed=number)
         result.check()
@@ -107,9 +113,20 @@ def schedules(program: str) -> list[ScheduleOp]:
 
 
 def test_tiles_hold_whole_rows() -> None:
-    """A sector of memory of each of 512 points; more of fewer."""
-    tiles = {n: schedules(text(n, SOFTMAX))[0].tile_sizes[:2] for n in (8, 64, 512, 1000)}
-    assert tiles == {8: (512, 8), 64: (128, 64), 512: (16, 512), 1000: (16, 1024)}
+    """A sector of memory of each of 512 points; more of fewer, which threads have alone."""
+    counts = (8, 12, 32, 40, 64, 512, 1000)
+    plans = {n: schedules(text(n, SOFTMAX))[-2] for n in counts}
+    assert {n: plan.tile_sizes[:2] for n, plan in plans.items()} == {
+        8: (1024, 8),
+        12: (512, 12),
+        32: (256, 32),
+        40: (128, 48),
+        64: (128, 64),
+        512: (16, 512),
+        1000: (16, 1024),
+    }
+    alone = [n for n, plan in plans.items() if down_of(plan) == 1]
+    assert alone == [8, 12, 32]
 
 
 @pytest.mark.parametrize(

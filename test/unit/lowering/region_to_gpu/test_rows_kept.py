@@ -56,7 +56,9 @@ def sizes_of(name: str) -> dict[str, int]:
     return {key: 7 if key == "M" else size for key, size in sizes.items()}
 
 
-def panels(name: str, folder: Path, parts: int, stages: int) -> ModuleOp:
+def panels(
+    name: str, folder: Path, parts: int, stages: int, arch: str = "sm_80", **more: object
+) -> ModuleOp:
     """A program whose columns are kept by so many blocks of two warps, ``stages`` panels each."""
     f32 = name == "residual"
     plan: dict[str, object] = {
@@ -71,7 +73,7 @@ def panels(name: str, folder: Path, parts: int, stages: int) -> ModuleOp:
     }
     if f32:
         plan |= {"tile": [16, 16, 16 // parts], "warp_tile": [16, 8]}
-    return asked(COLUMNS[name].text, folder, "sm_80", **plan)
+    return asked(COLUMNS[name].text, folder, arch, **{**plan, **more})
 
 
 def plays(program: RowProgram, module: ModuleOp, sizes: dict[str, int]) -> None:
@@ -167,6 +169,33 @@ def test_threads_that_have_columns_in_turns(
 ) -> None:
     module = panels(name, tmp_path, parts, stages)
     runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, *ORDERS[order])
+
+
+CLUSTERS = {
+    "in turns": {"cluster": [1, 4]},
+    "each a block": {"persistent": False},
+}
+
+
+@pytest.mark.parametrize("way", CLUSTERS)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_a_cluster_keeps(name: str, way: str, tmp_path: Path) -> None:
+    """Its blocks meet in distributed shared memory: the last ones have no points of 70 rows."""
+    module = panels(name, tmp_path, 4, 1, "sm_90a", **CLUSTERS[way])
+    assert not any(isinstance(op, WorkspaceOp) for op in module.walk())
+    plays(COLUMNS[name], module, COLUMNS[name].sizes(201))
+    program, sizes = COLUMNS[name], COLUMNS[name].sizes(70)
+    source = only(parsed(program.text), GraphOp)
+    inputs = make_inputs(source, sizes)
+    threads = finished(only(module, gpu.ModuleOp))
+    found = nvrtc.compile_cuda(cuda_source(threads), "sm_90a")
+    assert [info.spill_bytes for info in found.kernels.values()] == [0]
+    for number, (schedule, completion) in enumerate(ORDERS):
+        result = simulate(
+            threads, inputs, sizes, schedule=schedule, completion=completion, seed=number
+        )
+        result.check()
+        assert mismatch(source, sizes, inputs, result.outputs) is None
 
 
 def runs(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.region import KernelOp, SortOp
+from polyc.dialects.region import KernelOp, ReduceTogetherOp, SortOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.passes.pipeline import build
 from polyc.playback import region
@@ -77,6 +77,26 @@ def test_axes_that_lie_together_everywhere_are_one(text: str, wanted: list[str])
     found = merged(kernel_of(text))
     found.verify()
     assert axes(found) == wanted
+
+
+SEVERAL = """frontend.graph @soft(%X: !frontend.tensor<[B, H, W, C], f32>)
+    -> (Y: !frontend.tensor<[B, H, W, C], f32>) {
+  %y = frontend.softmax %X axes [1, 2] : !frontend.tensor<[B, H, W, C], f32>
+  frontend.output %y : !frontend.tensor<[B, H, W, C], f32>
+}"""
+
+
+def test_the_axes_of_a_softmax_are_one() -> None:
+    """Its maximum and its sum are one reduction, whose parts and states merge with it."""
+    kernel = kernel_of(SEVERAL)
+    (joined,) = find(kernel, ReduceTogetherOp)
+    assert joined.labels == ("h", "w")
+    found = merged(kernel)
+    found.verify()
+    assert axes(found) == ["b, hw, c", "BxH * WxC", "BxH * WxC"]
+    (joined,) = find(found, ReduceTogetherOp)
+    assert joined.labels == ("hw",)
+    assert_same(kernel, {"B": 2, "H": 3, "W": 5, "C": 4})
 
 
 APART = {
