@@ -218,7 +218,9 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         *(clusters if arch == "sm_90a" else TEAMS),
         ("chunks", ["N mod 8 == 0"]),
         ("lanes_any", ["-N >= -64"]),
+        ("warp_any_128", ["-N >= -128"]),
         ("warp_any_256", ["-N >= -256"]),
+        ("warp_any_512", ["-N >= -512"]),
         ("warp_any", ["-N >= -1024"]),
         ("block_any_2048", ["-N >= -2048"]),
         ("block_any_4096", ["-N >= -4096"]),
@@ -234,7 +236,8 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
 SHORT = ("lanes", "warp_256", "warp_512", "warp")
 """What takes short rows."""
 
-SINGLE = ("lanes_any", "warp_any_256", "warp_any", "block_any_2048", "block_any_4096", "block_any")
+WARPS = ("lanes_any", "warp_any_128", "warp_any_256", "warp_any_512", "warp_any")
+SINGLE = (*WARPS, "block_any_2048", "block_any_4096", "block_any")
 """What takes rows that no vector divides, element by element."""
 
 
@@ -250,7 +253,7 @@ SINGLE = ("lanes_any", "warp_any_256", "warp_any", "block_any_2048", "block_any_
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
         ("N >= 9000", ["chunks", "any"]),
         ("N mod 8 == 1", [*SINGLE, "any"]),
-        ("N mod 8 == 1, N <= 600", ["lanes_any", "warp_any_256", "warp_any"]),
+        ("N mod 8 == 1, N <= 600", [*WARPS]),
     ],
 )
 def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
@@ -282,7 +285,7 @@ def test_rows_at_any_address_take_no_variant_twice() -> None:
     anywhere = X.replace("align 16", "align 2")
     body = f"{READ}\n  {SUM}".replace(X, anywhere)
     op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
-    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "warp_any"]
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "warp_any_512"]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
