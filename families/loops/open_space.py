@@ -30,8 +30,10 @@ GRIDS = {
     1: (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23),
     2: (8, 24, 64, 160, 512, 1536, 5120, 24576, 131072, 1 << 20, 1 << 23),
     3: (8, 32, 256, 4096, 1 << 17, 1 << 22),
+    4: (8, 256, 1 << 17),
 }
-"""Values of each symbol, by how many there are; one less where no vector divides them."""
+"""Values of each symbol, by how many there are, one less where no vector divides them; of more
+symbols nothing is compared."""
 
 LEAST, MOST = 1 << 14, 1 << 31
 """Elements that are reduced at the sizes that are compared."""
@@ -259,7 +261,7 @@ def _places(
     kernel = shared.loops.kernel
     known = fixed_symbols(kernel)
     names = [name for name in kernel.symbol_names if name not in known]
-    grid = GRIDS[min(len(names), max(GRIDS))] if names else (1,)
+    grid = GRIDS.get(len(names), ()) if names else (1,)
     odd = () if vector > 1 else tuple(value - 1 for value in grid)
     for values in product(odd or grid, repeat=len(names)):
         sizes = {**known, **dict(zip(names, values, strict=True))}

@@ -288,8 +288,8 @@ def test_several_outer_axes_are_walked_in_order() -> None:
         blocks = prod(dim.evaluate(program.sizes(8)) for dim in launch.grid.data)
         name = launch.kernel_name
         one = "lanes" in name or name.endswith(("warp_256", "warp_any_256", "warp_any_128"))
-        several = 1 if one else 2 if "warp" in launch.kernel_name else 5
-        _, _, parts = launch.kernel_name.partition("_team")
+        several = 1 if one else 2 if "warp" in name else 5
+        _, _, parts = name.partition("_team")
         assert blocks == 2 * 3 * several * int(parts or 1)
 
 
