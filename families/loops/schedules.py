@@ -7,6 +7,7 @@ contraction that lands here, and what is computed again and again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import cast
 
@@ -36,7 +37,15 @@ from polyc.families.family import Family, Fields, bad_plan, check_schedule, refu
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.lines import tile_from as line_tile_from
-from polyc.families.loops.partial_sums import Way, find_shared, vectors, ways, whole_rows
+from polyc.families.loops.open_space import improved
+from polyc.families.loops.partial_sums import (
+    Shared,
+    Way,
+    find_shared,
+    vectors,
+    ways,
+    whole_rows,
+)
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -178,9 +187,22 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
 
     A thread that reduces alone has more to do with a vector: there are to be enough of them.
     """
-    kernel, alone = loops.kernel, reduces_alone(loops)
     if ranked := fastest(loops, arch):
         return ranked
+    found = _in_order(loops, arch)
+    if (shared := opened(loops)) is None:
+        return found
+    return improved(shared, arch, found, partial(shared_schedule, loops, arch))
+
+
+def opened(loops: Loops) -> Shared | None:
+    """The reductions that blocks may share of a region of open sizes, or None."""
+    return find_shared(loops) if loops.kernel.symbol_names else None
+
+
+def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
+    """The schedules by the rules of the family."""
+    kernel, alone = loops.kernel, reduces_alone(loops)
     parted = list(_in_parts(loops, arch))
     # Of known sizes one of a single block would take them all, and the model is to compare.
     first = [p for p in parted if not kernel.symbol_names or p.integer("vectorize") > 1]
@@ -380,13 +402,18 @@ def _schedule(
     return op
 
 
-def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
-    """The schedule of a tile whose threads part the points of a reduction of known sizes."""
+def shared_schedule(
+    loops: Loops, arch: str, plan: SharedTile, when: Sequence[Assumption] = (), number: int = 1
+) -> ScheduleOp:
+    """The schedule of a tile whose threads part the points of a reduction, the first that a region
+    has, or of that number."""
     tile, warps = (plan.rows, plan.columns), plan.threads // ARCHS[arch].warp
     stored = plan.parts > 1 and plan.stored
     name = f"{'vector' if plan.vector > 1 else 'scalar'}_{plan.rows}x{plan.columns}_by{warps}"
     if plan.parts > 1:
         name += f"_{'parts' if stored else 'split'}{plan.parts}"
+    if number > 1:
+        name += f"_{number}"
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",
@@ -400,7 +427,7 @@ def shared_schedule(loops: Loops, arch: str, plan: SharedTile) -> ScheduleOp:
         "algo_choice": {"loops": "partial_sums" if stored else "serial"},
         "cache": [],
     }
-    op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, ())
+    op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, when)
     check_schedule(op)
     return op
 
@@ -432,7 +459,10 @@ def others(loops: Loops, arch: str) -> list[tuple[float, SharedTile]]:
 
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
-    return plan.pattern == "loops" and bool(fastest(find_loops(kernel), plan.arch.data))
+    if plan.pattern != "loops":
+        return False
+    loops = find_loops(kernel)
+    return opened(loops) is not None or bool(fastest(loops, plan.arch.data))
 
 
 def _warp_tile(

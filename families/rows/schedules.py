@@ -40,6 +40,7 @@ from polyc.families.rows.variants import (
     ONCE,
     PANELS,
     SHORTER,
+    SINGLE,
     VARIANTS,
     RowsVariant,
     at_most,
@@ -84,12 +85,12 @@ def variants(rows: Rows, arch: str) -> tuple[RowsVariant, ...]:
         count, (_, wide) = cast("int", rows.length.constant()), once.panel(rows)
         return (once, *found) if once.chunks(rows) * wide >= count else found
     if None in lengths and width < 8:
-        return VARIANTS[-1:]
+        return tuple(v for v in VARIANTS if v.vector == 1)
     left = [v for v in VARIANTS if v.turns or v.parts <= ARCHS[arch].large_cluster]
     room = ARCHS[arch].shared_bytes - EXCHANGED
     left = [replace(v, kept=min(v.kept, room)) if v.kept else v for v in left]
     if rows.length.constant() is not None:
-        left = [v for v in left if v not in (*SHORTER, *NARROWER)]
+        left = [v for v in left if v not in (*SHORTER, *NARROWER, *SINGLE)]
     elif rows.chained:
         left = list(_with_whole(left))
     return tuple(replace(v, vector=min(v.vector, width)) for v in left)
@@ -102,7 +103,7 @@ def _with_whole(found: Sequence[RowsVariant]) -> Iterator[RowsVariant]:
     16384 rows of 4096 take 66 us in a LayerNorm where nothing is, and 70 where it is asked.
     """
     for variant in found:
-        if variant.way == "resident" and variant.columns in WHOLE:
+        if variant.vector > 1 and variant.way == "resident" and variant.columns in WHOLE:
             yield replace(variant, name=f"{variant.name}_whole", whole=True)
         yield variant
 

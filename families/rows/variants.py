@@ -214,6 +214,20 @@ SHORTER = (
 """Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
 and a warp one of 256 in a vector a lane, or of 512 in two, where ``warp`` would compute 1024."""
 
+SINGLE = (
+    RowsVariant("lanes_any", "resident", 4, 64, 1, 1),
+    RowsVariant("warp_any_128", "resident", 4, 128, 1, 1),
+    RowsVariant("warp_any_256", "resident", 4, 256, 1, 1),
+    RowsVariant("warp_any_512", "resident", 4, 512, 1, 1),
+    RowsVariant("warp_any", "resident", 4, 1024, 1, 1),
+    RowsVariant("block_any_2048", "resident", 1, 2048, 4, 1),
+    RowsVariant("block_any_4096", "resident", 1, 4096, 8, 1),
+    RowsVariant("block_any", "resident", 1, 8192, 8, 1),
+)
+"""Before ``any``, for rows of open lengths that no vector divides: a row is read once, and by as
+many threads as it keeps busy.  A block of ``any`` for each of a million rows of 71 takes 1253 us,
+a warp that has 256 columns of it 122, and 66 where it has no more than there are (sums, H100)."""
+
 MOST = 220 * 1024
 """Bytes of shared memory that a block keeps rows in where it has a multiprocessor for itself, or
 what an architecture leaves of it: some are for what warps exchange."""
@@ -267,6 +281,7 @@ VARIANTS = (
     RowsVariant("team", "kept", 1, 4096, 8, 8, 256, KEPT, True),
     RowsVariant("chunks_split8", "streaming", 1, 8192, 16, 8, parts=8),
     RowsVariant("chunks", "streaming", 1, 8192, 16, 8),
+    *SINGLE,
     RowsVariant("any", "streaming", 1, 1024, 8, 1),
 )
 """The variants in the order of dispatch; the last one takes every shape.

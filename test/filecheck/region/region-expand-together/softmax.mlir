@@ -27,5 +27,8 @@
 // STREAMED: } form {
 // STREAMED: plan.schedule @softmax variant "chunks"
 // STREAMED-NOT: form
+// STREAMED: plan.schedule @softmax variant "lanes_any"
+// STREAMED: plan.schedule @softmax variant "block_any"
+// STREAMED: } form {
 // STREAMED: plan.schedule @softmax variant "any"
 // STREAMED-NOT: form

@@ -40,6 +40,8 @@
 // LN-NEXT:  gpu.launch @layer_norm_block_6144 when (N mod 8 == 0, -N >= -6144) align [16, 16, 16, 16] grid [M]
 // LN:       gpu.launch @layer_norm_block when (N mod 8 == 0, -N >= -8192) align [16, 16, 16, 16] grid [M]
 // LN:       gpu.launch @layer_norm_chunks when (N mod 8 == 0) align [16, 16, 16, 16] grid [M]
+// LN-NEXT:  gpu.launch @layer_norm_lanes_any when (-N >= -64) align [2, 2, 2, 2]
+// LN:       gpu.launch @layer_norm_block_any when (-N >= -8192) align [2, 2, 2, 2] grid [M]
 // LN-NEXT:  gpu.launch @layer_norm_any align [2, 2, 2, 2] grid [M]
 
 // The squares are in no fragment after their sum, and X is copied once.

@@ -217,6 +217,14 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         ("kept", ["N mod 8 == 0", "-N >= -32768"]),
         *(clusters if arch == "sm_90a" else TEAMS),
         ("chunks", ["N mod 8 == 0"]),
+        ("lanes_any", ["-N >= -64"]),
+        ("warp_any_128", ["-N >= -128"]),
+        ("warp_any_256", ["-N >= -256"]),
+        ("warp_any_512", ["-N >= -512"]),
+        ("warp_any", ["-N >= -1024"]),
+        ("block_any_2048", ["-N >= -2048"]),
+        ("block_any_4096", ["-N >= -4096"]),
+        ("block_any", ["-N >= -8192"]),
         ("any", []),
     ]
     for plan in found:
@@ -227,6 +235,10 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
 
 SHORT = ("lanes", "warp_256", "warp_512", "warp")
 """What takes short rows."""
+
+WARPS = ("lanes_any", "warp_any_128", "warp_any_256", "warp_any_512", "warp_any")
+SINGLE = (*WARPS, "block_any_2048", "block_any_4096", "block_any")
+"""What takes rows that no vector divides, element by element."""
 
 
 @pytest.mark.parametrize(
@@ -240,7 +252,8 @@ SHORT = ("lanes", "warp_256", "warp_512", "warp")
         ),
         ("N mod 16 == 0, N >= 2000, N <= 4096", ["block_2048", "block_4096"]),
         ("N >= 9000", ["chunks", "any"]),
-        ("N mod 8 == 1", ["any"]),
+        ("N mod 8 == 1", [*SINGLE, "any"]),
+        ("N mod 8 == 1, N <= 600", [*WARPS]),
     ],
 )
 def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
@@ -272,7 +285,7 @@ def test_rows_at_any_address_take_no_variant_twice() -> None:
     anywhere = X.replace("align 16", "align 2")
     body = f"{READ}\n  {SUM}".replace(X, anywhere)
     op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
-    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "any"]
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "warp_any_512"]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
