@@ -31,11 +31,13 @@ def text(element: str, fn: str, axis: int, words: str) -> str:
 }}"""
 
 
-def check(build: Build, source: str, arch: str, sizes: dict[str, int]) -> list[str]:
+def check(
+    build: Build, source: str, arch: str, sizes: dict[str, int], draw: str = "uniform"
+) -> list[str]:
     """Hold every variant that takes the sizes to the reference, twice; those that ran."""
     module = parsed(source)
     graph = only(module, GraphOp)
-    inputs = make_inputs(graph, sizes)
+    inputs = make_inputs(graph, sizes, draw=draw)
     (wanted,) = meant(module, inputs, sizes)
     compiled, ran = build(source, arch), list[str]()
     for variant in compiled.variants:
@@ -75,6 +77,18 @@ def test_columns(build: Build, shape: tuple[int, int], words: str) -> None:
 def test_integers_are_exact(build: Build, element: str, fn: str) -> None:
     for axis in (0, 1):
         assert check(build, text(element, fn, axis, ""), "sm_90a", {"M": 65, "N": 3000})
+
+
+@pytest.mark.parametrize("element", ["i8", "i32", "ui8"])
+@pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_chains_of_integers_are_exact(build: Build, arch: str, fn: str, element: str) -> None:
+    """Numbers of a whole type: what tiles post is below 0, and beyond what an f32 has exactly."""
+    for number, (axis, length) in enumerate(product((0, 1), (70000, 60001))):
+        shape = (3, length) if axis else (length, 12 - length % 2)
+        sizes = dict(zip("MN", shape, strict=True))
+        ran = check(build, text(element, fn, axis, WAYS[number]), arch, sizes, "large")
+        assert any("chain" in name for name in ran)
 
 
 def test_long_lines_and_few(build: Build) -> None:
