@@ -249,14 +249,16 @@ class ChainBuilder(RowsBuilder):
             places[label] = AxisPlace(None, emit.value(arith.RemUIOp(rest, extent)))
             rest = emit.value(arith.DivUIOp(rest, extent))
         places.update({label: AxisPlace(None, rest) for label, _ in lone[:1]})
-        start = emit.apply(affine_dim(0) * step, [rank])
-        if self.scans.scan.is_reverse:
-            back = (affine_dim(1) - affine_dim(0) - 1) * step
-            start = emit.apply(back, [rank, parts])
         there: SSAValue | None = None
+        # A tile that is none is beyond the end, and begins at a multiple of its size as all do, so
+        # that it is read by vectors too.
+        place, reverse = rank, self.scans.scan.is_reverse
         if not inside:
             there = emit.compare("slt", number, chain.total)
-            start = emit.value(arith.SelectOp(there, start, chain.size))
+            beyond = emit.index(-1) if reverse else parts
+            place = emit.value(arith.SelectOp(there, rank, beyond))
+        first = affine_dim(1) - affine_dim(0) - 1 if reverse else affine_dim(0)
+        start = emit.apply(first * step, [place, parts])
         places[self.scans.along] = AxisPlace(self.axis, start)
         return Link(line, rank, column), Walk(places), there
 

@@ -91,6 +91,29 @@ def test_chains_of_integers_are_exact(build: Build, arch: str, fn: str, element:
         assert any("chain" in name for name in ran)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("element", "axis", "shape"),
+    [
+        ("f16", 1, (2, 9 * 8192 + 24)),
+        ("f32", 1, (3, 35 * 1024 + 1)),
+        ("i32", 1, (2, 9 * 4096 + 4)),
+        ("f16", 0, (700, 132)),
+        ("i8", 0, (1100, 9)),
+    ],
+)
+def test_small_chains(
+    build: Build, arch: str, element: str, axis: int, shape: tuple[int, int]
+) -> None:
+    """And teams of the same lines, which compute-sanitizer runs too."""
+    words = WAYS[shape[0] % 4]
+    sizes = dict(zip("MN", shape, strict=True))
+    ran = check(build, text(element, "sum", axis, words), arch, sizes)
+    assert any("chain" in name for name in ran)
+    if axis and shape[1] % 4 == 0:
+        assert any("team" in name for name in ran)
+
+
 def test_long_lines_and_few(build: Build) -> None:
     assert check(build, text("f32", "sum", 1, ""), "sm_90a", {"M": 3, "N": 1 << 20})
 
