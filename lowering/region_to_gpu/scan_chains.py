@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
@@ -120,8 +121,9 @@ class ChainBuilder(RowsBuilder):
         """The kernel: a loop over the block's tiles.
 
         With two stages what a tile comes to is posted before the block waits for those before the
-        tile ahead of it, so that posts are there as a rule when they are asked for.  With three the
-        elements of one more are on their way; with four (``AGAIN``) tiles are read twice.
+        tile ahead of it, so that posts are there as a rule when they are asked for, and what its
+        group comes to likewise.  With three the elements of one more are on their way; with four
+        (``AGAIN``) tiles are read twice.
         """
         scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
         length = scans.size(scans.along)
@@ -145,36 +147,37 @@ class ChainBuilder(RowsBuilder):
         (number,) = body.args
         number.name_hint = "tile"
         inner = Emit(emit)
-        if stages == AGAIN:
-            whole, then = self.row(emit, "whole"), self.row(inner, "then")
-            self.sum(emit, block, whole)
-            after = inner.value(arith.AddiOp(number, blocks), "after")
-            self.sum(inner, after, then)
-            self.finish_again(inner, number, whole)
-            self.combine(inner, whole, then, OWN, taken=True)
-            body.add_ops([*inner.ops, scf.YieldOp()])
-            emit.op(scf.ForOp(block, total, blocks, [], body))
-            return self.finish(bindings)
-        raw = self.raw(emit) if stages > 2 else {}
-        if raw:
-            self.fetch(emit, raw, block)
-        held, whole = self.fragment(emit, (True, True), "held"), self.row(emit, "whole")
-        if stages > 1:
-            self.begin(emit, block, held, whole, raw)
-            after = inner.value(arith.AddiOp(number, blocks), "after")
-            if raw:
-                self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
-            coming = self.fragment(inner, (True, True), "coming")
-            then = self.row(inner, "then")
-            self.begin(inner, after, coming, then, raw)
-            if raw:
-                self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
-            self.end(inner, number, held, whole)
-            self.combine(inner, held, coming, OWN, taken=True)
-            self.combine(inner, whole, then, OWN, taken=True)
+        whole, found = self.row(emit, "whole"), self.row(emit, "before")
+        if stages == 1:
+            held = self.fragment(emit, (True, True), "held")
+            link, _ = self.begin(inner, number, held, whole, inside=True)
+            self.gather(inner, link, whole, found)
+            self.end(inner, number, held, whole, found)
         else:
-            self.begin(inner, number, held, whole, {}, inside=True)
-            self.end(inner, number, held, whole)
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            then = self.row(inner, "then")
+            if stages == AGAIN:
+                link, there = self.sum(emit, block, whole)
+                self.gather(emit, link, whole, found, there)
+                link, there = self.sum(inner, after, then)
+                self.end_again(inner, number, whole, found)
+            else:
+                raw = self.raw(emit) if stages > 2 else {}
+                if raw:
+                    self.fetch(emit, raw, block)
+                held = self.fragment(emit, (True, True), "held")
+                link, there = self.begin(emit, block, held, whole, raw)
+                if raw:
+                    self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
+                self.gather(emit, link, whole, found, there)
+                coming = self.fragment(inner, (True, True), "coming")
+                link, there = self.begin(inner, after, coming, then, raw)
+                if raw:
+                    self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
+                self.end(inner, number, held, whole, found)
+                self.combine(inner, held, coming, OWN, taken=True)
+            self.combine(inner, whole, then, OWN, taken=True)
+            self.gather(inner, link, whole, found, there)
         body.add_ops([*inner.ops, scf.YieldOp()])
         emit.op(scf.ForOp(block, total, blocks, [], body))
         return self.finish(bindings)
@@ -185,24 +188,28 @@ class ChainBuilder(RowsBuilder):
         number: SSAValue,
         held: SSAValue,
         whole: SSAValue,
-        raw: Mapping[SSAValue, SSAValue],
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
         inside: bool = False,
-    ) -> None:
-        """Scan a tile, where there is one, and post what it comes to."""
+    ) -> tuple[Link, SSAValue | None]:
+        """Scan a tile, where there is one, and post what it comes to; where it is, and whether."""
         link, at, there = self.place(emit, number, inside)
         self.load(emit, held, at, self.chain.size, raw)
         self.tell(emit, held, whole, link, there)
+        return link, there
 
-    def end(self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue) -> None:
+    def end(
+        self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue, found: SSAValue
+    ) -> None:
         """Let a tile go on from what is before it."""
         # Where it is stored is computed anew: addresses would take the registers of what is held.
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
-        before = self.known(emit, self.before(emit, link, whole))
+        self.before(emit, link, whole, found)
+        before = self.known(emit, found)
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
         self.store(emit, held, at)
 
-    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
-        """Post what a tile comes to, where there is one; its elements are read again."""
+    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> tuple[Link, SSAValue | None]:
+        """Post what a tile comes to, as ``begin`` does; its elements are read again."""
         scan = self.scans.scan
         link, at, there = self.place(emit, number, False)
         held = self.fragment(emit, (True, True), "seen")
@@ -212,14 +219,16 @@ class ChainBuilder(RowsBuilder):
         emit.op(located(tile.ReduceOp(scan.fn.data, held, by, carry), scan))
         self.combine(emit, whole, carry, self.worded(), taken=True)
         self.post(emit, whole, link, there)
+        return link, there
 
-    def finish_again(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
+    def end_again(self, emit: Emit, number: SSAValue, whole: SSAValue, found: SSAValue) -> None:
         """Scan a tile from what is before it on."""
         scan = self.scans.scan
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
         held = self.fragment(emit, (True, True), "held")
         self.load(emit, held, at, self.chain.size)
-        before = self.known(emit, self.before(emit, link, whole))
+        self.before(emit, link, whole, found)
+        before = self.known(emit, found)
         carry = self.fragment(emit, self.along, "carry")
         self.combine(emit, carry, before, AffineMap(2, 0, self.word(ROW, COLUMN)), taken=True)
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
@@ -379,31 +388,64 @@ class ChainBuilder(RowsBuilder):
         """Where what a word says is in what a tile comes to."""
         return OWN
 
-    def before(self, emit: Emit, link: Link, whole: SSAValue) -> SSAValue:
-        """What the tiles before the block's own come to; the last of a group posts that with it."""
-        fn, group = self.scans.scan.fn.data, self.group
-        found, last = self.row(emit, "before"), list[SSAValue]()
-        number = link.rank
-        for level in (0, 1):
-            own = emit.apply(affine_dim(0) % group, [number], hint="own")
-            first = emit.apply(affine_dim(0) - affine_dim(1), [number, own])
-            others = self.row(emit, "others", group)
-            self.wait(emit, level, link, first, own, others)
-            here = found if level == 0 else self.row(emit, "earlier")
-            emit.op(located(tile.ReduceOp(fn, others, self.by, here), self.scans.scan))
-            if level == 1:
-                self.combine(emit, found, here, OWN)
-            last.append(emit.compare("eq", own, emit.index(group - 1)))
-            number = emit.apply(affine_dim(0) // group, [number], hint="group")
-            if level == 0:
-                emit.when(last[0], self.posting(found, whole, link, number, 1))
-        begun = self.row(emit, "begun")
+    def gather(
+        self,
+        emit: Emit,
+        link: Link,
+        whole: SSAValue,
+        found: SSAValue,
+        there: SSAValue | None = None,
+    ) -> None:
+        """What the tiles before a tile in its group come to; the last of a group posts the group.
+
+        A block does so for the tile that it has begun, before it ends another: what groups come to
+        is there as a rule when it is asked for.
+        """
+        group = self.group
+        own = emit.apply(affine_dim(0) % group, [link.rank], hint="own")
+        last = emit.compare("eq", own, emit.index(group - 1))
+        count: SSAValue = own
+        if there is not None:
+            count = emit.value(arith.SelectOp(there, own, emit.index(0)))
+            last = emit.both(there, last)
+        first = emit.apply(affine_dim(0) - affine_dim(1), [link.rank, own])
+        self.take_level(emit, 0, link, first, count, found)
+        number = emit.apply(affine_dim(0) // group, [link.rank], hint="group")
+        emit.when(last, self.posting(found, whole, link, number, 1))
+
+    def before(self, emit: Emit, link: Link, whole: SSAValue, found: SSAValue) -> None:
+        """What all tiles before the block's own come to, of those of its group; the last of a group
+        of groups posts that with it."""
+        group = self.group
+        rank = emit.apply(affine_dim(0) // group, [link.rank], hint="group")
+        own = emit.apply(affine_dim(0) % group, [rank], hint="own")
+        first = emit.apply(affine_dim(0) - affine_dim(1), [rank, own])
+        earlier, begun = self.row(emit, "earlier"), self.row(emit, "begun")
+        self.take_level(emit, 1, link, first, own, earlier)
+        self.combine(emit, found, earlier, OWN)
+        number = emit.apply(affine_dim(0) // group, [rank], hint="group")
         one = emit.value(arith.MinSIOp(number, emit.index(1)))
-        earlier = emit.apply(affine_dim(0) - 1, [number])
-        self.wait(emit, 2, link, earlier, one, begun)
+        self.wait(emit, 2, link, emit.apply(affine_dim(0) - 1, [number]), one, begun)
         self.combine(emit, found, begun, OWN)
-        emit.when(emit.both(*last), self.posting(found, whole, link, number, 2))
-        return found
+        last = emit.apply((affine_dim(0) + 1) % (group * group), [link.rank])
+        ends = emit.compare("eq", last, emit.index(0))
+        emit.when(ends, self.posting(found, whole, link, number, 2))
+
+    def take_level(
+        self,
+        emit: Emit,
+        level: int,
+        link: Link,
+        first: SSAValue,
+        count: SSAValue,
+        found: SSAValue,
+    ) -> None:
+        """What so many words of a level come to, from the ``first`` of a line on."""
+        others = self.row(emit, "others", self.group)
+        self.wait(emit, level, link, first, count, others)
+        emit.op(
+            located(tile.ReduceOp(self.scans.scan.fn.data, others, self.by, found), self.scans.scan)
+        )
 
     def wait(
         self,
