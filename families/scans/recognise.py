@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
@@ -115,3 +116,43 @@ def neighbour_of(op: ReadOp) -> str | None:
             return op.result.type.labels[position]
         case _:
             return None
+
+
+def scanned_reads(scans: Scans) -> list[ReadOp]:
+    """The reads that what is scanned is computed of."""
+    found: list[ReadOp] = []
+    work: list[SSAValue] = [scans.scan.operand]
+    while work:
+        owner = work.pop().owner
+        if isinstance(owner, ReadOp):
+            if owner not in found:
+                found.append(owner)
+        elif isinstance(owner, Operation):
+            work.extend(owner.operands)
+    return found
+
+
+def ringed_reads(scans: Scans) -> list[ReadOp]:
+    """Of these the ones that have all that a tile runs along: tiles of a tensor's last two axes, as
+    they lie in memory.  None where another has all of that and is no such tile."""
+    along = (scans.row, scans.along) if scans.is_of_rows else (scans.along, scans.column)
+    tile = {scans.along} if scans.is_of_rows else {scans.along, scans.column}
+    found: list[ReadOp] = []
+    for read in scanned_reads(scans):
+        kind = read.result.type
+        if not tile <= set(kind.labels):
+            continue
+        last = [AffineExpr.dimension(kind.labels.index(a)) for a in along[-2:] if a in kind.labels]
+        places = list(read.map.data.results)
+        own = {kind.labels.index(a) for a in tile if a is not None}
+        lone = all(own.isdisjoint(dims_of(c)) for c in places[: -len(tile)])
+        plain = places[-len(tile) :] == last[-len(tile) :]
+        if read.guard is not None or len(places) < 2 or not (lone and plain):
+            return []
+        found.append(read)
+    return found
+
+
+def dims_of(expression: AffineExpr) -> set[int]:
+    """The dimensions that an expression names."""
+    return {one.position for one in expression.dfs() if isinstance(one, AffineDimExpr)}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
@@ -24,7 +25,15 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp, SharedTileOp
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    BlockIdOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    GridSizeOp,
+    OpaqueOp,
+    SharedTileOp,
+)
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
@@ -35,7 +44,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
-from polyc.families.scans.recognise import Scans
+from polyc.families.scans.recognise import Scans, ringed_reads
 from polyc.families.scans.schedules import asking, axis_of, group_of, room_of
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
 from polyc.lowering.region_to_gpu.point import (
@@ -143,10 +152,11 @@ class ChainBuilder(RowsBuilder):
             total = emit.value(arith.MuliOp(total, size), "tiles")
         self.chain.total = total
         block, blocks = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
-        body = Block(arg_types=[INDEX])
-        (number,) = body.args
+        ringed = self.plan.loader.data == "cp_async"
+        body = Block(arg_types=[INDEX, *([INDEX] if ringed else [])])
+        number, *turns = body.args
         number.name_hint = "tile"
-        inner = Emit(emit)
+        inner, more = Emit(emit), list[SSAValue]()
         whole, found = self.row(emit, "whole"), self.row(emit, "before")
         if stages == 1:
             held = self.fragment(emit, (True, True), "held")
@@ -156,7 +166,28 @@ class ChainBuilder(RowsBuilder):
         else:
             after = inner.value(arith.AddiOp(number, blocks), "after")
             then = self.row(inner, "then")
-            if stages == AGAIN:
+            if ringed:
+                ring = self.ring(emit)
+                ahead: SSAValue = block
+                for slot in range(stages - 1):
+                    self.bring(emit, ring, ahead, emit.index(slot))
+                    ahead = emit.value(arith.AddiOp(ahead, blocks), "ahead")
+                emit.op(CpAsyncWaitOp(stages - 2))
+                emit.op(BarrierOp())
+                link, there = self.sum(emit, block, whole, self.seen(emit, ring, emit.index(0)))
+                self.gather(emit, link, whole, found, there)
+                # What is awaited is there for all threads; and all have read what is ahead of it.
+                inner.op(CpAsyncWaitOp(stages - 3))
+                inner.op(BarrierOp())
+                (turn,) = turns
+                following = inner.apply((affine_dim(0) + 1) % stages, [turn], hint="following")
+                last = inner.apply((affine_dim(0) + (stages - 1)) % stages, [turn])
+                far = inner.apply(affine_dim(0) + affine_dim(1) * (stages - 1), [number, blocks])
+                self.bring(inner, ring, far, last)
+                link, there = self.sum(inner, after, then, self.seen(inner, ring, following))
+                self.end_again(inner, number, whole, found, self.seen(inner, ring, turn))
+                more.append(following)
+            elif stages == AGAIN:
                 link, there = self.sum(emit, block, whole)
                 self.gather(emit, link, whole, found, there)
                 link, there = self.sum(inner, after, then)
@@ -178,8 +209,10 @@ class ChainBuilder(RowsBuilder):
                 self.combine(inner, held, coming, OWN, taken=True)
             self.combine(inner, whole, then, OWN, taken=True)
             self.gather(inner, link, whole, found, there)
-        body.add_ops([*inner.ops, scf.YieldOp()])
-        emit.op(scf.ForOp(block, total, blocks, [], body))
+        body.add_ops([*inner.ops, scf.YieldOp(*more)])
+        emit.op(scf.ForOp(block, total, blocks, [emit.index(0) for _ in turns], body))
+        if ringed:
+            emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
 
     def begin(
@@ -208,12 +241,18 @@ class ChainBuilder(RowsBuilder):
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
         self.store(emit, held, at)
 
-    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> tuple[Link, SSAValue | None]:
+    def sum(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        whole: SSAValue,
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+    ) -> tuple[Link, SSAValue | None]:
         """Post what a tile comes to, as ``begin`` does; its elements are read again."""
         scan = self.scans.scan
         link, at, there = self.place(emit, number, False)
         held = self.fragment(emit, (True, True), "seen")
-        self.load(emit, held, at, self.chain.size)
+        self.load(emit, held, at, self.chain.size, raw)
         carry = self.fragment(emit, self.along, "sum")
         by = ONE if self.axis else AffineMap(2, 0, (ZERO, COLUMN))
         emit.op(located(tile.ReduceOp(scan.fn.data, held, by, carry), scan))
@@ -221,12 +260,19 @@ class ChainBuilder(RowsBuilder):
         self.post(emit, whole, link, there)
         return link, there
 
-    def end_again(self, emit: Emit, number: SSAValue, whole: SSAValue, found: SSAValue) -> None:
+    def end_again(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        whole: SSAValue,
+        found: SSAValue,
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+    ) -> None:
         """Scan a tile from what is before it on."""
         scan = self.scans.scan
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
         held = self.fragment(emit, (True, True), "held")
-        self.load(emit, held, at, self.chain.size)
+        self.load(emit, held, at, self.chain.size, raw)
         self.before(emit, link, whole, found)
         before = self.known(emit, found)
         carry = self.fragment(emit, self.along, "carry")
@@ -304,6 +350,49 @@ class ChainBuilder(RowsBuilder):
             emit.op(
                 point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan)
             )
+
+    # What a ring of shared memory holds
+
+    def ring(self, emit: Emit) -> dict[ReadOp, SSAValue]:
+        """Room for as many tiles of each tensor that is scanned as there are stages."""
+        rows, columns, _ = self.plan.tile_sizes
+        found: dict[ReadOp, SSAValue] = {}
+        for read in ringed_reads(self.scans):
+            element = cast("GlobalType", self.frame.argument(read.tensor).type).element_type
+            kind = SharedType.of([rows, columns], element, ring=self.plan.integer("stages"))
+            found[read] = emit.value(SharedTileOp(kind), read.tensor.name_hint)
+        return found
+
+    def bring(
+        self, emit: Emit, ring: Mapping[ReadOp, SSAValue], number: SSAValue, slot: SSAValue
+    ) -> None:
+        """Let a tile's elements be on their way to a slot: zeros where it is none."""
+        _, at, _ = self.place(emit, number, False)
+        symbols = list(self.frame.symbols.values())
+        for read, shared in ring.items():
+            labels = read.result.type.labels
+            starts = [at.places[label].start for label in labels]
+            corner = [emit.apply(c, starts, symbols) for c in read.map.data.results]
+            source = tile.CopyEnd(self.frame.argument(read.tensor), corner)
+            travel = tile.CopyTravel(loader="cp_async")
+            emit.op(
+                located(tile.CopyOp(source, tile.CopyEnd(shared, slot=slot), travel=travel), read)
+            )
+        emit.op(CpAsyncCommitOp())
+
+    def seen(
+        self, emit: Emit, ring: Mapping[ReadOp, SSAValue], slot: SSAValue
+    ) -> dict[SSAValue, SSAValue]:
+        """What a slot holds, in fragments of the tensors' own types."""
+        rows, columns, _ = self.plan.tile_sizes
+        found: dict[SSAValue, SSAValue] = {}
+        for read, shared in ring.items():
+            kind = cast("SharedType", shared.type)
+            made = FragmentType.of([rows, columns], kind.element_type, self.spread.layout())
+            fragment = found[read.result] = emit.value(tile.FragmentOp(made), "raw")
+            ends = tile.CopyEnd(shared, slot=slot), tile.CopyEnd(fragment)
+            emit.op(located(tile.CopyOp(*ends), read))
+        return found
 
     @property
     def group(self) -> int:

@@ -66,7 +66,7 @@ def test_a_line_is_a_chain_of_tiles(
 # Groups of groups ------------------------------------------------------------------------------
 
 
-def small(axis: int, reverse: bool, stages: int) -> ModuleOp:
+def small(axis: int, reverse: bool, stages: int, loader: str = "register") -> ModuleOp:
     """Tiles of a warp: of lines side by side four rows, so that a group has as many tiles."""
     module = scanned(f32, "sum", ["M", "N"], axis, reverse, False)
     for name in (*BEFORE, "plan-select"):
@@ -78,7 +78,7 @@ def small(axis: int, reverse: bool, stages: int) -> ModuleOp:
             continue
         fields = {**plan.fields(), "tile": [1, 128, 1] if axis else [4, 32, 1]}
         fields["warp_tile"] = [1, 128] if axis else [4, 32]
-        fields["stages"] = stages
+        fields["stages"], fields["loader"] = stages, loader
         mine = ScheduleOp("f", named, fields, ())
         parent = plan.parent_block()
         assert parent is not None
@@ -88,8 +88,10 @@ def small(axis: int, reverse: bool, stages: int) -> ModuleOp:
     return module
 
 
-def lowered(axis: int, reverse: bool = False, stages: int = 2) -> gpu.ModuleOp:
-    module = small(axis, reverse, stages)
+def lowered(
+    axis: int, reverse: bool = False, stages: int = 2, loader: str = "register"
+) -> gpu.ModuleOp:
+    module = small(axis, reverse, stages, loader)
     run_pass(make_context(), build("region-to-gpu", "sm_90a"), module)
     verify(module)
     return only(module, gpu.ModuleOp)
@@ -104,11 +106,22 @@ def ran(kernels: gpu.ModuleOp, x: Any, **options: Any) -> SimulationResult:
 
 
 @pytest.mark.parametrize(
-    ("axis", "reverse", "stages"),
-    [(0, False, 1), (0, True, 2), (0, False, 4), (1, False, 3), (1, True, 4), (1, False, 1)],
+    ("axis", "reverse", "stages", "loader"),
+    [
+        (0, False, 1, "register"),
+        (0, True, 2, "register"),
+        (0, False, 4, "register"),
+        (1, False, 3, "register"),
+        (1, True, 4, "register"),
+        (1, False, 1, "register"),
+        (0, False, 3, "cp_async"),
+        (0, True, 4, "cp_async"),
+        (1, False, 4, "cp_async"),
+        (1, True, 3, "cp_async"),
+    ],
 )
 def test_bits_do_not_depend_on_who_is_first(
-    monkeypatch: pytest.MonkeyPatch, axis: int, reverse: bool, stages: int
+    monkeypatch: pytest.MonkeyPatch, axis: int, reverse: bool, stages: int, loader: str
 ) -> None:
     """Three levels of groups where lines lie side by side, two where each lies in memory; whatever
     a block has begun at once."""
@@ -119,7 +132,9 @@ def test_bits_do_not_depend_on_who_is_first(
     expected = meant(module, [x], dict(zip("MN", shape, strict=True)))
     bits: set[bytes] = set()
     for seed, order in enumerate(SCHEDULES):
-        found = ran(lowered(axis, reverse, stages), x, schedule=order, seed=seed, multiprocessors=1)
+        found = ran(
+            lowered(axis, reverse, stages, loader), x, schedule=order, seed=seed, multiprocessors=1
+        )
         found.check()
         assert_agree(found.outputs, expected, order)
         bits.add(found.outputs[0].tobytes())
