@@ -135,19 +135,17 @@ def scanned_reads(scans: Scans) -> list[ReadOp]:
 def ringed_reads(scans: Scans) -> list[ReadOp]:
     """Of these the ones that have all that a tile runs along: tiles of a tensor's last two axes, as
     they lie in memory.  None where another has all of that and is no such tile."""
-    along = (scans.row, scans.along) if scans.is_of_rows else (scans.along, scans.column)
-    tile = {scans.along} if scans.is_of_rows else {scans.along, scans.column}
+    tile = [scans.along] if scans.is_of_rows else [scans.along, scans.column]
     found: list[ReadOp] = []
     for read in scanned_reads(scans):
-        kind = read.result.type
-        if not tile <= set(kind.labels):
+        labels = read.result.type.labels
+        own = [labels.index(label) for label in tile if label in labels]
+        if len(own) < len(tile):
             continue
-        last = [AffineExpr.dimension(kind.labels.index(a)) for a in along[-2:] if a in kind.labels]
-        places = list(read.map.data.results)
-        own = {kind.labels.index(a) for a in tile if a is not None}
-        lone = all(own.isdisjoint(dims_of(c)) for c in places[: -len(tile)])
-        plain = places[-len(tile) :] == last[-len(tile) :]
-        if read.guard is not None or len(places) < 2 or not (lone and plain):
+        places = read.map.data.results
+        last = tuple(map(AffineExpr.dimension, own))
+        lone = all(dims_of(c).isdisjoint(own) for c in places[: -len(tile)])
+        if read.guard is not None or places[-len(tile) :] != last or not lone:
             return []
         found.append(read)
     return found

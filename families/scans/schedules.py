@@ -22,13 +22,14 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import accumulation, is_integer
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan import CP_ASYNC_BYTES, MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.resources import RESERVED, SUM_BYTES
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
-from polyc.families.scans.recognise import Scans, find_scans, neighbour_of
+from polyc.families.scans.recognise import Scans, find_scans, neighbour_of, ringed_reads
 from polyc.families.structure import check_raster
 
 THREADS = 128
@@ -78,6 +79,19 @@ STAGES = {1: 3, 0: 2}
 CHAIN_ROOM = {1: 3, 0: 2}
 """Blocks of chains that a multiprocessor has room for, likewise."""
 
+RING = 3
+"""Tiles of a ring in shared memory: one that goes on from those before it, one that is summed up,
+and one on its way."""
+
+THREAD_BYTES = 64
+"""Of a tile of a ring, for each thread."""
+
+MEETINGS = 6
+"""Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
+
+RING_ROOM = {1: 4, 0: 3}
+"""Blocks of such chains at most, by the axis."""
+
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
 
@@ -123,6 +137,7 @@ class Way:
     threads: int
     facts: Sequence[Assumption] = ()
     stages: int = 1
+    loader: str = "register"
 
 
 # Threads alone ------------------------------------------------------------------------------
@@ -165,12 +180,15 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             columns = across * vector
             # Alone, or where many have a line together, a thread has registers for half as many.
             run = RUN if vector > 1 and across == WARP else RUN // 2
+            stages, loader = _held(scans, vector, 0)
+            if loader == "cp_async":
+                run = max(vector, THREAD_BYTES // kept_bytes(scans))
             rows = ROW_THREADS // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES[0])
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, stages, loader)
 
 
 def vector_of(scans: Scans) -> int:
@@ -251,7 +269,9 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             if not short:
                 wide = ROW_THREADS * vector * STEPS
                 few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
+                stages, loader = _held(scans, vector, 1)
+                chain = (1, wide), vector, ROW_THREADS, few, stages, loader
+                yield Way(f"{head}_chain", "chains", *chain)
             if not short and vector > 1:
                 wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                 few = [*facts, *_few(scans, arch, wide)]
@@ -283,6 +303,12 @@ def room_of(scans: Scans, plan: ScheduleOp) -> int:
     if str(record_of(plan.algo_choice)["scans"]) == "teams":
         return ROOM if few else ROOM // 2
     axis = axis_of(scans)
+    if plan.loader.data == "cp_async":
+        vector, shared = plan.integer("vectorize"), plan.target.shared_bytes + RESERVED
+        # Besides the ring, what warps leave for each other in each of a tile's reductions.
+        parts = MEETINGS * plan.threads() * vector * SUM_BYTES if axis == 0 else 0
+        found = shared // (plan.shared_bytes() + parts + 2 * RESERVED)
+        return max(1, min(RING_ROOM[axis] if few else RING_ROOM[axis] // 2, found))
     room = CHAIN_ROOM[axis]
     if axis == 1:
         # Elements in the order of a line from its end, and comparisons, take registers more.
@@ -311,7 +337,7 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "arch": arch,
         "tensorize": "",
         "mma": "none",
-        "loader": "register",
+        "loader": way.loader,
         "tile": [*way.tile, 1],
         "stages": way.stages,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
@@ -367,8 +393,40 @@ def restated(scans: Scans, fields: Mapping[str, Value]) -> Fields:
     return {
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
+        "cache": _kept(scans) if fields["loader"] == "cp_async" else [],
         "predicate_tail": list(tails),
     }
+
+
+def _kept(scans: Scans) -> list[Record]:
+    """What ``cache`` says of the tensors of whose tiles a block has a ring in shared memory."""
+    return [
+        {
+            "tensor": scans.kernel.name_of(op.tensor),
+            "where": "smem",
+            "at": f"{scans.along}.o",
+            "bytes": element_bytes(op.result.type.element_type),
+        }
+        for op in ringed_reads(scans)
+    ]
+
+
+def kept_bytes(scans: Scans) -> int:
+    """Bytes of a tile's element in a ring."""
+    return sum(element_bytes(op.result.type.element_type) for op in ringed_reads(scans))
+
+
+def _held(scans: Scans, vector: int, axis: int) -> tuple[int, str]:
+    """How a chain's tiles are held, and how many."""
+    if vector > 1 and may_ring(scans, vector):
+        return RING, "cp_async"
+    return STAGES[axis], "register"
+
+
+def may_ring(scans: Scans, vector: int) -> bool:
+    """Whether cp.async brings what is scanned, by vectors of so many elements."""
+    sizes = [vector * element_bytes(op.result.type.element_type) for op in ringed_reads(scans)]
+    return bool(sizes) and all(size in CP_ASYNC_BYTES for size in sizes)
 
 
 def check(scans: Scans, plan: ScheduleOp) -> None:
@@ -387,11 +445,18 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
-    stages, most = plan.integer("stages"), 4 if way == "chains" else 1
-    if not 1 <= stages <= most:
-        refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
-    if plan.cached:
-        refuse_choice(plan, "cache", "a scan does not have", "[]")
+    ring = plan.loader.data == "cp_async"
+    if plan.loader.data not in ("register", "cp_async"):
+        refuse_choice(plan, "loader", "a scan does not have", "register or cp_async")
+    if ring and not (way == "chains" and may_ring(scans, vector)):
+        why = "chains of tiles that lie in a tensor as they are have, in vectors of 4 bytes or more"
+        refuse_choice(plan, "loader", why, "register")
+    stages, least, most = plan.integer("stages"), 1, 1
+    if way == "chains":
+        least, most = (RING, RING + 1) if ring else (1, 4)
+    if not least <= stages <= most:
+        why = f"a scan by {way} does not have with the loader {plan.loader.data}"
+        refuse_choice(plan, "stages", why, f"{least} to {most}" if most > least else f"{most}")
     check_raster(plan)
     warps = threads // WARP
     if (wanted := warp_tile_of((rows, columns), warps)) != list(plan.warp_tile_sizes):

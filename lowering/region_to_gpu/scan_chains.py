@@ -18,7 +18,7 @@ from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -355,11 +355,12 @@ class ChainBuilder(RowsBuilder):
 
     def ring(self, emit: Emit) -> dict[ReadOp, SSAValue]:
         """Room for as many tiles of each tensor that is scanned as there are stages."""
-        rows, columns, _ = self.plan.tile_sizes
         found: dict[ReadOp, SSAValue] = {}
         for read in ringed_reads(self.scans):
             element = cast("GlobalType", self.frame.argument(read.tensor).type).element_type
-            kind = SharedType.of([rows, columns], element, ring=self.plan.integer("stages"))
+            kind = SharedType.of(
+                self.plan.tile_sizes[:2], element, ring=self.plan.integer("stages")
+            )
             found[read] = emit.value(SharedTileOp(kind), read.tensor.name_hint)
         return found
 
@@ -370,25 +371,27 @@ class ChainBuilder(RowsBuilder):
         _, at, _ = self.place(emit, number, False)
         symbols = list(self.frame.symbols.values())
         for read, shared in ring.items():
-            labels = read.result.type.labels
-            starts = [at.places[label].start for label in labels]
+            starts = [at.places[label].start for label in read.result.type.labels]
             corner = [emit.apply(c, starts, symbols) for c in read.map.data.results]
-            source = tile.CopyEnd(self.frame.argument(read.tensor), corner)
-            travel = tile.CopyTravel(loader="cp_async")
-            emit.op(
-                located(tile.CopyOp(source, tile.CopyEnd(shared, slot=slot), travel=travel), read)
-            )
+            tensor = self.frame.argument(read.tensor)
+            if len(corner) == 1:
+                assert isinstance(read.tensor, BlockArgument)
+                line = (Dim.const(1), *cast("GlobalType", tensor.type).dims)
+                tensor = self.frame.view(read.tensor.index, line)
+                corner.insert(0, emit.index(0))
+            source = tile.CopyEnd(tensor, corner)
+            target, travel = tile.CopyEnd(shared, slot=slot), tile.CopyTravel(loader="cp_async")
+            emit.op(located(tile.CopyOp(source, target, travel=travel), read))
         emit.op(CpAsyncCommitOp())
 
     def seen(
         self, emit: Emit, ring: Mapping[ReadOp, SSAValue], slot: SSAValue
     ) -> dict[SSAValue, SSAValue]:
         """What a slot holds, in fragments of the tensors' own types."""
-        rows, columns, _ = self.plan.tile_sizes
         found: dict[SSAValue, SSAValue] = {}
         for read, shared in ring.items():
-            kind = cast("SharedType", shared.type)
-            made = FragmentType.of([rows, columns], kind.element_type, self.spread.layout())
+            element = cast("SharedType", shared.type).element_type
+            made = FragmentType.of(self.plan.tile_sizes[:2], element, self.spread.layout())
             fragment = found[read.result] = emit.value(tile.FragmentOp(made), "raw")
             ends = tile.CopyEnd(shared, slot=slot), tile.CopyEnd(fragment)
             emit.op(located(tile.CopyOp(*ends), read))

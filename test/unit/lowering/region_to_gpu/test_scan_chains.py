@@ -79,6 +79,7 @@ def small(axis: int, reverse: bool, stages: int, loader: str = "register") -> Mo
         fields = {**plan.fields(), "tile": [1, 128, 1] if axis else [4, 32, 1]}
         fields["warp_tile"] = [1, 128] if axis else [4, 32]
         fields["stages"], fields["loader"] = stages, loader
+        fields["cache"] = fields["cache"] if loader == "cp_async" else []
         mine = ScheduleOp("f", named, fields, ())
         parent = plan.parent_block()
         assert parent is not None
