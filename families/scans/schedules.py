@@ -83,13 +83,10 @@ RING = 3
 """Tiles of a ring in shared memory: one that goes on from those before it, one that is summed up,
 and one on its way."""
 
-THREAD_BYTES = 64
-"""Of a tile of a ring, for each thread."""
-
 MEETINGS = 6
 """Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
 
-RING_ROOM = {1: 4, 0: 3}
+RING_ROOM = {1: 4, 0: 2}
 """Blocks of such chains at most, by the axis."""
 
 MEETING = ("chains", "teams")
@@ -98,7 +95,7 @@ MEETING = ("chains", "teams")
 SIDES = 4
 """Lines that lie side by side of a thread of a chain at most."""
 
-WORDS = 2048
+WORDS = 1024
 """Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
 
 RUN = 32
@@ -182,7 +179,9 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             run = RUN if vector > 1 and across == WARP else RUN // 2
             stages, loader = _held(scans, vector, 0)
             if loader == "cp_async":
-                run = max(vector, THREAD_BYTES // kept_bytes(scans))
+                run = vector * max(
+                    1, rows_kept(scans, arch, vector, columns) * across // ROW_THREADS
+                )
             rows = ROW_THREADS // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
@@ -305,9 +304,8 @@ def room_of(scans: Scans, plan: ScheduleOp) -> int:
     axis = axis_of(scans)
     if plan.loader.data == "cp_async":
         vector, shared = plan.integer("vectorize"), plan.target.shared_bytes + RESERVED
-        # Besides the ring, what warps leave for each other in each of a tile's reductions.
-        parts = MEETINGS * plan.threads() * vector * SUM_BYTES if axis == 0 else 0
-        found = shared // (plan.shared_bytes() + parts + 2 * RESERVED)
+        parts = meeting_bytes(plan.threads(), vector) if axis == 0 else RESERVED
+        found = shared // (plan.shared_bytes() + parts + RESERVED)
         return max(1, min(RING_ROOM[axis] if few else RING_ROOM[axis] // 2, found))
     room = CHAIN_ROOM[axis]
     if axis == 1:
@@ -409,6 +407,19 @@ def _kept(scans: Scans) -> list[Record]:
         }
         for op in ringed_reads(scans)
     ]
+
+
+def meeting_bytes(threads: int, vector: int) -> int:
+    """Shared memory in which the warps of a block that has lines side by side meet."""
+    return MEETINGS * threads * vector * SUM_BYTES
+
+
+def rows_kept(scans: Scans, arch: str, vector: int, columns: int) -> int:
+    """Rows of a tile of lines side by side, of which a multiprocessor holds the rings that it has
+    room for."""
+    shared = (ARCHS[arch].shared_bytes + RESERVED) // RING_ROOM[0] - RESERVED
+    ring = shared - meeting_bytes(ROW_THREADS, vector)
+    return ring // (RING * columns * kept_bytes(scans))
 
 
 def kept_bytes(scans: Scans) -> int:
