@@ -266,15 +266,15 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
             if not short:
+                if vector > 1:
+                    wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
+                    own = [*facts, *_few(scans, arch, wide), _apart(scans, arch, wide)]
+                    yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, own)
                 wide = ROW_THREADS * vector * STEPS
                 few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
                 stages, loader = _held(scans, vector, 1)
                 chain = (1, wide), vector, ROW_THREADS, few, stages, loader
                 yield Way(f"{head}_chain", "chains", *chain)
-            if not short and vector > 1:
-                wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
-                few = [*facts, *_few(scans, arch, wide)]
-                yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -325,6 +325,14 @@ def _few(scans: Scans, arch: str, columns: int, most: int = 1) -> list[Assumptio
         Assumption(length - LEAST_PARTS * columns, ">="),
         Assumption(Dim.const(MOST_PARTS * columns) - length, ">="),
     ]
+
+
+def _apart(scans: Scans, arch: str, columns: int) -> Assumption:
+    """Where each tile has a multiprocessor of its own: a team meets once, and is there before the
+    blocks of a chain have looked back twice.  Where a block has several tiles these overlap."""
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    tiles = lines * scans.size(scans.along).ceildiv(columns)
+    return Assumption(Dim.const(ARCHS[arch].multiprocessors) - tiles, ">=")
 
 
 # A schedule ---------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from polyc.dialects.gpu.hardware import (
     GridSizeOp,
     OpaqueOp,
     SharedTileOp,
-    ThreadIdOp,
 )
 from polyc.dialects.gpu.types import (
     BindAttr,
@@ -481,14 +480,6 @@ class ChainBuilder(RowsBuilder):
         """Where what a word says is in what a tile comes to."""
         return OWN
 
-    def alone(self, emit: Emit, body: Callable[[Emit], None]) -> None:
-        """What one warp does, where no other has what it takes."""
-        if asking(self.plan) == self.plan.threads():
-            body(emit)
-            return
-        thread = emit.value(ThreadIdOp(), "thread")
-        emit.when(emit.compare("slt", thread, emit.index(asking(self.plan))), body)
-
     def gather(
         self,
         emit: Emit,
@@ -502,12 +493,6 @@ class ChainBuilder(RowsBuilder):
         A block does so for the tile that it has begun, before it ends another: what groups come to
         is there as a rule when it is asked for.
         """
-        self.alone(emit, lambda then: self.gather_group(then, link, whole, found, there))
-
-    def gather_group(
-        self, emit: Emit, link: Link, whole: SSAValue, found: SSAValue, there: SSAValue | None
-    ) -> None:
-        """The same, by those threads that ask."""
         group = self.group
         own = emit.apply(affine_dim(0) % group, [link.rank], hint="own")
         last = emit.compare("eq", own, emit.index(group - 1))
@@ -523,10 +508,6 @@ class ChainBuilder(RowsBuilder):
     def before(self, emit: Emit, link: Link, whole: SSAValue, found: SSAValue) -> None:
         """What all tiles before the block's own come to, of those of its group; the last of a group
         of groups posts that with it."""
-        self.alone(emit, lambda then: self.join(then, link, whole, found))
-
-    def join(self, emit: Emit, link: Link, whole: SSAValue, found: SSAValue) -> None:
-        """The same, by those threads that ask."""
         group = self.group
         rank = emit.apply(affine_dim(0) // group, [link.rank], hint="group")
         own = emit.apply(affine_dim(0) % group, [rank], hint="own")
