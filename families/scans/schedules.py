@@ -29,7 +29,13 @@ from polyc.dialects.plan.resources import RESERVED, SUM_BYTES
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
-from polyc.families.scans.recognise import Scans, find_scans, neighbour_of, ringed_reads
+from polyc.families.scans.recognise import (
+    Scans,
+    find_scans,
+    neighbour_of,
+    ringed_reads,
+    scanned_reads,
+)
 from polyc.families.structure import check_raster
 
 THREADS = 128
@@ -82,6 +88,9 @@ CHAIN_ROOM = {1: 3, 0: 2}
 RING = 3
 """Tiles of a ring in shared memory: one that goes on from those before it, one that is summed up,
 and one on its way."""
+
+LEAST_KEPT = 4
+"""Rows of a thread in a tile of lines side by side at least, for a ring."""
 
 MEETINGS = 6
 """Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
@@ -175,13 +184,16 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
         head = "" if vector == 1 else f"vector{vector}_"
         for across in (WARP // 4, WARP):
             columns = across * vector
-            # Alone, or where many have a line together, a thread has registers for half as many.
-            run = RUN if vector > 1 and across == WARP else RUN // 2
-            stages, loader = _held(scans, vector, 0)
-            if loader == "cp_async":
-                run = vector * max(
-                    1, rows_kept(scans, arch, vector, columns) * across // ROW_THREADS
-                )
+            # Alone, where many have a line together, or where what is scanned is computed of
+            # several tensors, a thread has registers for half as many.
+            lone = len(scanned_reads(scans)) == 1
+            run = RUN if vector > 1 and across == WARP and lone else RUN // 2
+            # A ring holds rows as far as it has room, of few columns half, as lines are shorter.
+            deep = ROW_THREADS // across * (1 if across == WARP else 2)
+            kept = room_in_rings(scans, arch, vector, 0) // columns // deep
+            stages, loader = STAGES[0], "register"
+            if kept >= LEAST_KEPT:
+                run, stages, loader = vector * kept, RING, "cp_async"
             rows = ROW_THREADS // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
@@ -272,7 +284,11 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
                     yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, own)
                 wide = ROW_THREADS * vector * STEPS
                 few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
-                stages, loader = _held(scans, vector, 1)
+                # Of several tensors the elements of one more tile take too many registers.
+                stages = STAGES[1] - (len(scanned_reads(scans)) > 1)
+                loader = "register"
+                if room_in_rings(scans, arch, vector, 1) >= wide:
+                    stages, loader = RING, "cp_async"
                 chain = (1, wide), vector, ROW_THREADS, few, stages, loader
                 yield Way(f"{head}_chain", "chains", *chain)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
@@ -422,24 +438,19 @@ def meeting_bytes(threads: int, vector: int) -> int:
     return MEETINGS * threads * vector * SUM_BYTES
 
 
-def rows_kept(scans: Scans, arch: str, vector: int, columns: int) -> int:
-    """Rows of a tile of lines side by side, of which a multiprocessor holds the rings that it has
-    room for."""
-    shared = (ARCHS[arch].shared_bytes + RESERVED) // RING_ROOM[0] - RESERVED
-    ring = shared - meeting_bytes(ROW_THREADS, vector)
-    return ring // (RING * columns * kept_bytes(scans))
+def room_in_rings(scans: Scans, arch: str, vector: int, axis: int) -> int:
+    """Elements of a tile of which a multiprocessor holds two rings; 0 where cp.async does not bring
+    them."""
+    if vector == 1 or not may_ring(scans, vector):
+        return 0
+    shared = (ARCHS[arch].shared_bytes + RESERVED) // 2 - RESERVED
+    meeting = RESERVED if axis else meeting_bytes(ROW_THREADS, vector)
+    return (shared - meeting) // (RING * kept_bytes(scans))
 
 
 def kept_bytes(scans: Scans) -> int:
     """Bytes of a tile's element in a ring."""
     return sum(element_bytes(op.result.type.element_type) for op in ringed_reads(scans))
-
-
-def _held(scans: Scans, vector: int, axis: int) -> tuple[int, str]:
-    """How a chain's tiles are held, and how many."""
-    if vector > 1 and may_ring(scans, vector):
-        return RING, "cp_async"
-    return STAGES[axis], "register"
 
 
 def may_ring(scans: Scans, vector: int) -> bool:
