@@ -483,7 +483,7 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
         refuse_choice(plan, "loader", why, "register")
     stages, least, most = plan.integer("stages"), 1, 1
     if way == "chains":
-        least, most = (RING, RING + 1) if ring else (1, 4)
+        least, most = (RING, RING + 1) if ring else (1, STAGES[1])
     if not least <= stages <= most:
         why = f"a scan by {way} does not have with the loader {plan.loader.data}"
         refuse_choice(plan, "stages", why, f"{least} to {most}" if most > least else f"{most}")

@@ -59,10 +59,6 @@ from polyc.lowering.region_to_gpu.scan_teams import ONE, ZERO
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
-AGAIN = 4
-"""The stages of a plan by which a block holds nothing of the tile that it has begun: it reads it
-for its post, and once more, of L2 as a rule, when it looks back."""
-
 
 @dataclass(frozen=True)
 class Link:
@@ -131,8 +127,10 @@ class ChainBuilder(RowsBuilder):
 
         With two stages what a tile comes to is posted before the block waits for those before the
         tile ahead of it, so that posts are there as a rule when they are asked for, and what its
-        group comes to likewise.  With three the elements of one more are on their way; with four
-        (``AGAIN``) tiles are read twice.
+        group comes to likewise.  With three the elements of one more are on their way.  A ring in
+        shared memory (the loader ``cp_async``) holds as many tiles as there are stages: each is
+        summed up there for its post, and scanned when what is before it is known, so that threads
+        have registers for no more than a tile, and a multiprocessor has more blocks.
         """
         scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
         length = scans.size(scans.along)
@@ -185,13 +183,8 @@ class ChainBuilder(RowsBuilder):
                 far = inner.apply(affine_dim(0) + affine_dim(1) * (stages - 1), [number, blocks])
                 self.bring(inner, ring, far, last)
                 link, there = self.sum(inner, after, then, self.seen(inner, ring, following))
-                self.end_again(inner, number, whole, found, self.seen(inner, ring, turn))
+                self.end_held(inner, number, whole, found, self.seen(inner, ring, turn))
                 more.append(following)
-            elif stages == AGAIN:
-                link, there = self.sum(emit, block, whole)
-                self.gather(emit, link, whole, found, there)
-                link, there = self.sum(inner, after, then)
-                self.end_again(inner, number, whole, found)
             else:
                 raw = self.raw(emit) if stages > 2 else {}
                 if raw:
@@ -248,7 +241,7 @@ class ChainBuilder(RowsBuilder):
         whole: SSAValue,
         raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
     ) -> tuple[Link, SSAValue | None]:
-        """Post what a tile comes to, as ``begin`` does; its elements are read again."""
+        """Post what a tile comes to, as ``begin`` does; its elements stay in the ring."""
         scan = self.scans.scan
         link, at, there = self.place(emit, number, False)
         held = self.fragment(emit, (True, True), "seen")
@@ -260,7 +253,7 @@ class ChainBuilder(RowsBuilder):
         self.post(emit, whole, link, there)
         return link, there
 
-    def end_again(
+    def end_held(
         self,
         emit: Emit,
         number: SSAValue,
@@ -268,7 +261,7 @@ class ChainBuilder(RowsBuilder):
         found: SSAValue,
         raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
     ) -> None:
-        """Scan a tile from what is before it on."""
+        """Scan a tile of the ring from what is before it on."""
         scan = self.scans.scan
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
         held = self.fragment(emit, (True, True), "held")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32, i32
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -15,6 +15,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import Value
 from polyc.families.scans import schedules
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -37,6 +38,7 @@ from polyc.tools.registry import make_context
     [
         (f32, "sum", (3, 9000), 1, False, False, "vector4_chain"),
         (i32, "max", (2, 2, 8200), 2, True, True, "vector4_chain"),
+        (i8, "sum", (2, 8200), 1, False, True, "vector4_chain"),
         (f16, "prod", (17000,), 0, False, True, "vector8_chain"),
         (f32, "sum", (3, 2049), 1, True, True, "scalar_chain"),
         # Side by side, with strips that are not whole, and two axes of lines.
@@ -79,7 +81,8 @@ def small(axis: int, reverse: bool, stages: int, loader: str = "register") -> Mo
         fields = {**plan.fields(), "tile": [1, 128, 1] if axis else [4, 32, 1]}
         fields["warp_tile"] = [1, 128] if axis else [4, 32]
         fields["stages"], fields["loader"] = stages, loader
-        fields["cache"] = fields["cache"] if loader == "cp_async" else []
+        kept: Value = {"tensor": "x", "where": "smem", "at": f"{'mn'[axis]}.o", "bytes": 4}
+        fields["cache"] = [kept] if loader == "cp_async" else []
         mine = ScheduleOp("f", named, fields, ())
         parent = plan.parent_block()
         assert parent is not None
@@ -111,9 +114,8 @@ def ran(kernels: gpu.ModuleOp, x: Any, **options: Any) -> SimulationResult:
     [
         (0, False, 1, "register"),
         (0, True, 2, "register"),
-        (0, False, 4, "register"),
         (1, False, 3, "register"),
-        (1, True, 4, "register"),
+        (1, True, 2, "register"),
         (1, False, 1, "register"),
         (0, False, 3, "cp_async"),
         (0, True, 4, "cp_async"),
