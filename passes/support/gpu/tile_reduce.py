@@ -225,6 +225,6 @@ def by_holders(emit: Emit, op: tile.ReduceOp, results: int) -> list[Operation]:
         )
         for number in range(results):
             other.op(memref.StoreOp.get(nothing, registers, [other.index(number)]))
-    branches = [[*one.ops, scf.YieldOp()] for one in (emit, other)]
-    outer.op(scf.IfOp(holds, [], *branches))
+    taken, left = ([*one.ops, scf.YieldOp()] for one in (emit, other))
+    outer.op(scf.IfOp(holds, [], taken, left))
     return outer.ops
