@@ -286,11 +286,17 @@ class LowerReduceAcross(RewritePattern):
             )
 
         many = len(values)
-        wides = [n for n in (1, 2, 4) if n * element_bytes(element) <= CHUNK_BYTES]
+        # In a loop: where it is done once, vectors take registers beside what is combined, and
+        # kernels that hold rows have none left.
+        most = CHUNK_BYTES // element_bytes(element) if in_loop(op) else 1
+        wides = [n for n in (1, 2, 4) if n <= most]
         step = max(n for n in wides if many % n == 0)
 
         def address(inner: Emit, row: SSAValue, q: int) -> SSAValue:
-            column = inner.apply(affine_dim(0) * many + q, [place])
+            own = (
+                affine_dim(0) * many + q if step > 1 else affine_dim(0) + (q << len(exchange.kept))
+            )
+            column = inner.apply(own, [place])
             return inner.value(tile.ElementAddressOp(scratch, zero, row, column))
 
         def leave(inner: Emit) -> None:
