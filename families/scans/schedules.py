@@ -89,8 +89,11 @@ RING = 3
 """Tiles of a ring in shared memory: one that goes on from those before it, one that is summed up,
 and one on its way."""
 
+KEPT = 64
+"""Elements of a thread in such a tile at most."""
+
 LEAST_KEPT = 4
-"""Rows of a thread in a tile of lines side by side at least, for a ring."""
+"""Rows of a thread in a tile of lines side by side at least, for a ring of these."""
 
 MEETINGS = 6
 """Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
@@ -190,7 +193,7 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             run = RUN if vector > 1 and across == WARP and lone else RUN // 2
             # A ring holds rows as far as it has room, of few columns half, as lines are shorter.
             deep = ROW_THREADS // across * (1 if across == WARP else 2)
-            kept = room_in_rings(scans, arch, vector, 0) // columns // deep
+            kept = min(room_in_rings(scans, arch, vector, 0) // columns // deep, KEPT // vector)
             stages, loader = STAGES[0], "register"
             if kept >= LEAST_KEPT:
                 run, stages, loader = vector * kept, RING, "cp_async"

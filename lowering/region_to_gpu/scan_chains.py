@@ -22,7 +22,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import without_sign
+from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
@@ -269,7 +269,12 @@ class ChainBuilder(RowsBuilder):
         self.before(emit, link, whole, found)
         before = self.known(emit, found)
         carry = self.fragment(emit, self.along, "carry")
-        self.combine(emit, carry, before, AffineMap(2, 0, self.word(ROW, COLUMN)), taken=True)
+        # Of a narrow type what is nothing in 32 bits is not what is nothing in it.
+        narrow = is_integer(self.kind)
+        if narrow:
+            emit.op(tile.FillOp(start_of(emit, scan, self.kind), carry))
+        place = AffineMap(2, 0, self.word(ROW, COLUMN))
+        self.combine(emit, carry, before, place, taken=not narrow)
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
         emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.store(emit, held, at)

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.elements import ui8
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
@@ -39,6 +40,10 @@ from polyc.tools.registry import make_context
         (f32, "sum", (3, 9000), 1, False, False, "vector4_chain"),
         (i32, "max", (2, 2, 8200), 2, True, True, "vector4_chain"),
         (i8, "sum", (2, 8200), 1, False, True, "vector4_chain"),
+        # Before the first stands what is nothing of the type itself, which is posted in 32 bits.
+        (i8, "min", (2, 8200), 1, False, True, "vector4_chain"),
+        (i8, "max", (600, 36), 0, True, True, "vector4_chain"),
+        (ui8, "min", (3, 2049), 1, True, True, "scalar_chain"),
         (f16, "prod", (17000,), 0, False, True, "vector8_chain"),
         (f32, "sum", (3, 2049), 1, True, True, "scalar_chain"),
         # Side by side, with strips that are not whole, and two axes of lines.
