@@ -42,7 +42,7 @@ from polyc.tools.registry import make_context
         (i8, "sum", (2, 8200), 1, False, True, "vector4_chain"),
         # Before the first stands what is nothing of the type itself, which is posted in 32 bits.
         (i8, "min", (2, 8200), 1, False, True, "vector4_chain"),
-        (i8, "max", (600, 36), 0, True, True, "vector4_chain"),
+        (i8, "max", (600, 36), 0, False, True, "vector4_chain"),
         (ui8, "min", (3, 2049), 1, True, True, "scalar_chain"),
         (f16, "prod", (17000,), 0, False, True, "vector8_chain"),
         (f32, "sum", (3, 2049), 1, True, True, "scalar_chain"),
