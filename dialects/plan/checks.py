@@ -303,7 +303,11 @@ def check_no_mma(op: ScheduleResources) -> None:
     wm, wn = op.warp_tile_sizes
     for field, taken, there in (
         ("tensorize", op.tensorize.data, "empty"),
-        ("loader", op.loader.data != "register" and not op.keeps_rows, "register"),
+        (
+            "loader",
+            op.loader.data != "register" and not op.keeps_rows and op.pattern != "scans",
+            "register",
+        ),
         (
             "stages",
             op.integer("stages") != 1 and not op.takes_turns and op.pattern != "scans",

@@ -213,7 +213,7 @@ class ScheduleResources(Schedule):
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at
         most, each line with a word more than its elements."""
         m, n, _ = self.tile_sizes
-        if self.keeps_rows:
+        if self.keeps_rows or self.pattern == "scans":
             return 0
         return len(self.cache) * n * (m + 1) * SUM_BYTES if self.mma.data == "none" else 0
 
@@ -245,9 +245,9 @@ class ScheduleResources(Schedule):
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:
-        """Bytes of the rows that a block keeps in shared memory, of each tensor in ``cache``: of as
-        many rows as there are stages, where it takes one after another."""
-        if not self.keeps_rows:
+        """Bytes of rows, or of a scan's tiles, that a block keeps in shared memory, of each tensor
+        in ``cache``: of as many as there are stages, where it takes one after another."""
+        if not self.keeps_rows and self.pattern != "scans":
             return 0
         entries = cast("list[Record]", self.fields()["cache"])
         rows = self.integer("stages") * prod(self.tile_sizes)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
@@ -115,3 +116,41 @@ def neighbour_of(op: ReadOp) -> str | None:
             return op.result.type.labels[position]
         case _:
             return None
+
+
+def scanned_reads(scans: Scans) -> list[ReadOp]:
+    """The reads that what is scanned is computed of."""
+    found: list[ReadOp] = []
+    work: list[SSAValue] = [scans.scan.operand]
+    while work:
+        owner = work.pop().owner
+        if isinstance(owner, ReadOp):
+            if owner not in found:
+                found.append(owner)
+        elif isinstance(owner, Operation):
+            work.extend(owner.operands)
+    return found
+
+
+def ringed_reads(scans: Scans) -> list[ReadOp]:
+    """Of these the ones that have all that a tile runs along: tiles of a tensor's last two axes, as
+    they lie in memory.  None where another has all of that and is no such tile."""
+    tile = [scans.along] if scans.is_of_rows else [scans.along, scans.column]
+    found: list[ReadOp] = []
+    for read in scanned_reads(scans):
+        labels = read.result.type.labels
+        own = [labels.index(label) for label in tile if label in labels]
+        if len(own) < len(tile):
+            continue
+        places = read.map.data.results
+        last = tuple(map(AffineExpr.dimension, own))
+        lone = all(dims_of(c).isdisjoint(own) for c in places[: -len(tile)])
+        if read.guard is not None or places[-len(tile) :] != last or not lone:
+            return []
+        found.append(read)
+    return found
+
+
+def dims_of(expression: AffineExpr) -> set[int]:
+    """The dimensions that an expression names."""
+    return {one.position for one in expression.dfs() if isinstance(one, AffineDimExpr)}

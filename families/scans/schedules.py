@@ -22,13 +22,20 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import accumulation, is_integer
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
+from polyc.dialects.plan import CP_ASYNC_BYTES, MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.resources import RESERVED, SUM_BYTES
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
-from polyc.families.scans.recognise import Scans, find_scans, neighbour_of
+from polyc.families.scans.recognise import (
+    Scans,
+    find_scans,
+    neighbour_of,
+    ringed_reads,
+    scanned_reads,
+)
 from polyc.families.structure import check_raster
 
 THREADS = 128
@@ -78,13 +85,29 @@ STAGES = {1: 3, 0: 2}
 CHAIN_ROOM = {1: 3, 0: 2}
 """Blocks of chains that a multiprocessor has room for, likewise."""
 
+RING = 3
+"""Tiles of a ring in shared memory: one that goes on from those before it, one that is summed up,
+and one on its way."""
+
+KEPT = 64
+"""Elements of a thread in such a tile at most."""
+
+LEAST_KEPT = 4
+"""Rows of a thread in a tile of lines side by side at least, for a ring of these."""
+
+MEETINGS = 6
+"""Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
+
+RING_ROOM = {1: 4, 0: 2}
+"""Blocks of such chains at most, by the axis."""
+
 MEETING = ("chains", "teams")
 """Ways in which blocks wait for others."""
 
 SIDES = 4
 """Lines that lie side by side of a thread of a chain at most."""
 
-WORDS = 2048
+WORDS = 1024
 """Posts that a block takes of the tiles of its group, at most, where lines lie side by side."""
 
 RUN = 32
@@ -123,6 +146,7 @@ class Way:
     threads: int
     facts: Sequence[Assumption] = ()
     stages: int = 1
+    loader: str = "register"
 
 
 # Threads alone ------------------------------------------------------------------------------
@@ -163,14 +187,22 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
         head = "" if vector == 1 else f"vector{vector}_"
         for across in (WARP // 4, WARP):
             columns = across * vector
-            # Alone, or where many have a line together, a thread has registers for half as many.
-            run = RUN if vector > 1 and across == WARP else RUN // 2
+            # Alone, where many have a line together, or where what is scanned is computed of
+            # several tensors, a thread has registers for half as many.
+            lone = len(scanned_reads(scans)) == 1
+            run = RUN if vector > 1 and across == WARP and lone else RUN // 2
+            # A ring holds rows as far as it has room, of few columns half, as lines are shorter.
+            deep = ROW_THREADS // across * (1 if across == WARP else 2)
+            kept = min(room_in_rings(scans, arch, vector, 0) // columns // deep, KEPT // vector)
+            stages, loader = STAGES[0], "register"
+            if kept >= LEAST_KEPT:
+                run, stages, loader = vector * kept, RING, "cp_async"
             rows = ROW_THREADS // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, STAGES[0])
+            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, stages, loader)
 
 
 def vector_of(scans: Scans) -> int:
@@ -249,13 +281,19 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
             if not short:
+                if vector > 1:
+                    wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
+                    own = [*facts, *_few(scans, arch, wide), _apart(scans, arch, wide)]
+                    yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, own)
                 wide = ROW_THREADS * vector * STEPS
                 few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
-                yield Way(f"{head}_chain", "chains", (1, wide), vector, ROW_THREADS, few, STAGES[1])
-            if not short and vector > 1:
-                wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
-                few = [*facts, *_few(scans, arch, wide)]
-                yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, few)
+                # Of several tensors the elements of one more tile take too many registers.
+                stages = STAGES[1] - (len(scanned_reads(scans)) > 1)
+                loader = "register"
+                if room_in_rings(scans, arch, vector, 1) >= wide:
+                    stages, loader = RING, "cp_async"
+                chain = (1, wide), vector, ROW_THREADS, few, stages, loader
+                yield Way(f"{head}_chain", "chains", *chain)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
 
@@ -283,6 +321,11 @@ def room_of(scans: Scans, plan: ScheduleOp) -> int:
     if str(record_of(plan.algo_choice)["scans"]) == "teams":
         return ROOM if few else ROOM // 2
     axis = axis_of(scans)
+    if plan.loader.data == "cp_async":
+        vector, shared = plan.integer("vectorize"), plan.target.shared_bytes + RESERVED
+        parts = meeting_bytes(plan.threads(), vector) if axis == 0 else RESERVED
+        found = shared // (plan.shared_bytes() + parts + RESERVED)
+        return max(1, min(RING_ROOM[axis] if few else RING_ROOM[axis] // 2, found))
     room = CHAIN_ROOM[axis]
     if axis == 1:
         # Elements in the order of a line from its end, and comparisons, take registers more.
@@ -303,6 +346,14 @@ def _few(scans: Scans, arch: str, columns: int, most: int = 1) -> list[Assumptio
     ]
 
 
+def _apart(scans: Scans, arch: str, columns: int) -> Assumption:
+    """Where each tile has a multiprocessor of its own: a team meets once, and is there before the
+    blocks of a chain have looked back twice.  Where a block has several tiles these overlap."""
+    lines = prod((scans.size(a) for a in scans.labels), start=Dim.const(1))
+    tiles = lines * scans.size(scans.along).ceildiv(columns)
+    return Assumption(Dim.const(ARCHS[arch].multiprocessors) - tiles, ">=")
+
+
 # A schedule ---------------------------------------------------------------------------------
 
 
@@ -311,7 +362,7 @@ def _schedule(scans: Scans, arch: str, way: Way, when: Sequence[Assumption]) -> 
         "arch": arch,
         "tensorize": "",
         "mma": "none",
-        "loader": "register",
+        "loader": way.loader,
         "tile": [*way.tile, 1],
         "stages": way.stages,
         "warp_tile": warp_tile_of(way.tile, way.threads // WARP),
@@ -367,8 +418,48 @@ def restated(scans: Scans, fields: Mapping[str, Value]) -> Fields:
     return {
         "vectorize_axis": "" if column is None else f"{column}.i.i",
         "bind": bind,
+        "cache": _kept(scans) if fields["loader"] == "cp_async" else [],
         "predicate_tail": list(tails),
     }
+
+
+def _kept(scans: Scans) -> list[Record]:
+    """What ``cache`` says of the tensors of whose tiles a block has a ring in shared memory."""
+    return [
+        {
+            "tensor": scans.kernel.name_of(op.tensor),
+            "where": "smem",
+            "at": f"{scans.along}.o",
+            "bytes": element_bytes(op.result.type.element_type),
+        }
+        for op in ringed_reads(scans)
+    ]
+
+
+def meeting_bytes(threads: int, vector: int) -> int:
+    """Shared memory in which the warps of a block that has lines side by side meet."""
+    return MEETINGS * threads * vector * SUM_BYTES
+
+
+def room_in_rings(scans: Scans, arch: str, vector: int, axis: int) -> int:
+    """Elements of a tile of which a multiprocessor holds two rings; 0 where cp.async does not bring
+    them."""
+    if vector == 1 or not may_ring(scans, vector):
+        return 0
+    shared = (ARCHS[arch].shared_bytes + RESERVED) // 2 - RESERVED
+    meeting = RESERVED if axis else meeting_bytes(ROW_THREADS, vector)
+    return (shared - meeting) // (RING * kept_bytes(scans))
+
+
+def kept_bytes(scans: Scans) -> int:
+    """Bytes of a tile's element in a ring."""
+    return sum(element_bytes(op.result.type.element_type) for op in ringed_reads(scans))
+
+
+def may_ring(scans: Scans, vector: int) -> bool:
+    """Whether cp.async brings what is scanned, by vectors of so many elements."""
+    sizes = [vector * element_bytes(op.result.type.element_type) for op in ringed_reads(scans)]
+    return bool(sizes) and all(size in CP_ASYNC_BYTES for size in sizes)
 
 
 def check(scans: Scans, plan: ScheduleOp) -> None:
@@ -387,11 +478,18 @@ def check(scans: Scans, plan: ScheduleOp) -> None:
     if plan.flag("persistent") != (way in MEETING):
         why = f"a scan by {' or '.join(MEETING)} has, and no other"
         refuse_choice(plan, "persistent", why, str(way in MEETING).lower())
-    stages, most = plan.integer("stages"), 4 if way == "chains" else 1
-    if not 1 <= stages <= most:
-        refuse_choice(plan, "stages", f"a scan by {way} does not have", f"{most} or less")
-    if plan.cached:
-        refuse_choice(plan, "cache", "a scan does not have", "[]")
+    ring = plan.loader.data == "cp_async"
+    if plan.loader.data not in ("register", "cp_async"):
+        refuse_choice(plan, "loader", "a scan does not have", "register or cp_async")
+    if ring and not (way == "chains" and may_ring(scans, vector)):
+        why = "chains of tiles that lie in a tensor as they are have, in vectors of 4 bytes or more"
+        refuse_choice(plan, "loader", why, "register")
+    stages, least, most = plan.integer("stages"), 1, 1
+    if way == "chains":
+        least, most = (RING, RING + 1) if ring else (1, STAGES[1])
+    if not least <= stages <= most:
+        why = f"a scan by {way} does not have with the loader {plan.loader.data}"
+        refuse_choice(plan, "stages", why, f"{least} to {most}" if most > least else f"{most}")
     check_raster(plan)
     warps = threads // WARP
     if (wanted := warp_tile_of((rows, columns), warps)) != list(plan.warp_tile_sizes):

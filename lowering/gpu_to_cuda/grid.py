@@ -34,9 +34,17 @@ _POSTED = "0x100000000"
 """A word whose number, 0, is there."""
 
 
+_BITS = {
+    "u32": ("value", "(u32)w{}"),
+    "float": ("__float_as_uint(value)", "__uint_as_float((u32)w{})"),
+}
+"""By the word of a type, the bits of a number and the number of a word: C++ would make an f32 of
+any integer without a sound, so that a type that is not here has no post."""
+
+
 @cache
 def _post(word: str) -> DeviceFunction:
-    bits = "(u32)value" if word == "int" else "__float_as_uint(value)"
+    bits, _ = _BITS[word]
     return device_function(
         f"void post_{word}(i64* pointer, {word} value)",
         f"u64 word = {_POSTED}ull | {bits};\n"
@@ -60,7 +68,7 @@ def _await_posts(word: str, count: int) -> DeviceFunction:
     places = "".join(f", const i64* p{k}, bool valid{k}" for k in range(count))
     lines = [f"u64 w{k};\n{_read(k)}" for k in range(count)]
     for k in range(count):
-        number = f"(int)(u32)w{k}" if word == "int" else f"__uint_as_float((u32)w{k})"
+        number = _BITS[word][1].format(k)
         again = f"__nanosleep({SLEEP});\n{_read(k)}"
         lines.append(f"while (!(w{k} >> 32)) {{\n{again}\n}}\nr[{k}] = {number};")
     return device_function(f"void await_posts_{word}_{count}({word}* r{places})", "\n".join(lines))

@@ -13,17 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import without_sign
+from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp, OpaqueOp, SharedTileOp
+from polyc.dialects.gpu.hardware import (
+    BarrierOp,
+    BlockIdOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    GridSizeOp,
+    OpaqueOp,
+    SharedTileOp,
+)
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
@@ -34,7 +44,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
-from polyc.families.scans.recognise import Scans
+from polyc.families.scans.recognise import Scans, ringed_reads
 from polyc.families.scans.schedules import asking, axis_of, group_of, room_of
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace, placed
 from polyc.lowering.region_to_gpu.point import (
@@ -48,10 +58,6 @@ from polyc.lowering.region_to_gpu.scan_builders import OWN, RowsBuilder, start_o
 from polyc.lowering.region_to_gpu.scan_teams import ONE, ZERO
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim
-
-AGAIN = 4
-"""The stages of a plan by which a block holds nothing of the tile that it has begun: it reads it
-for its post, and once more, of L2 as a rule, when it looks back."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +126,11 @@ class ChainBuilder(RowsBuilder):
         """The kernel: a loop over the block's tiles.
 
         With two stages what a tile comes to is posted before the block waits for those before the
-        tile ahead of it, so that posts are there as a rule when they are asked for.  With three the
-        elements of one more are on their way; with four (``AGAIN``) tiles are read twice.
+        tile ahead of it, so that posts are there as a rule when they are asked for, and what its
+        group comes to likewise.  With three the elements of one more are on their way.  A ring in
+        shared memory (the loader ``cp_async``) holds as many tiles as there are stages: each is
+        summed up there for its post, and scanned when what is before it is known, so that threads
+        have registers for no more than a tile, and a multiprocessor has more blocks.
         """
         scans, emit, stages = self.scans, self.emit, self.plan.integer("stages")
         length = scans.size(scans.along)
@@ -141,42 +150,62 @@ class ChainBuilder(RowsBuilder):
             total = emit.value(arith.MuliOp(total, size), "tiles")
         self.chain.total = total
         block, blocks = emit.value(BlockIdOp(), "block"), emit.value(GridSizeOp(), "blocks")
-        body = Block(arg_types=[INDEX])
-        (number,) = body.args
+        ringed = self.plan.loader.data == "cp_async"
+        body = Block(arg_types=[INDEX, *([INDEX] if ringed else [])])
+        number, *turns = body.args
         number.name_hint = "tile"
-        inner = Emit(emit)
-        if stages == AGAIN:
-            whole, then = self.row(emit, "whole"), self.row(inner, "then")
-            self.sum(emit, block, whole)
-            after = inner.value(arith.AddiOp(number, blocks), "after")
-            self.sum(inner, after, then)
-            self.finish_again(inner, number, whole)
-            self.combine(inner, whole, then, OWN, taken=True)
-            body.add_ops([*inner.ops, scf.YieldOp()])
-            emit.op(scf.ForOp(block, total, blocks, [], body))
-            return self.finish(bindings)
-        raw = self.raw(emit) if stages > 2 else {}
-        if raw:
-            self.fetch(emit, raw, block)
-        held, whole = self.fragment(emit, (True, True), "held"), self.row(emit, "whole")
-        if stages > 1:
-            self.begin(emit, block, held, whole, raw)
-            after = inner.value(arith.AddiOp(number, blocks), "after")
-            if raw:
-                self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
-            coming = self.fragment(inner, (True, True), "coming")
-            then = self.row(inner, "then")
-            self.begin(inner, after, coming, then, raw)
-            if raw:
-                self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
-            self.end(inner, number, held, whole)
-            self.combine(inner, held, coming, OWN, taken=True)
-            self.combine(inner, whole, then, OWN, taken=True)
+        inner, more = Emit(emit), list[SSAValue]()
+        whole, found = self.row(emit, "whole"), self.row(emit, "before")
+        if stages == 1:
+            held = self.fragment(emit, (True, True), "held")
+            link, _ = self.begin(inner, number, held, whole, inside=True)
+            self.gather(inner, link, whole, found)
+            self.end(inner, number, held, whole, found)
         else:
-            self.begin(inner, number, held, whole, {}, inside=True)
-            self.end(inner, number, held, whole)
-        body.add_ops([*inner.ops, scf.YieldOp()])
-        emit.op(scf.ForOp(block, total, blocks, [], body))
+            after = inner.value(arith.AddiOp(number, blocks), "after")
+            then = self.row(inner, "then")
+            if ringed:
+                ring = self.ring(emit)
+                ahead: SSAValue = block
+                for slot in range(stages - 1):
+                    self.bring(emit, ring, ahead, emit.index(slot))
+                    ahead = emit.value(arith.AddiOp(ahead, blocks), "ahead")
+                emit.op(CpAsyncWaitOp(stages - 2))
+                emit.op(BarrierOp())
+                link, there = self.sum(emit, block, whole, self.seen(emit, ring, emit.index(0)))
+                self.gather(emit, link, whole, found, there)
+                # What is awaited is there for all threads; and all have read what is ahead of it.
+                inner.op(CpAsyncWaitOp(stages - 3))
+                inner.op(BarrierOp())
+                (turn,) = turns
+                following = inner.apply((affine_dim(0) + 1) % stages, [turn], hint="following")
+                last = inner.apply((affine_dim(0) + (stages - 1)) % stages, [turn])
+                far = inner.apply(affine_dim(0) + affine_dim(1) * (stages - 1), [number, blocks])
+                self.bring(inner, ring, far, last)
+                link, there = self.sum(inner, after, then, self.seen(inner, ring, following))
+                self.end_held(inner, number, whole, found, self.seen(inner, ring, turn))
+                more.append(following)
+            else:
+                raw = self.raw(emit) if stages > 2 else {}
+                if raw:
+                    self.fetch(emit, raw, block)
+                held = self.fragment(emit, (True, True), "held")
+                link, there = self.begin(emit, block, held, whole, raw)
+                if raw:
+                    self.fetch(emit, raw, emit.value(arith.AddiOp(block, blocks)))
+                self.gather(emit, link, whole, found, there)
+                coming = self.fragment(inner, (True, True), "coming")
+                link, there = self.begin(inner, after, coming, then, raw)
+                if raw:
+                    self.fetch(inner, raw, inner.value(arith.AddiOp(after, blocks)))
+                self.end(inner, number, held, whole, found)
+                self.combine(inner, held, coming, OWN, taken=True)
+            self.combine(inner, whole, then, OWN, taken=True)
+            self.gather(inner, link, whole, found, there)
+        body.add_ops([*inner.ops, scf.YieldOp(*more)])
+        emit.op(scf.ForOp(block, total, blocks, [emit.index(0) for _ in turns], body))
+        if ringed:
+            emit.op(CpAsyncWaitOp(0))
         return self.finish(bindings)
 
     def begin(
@@ -185,43 +214,67 @@ class ChainBuilder(RowsBuilder):
         number: SSAValue,
         held: SSAValue,
         whole: SSAValue,
-        raw: Mapping[SSAValue, SSAValue],
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
         inside: bool = False,
-    ) -> None:
-        """Scan a tile, where there is one, and post what it comes to."""
+    ) -> tuple[Link, SSAValue | None]:
+        """Scan a tile, where there is one, and post what it comes to; where it is, and whether."""
         link, at, there = self.place(emit, number, inside)
         self.load(emit, held, at, self.chain.size, raw)
         self.tell(emit, held, whole, link, there)
+        return link, there
 
-    def end(self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue) -> None:
+    def end(
+        self, emit: Emit, number: SSAValue, held: SSAValue, whole: SSAValue, found: SSAValue
+    ) -> None:
         """Let a tile go on from what is before it."""
         # Where it is stored is computed anew: addresses would take the registers of what is held.
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
-        before = self.known(emit, self.before(emit, link, whole))
+        self.before(emit, link, whole, found)
+        before = self.known(emit, found)
         self.combine(emit, held, before, AffineMap(2, 0, self.word(ROW, COLUMN)))
         self.store(emit, held, at)
 
-    def sum(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
-        """Post what a tile comes to, where there is one; its elements are read again."""
+    def sum(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        whole: SSAValue,
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+    ) -> tuple[Link, SSAValue | None]:
+        """Post what a tile comes to, as ``begin`` does; its elements stay in the ring."""
         scan = self.scans.scan
         link, at, there = self.place(emit, number, False)
         held = self.fragment(emit, (True, True), "seen")
-        self.load(emit, held, at, self.chain.size)
+        self.load(emit, held, at, self.chain.size, raw)
         carry = self.fragment(emit, self.along, "sum")
         by = ONE if self.axis else AffineMap(2, 0, (ZERO, COLUMN))
         emit.op(located(tile.ReduceOp(scan.fn.data, held, by, carry), scan))
         self.combine(emit, whole, carry, self.worded(), taken=True)
         self.post(emit, whole, link, there)
+        return link, there
 
-    def finish_again(self, emit: Emit, number: SSAValue, whole: SSAValue) -> None:
-        """Scan a tile from what is before it on."""
+    def end_held(
+        self,
+        emit: Emit,
+        number: SSAValue,
+        whole: SSAValue,
+        found: SSAValue,
+        raw: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+    ) -> None:
+        """Scan a tile of the ring from what is before it on."""
         scan = self.scans.scan
         link, at, _ = self.place(emit, emit.value(OpaqueOp(number), "again"), True)
         held = self.fragment(emit, (True, True), "held")
-        self.load(emit, held, at, self.chain.size)
-        before = self.known(emit, self.before(emit, link, whole))
+        self.load(emit, held, at, self.chain.size, raw)
+        self.before(emit, link, whole, found)
+        before = self.known(emit, found)
         carry = self.fragment(emit, self.along, "carry")
-        self.combine(emit, carry, before, AffineMap(2, 0, self.word(ROW, COLUMN)), taken=True)
+        # Of a narrow type what is nothing in 32 bits is not what is nothing in it.
+        narrow = is_integer(self.kind)
+        if narrow:
+            emit.op(tile.FillOp(start_of(emit, scan, self.kind), carry))
+        place = AffineMap(2, 0, self.word(ROW, COLUMN))
+        self.combine(emit, carry, before, place, taken=not narrow)
         how = {"reverse": scan.is_reverse, "exclusive": scan.is_exclusive}
         emit.op(located(tile.ScanOp(scan.fn.data, held, self.axis, carry, **how), scan))
         self.store(emit, held, at)
@@ -249,14 +302,16 @@ class ChainBuilder(RowsBuilder):
             places[label] = AxisPlace(None, emit.value(arith.RemUIOp(rest, extent)))
             rest = emit.value(arith.DivUIOp(rest, extent))
         places.update({label: AxisPlace(None, rest) for label, _ in lone[:1]})
-        start = emit.apply(affine_dim(0) * step, [rank])
-        if self.scans.scan.is_reverse:
-            back = (affine_dim(1) - affine_dim(0) - 1) * step
-            start = emit.apply(back, [rank, parts])
         there: SSAValue | None = None
+        # A tile that is none is beyond the end, and begins at a multiple of its size as all do, so
+        # that it is read by vectors too.
+        place, reverse = rank, self.scans.scan.is_reverse
         if not inside:
             there = emit.compare("slt", number, chain.total)
-            start = emit.value(arith.SelectOp(there, start, chain.size))
+            beyond = emit.index(-1) if reverse else parts
+            place = emit.value(arith.SelectOp(there, rank, beyond))
+        first = affine_dim(1) - affine_dim(0) - 1 if reverse else affine_dim(0)
+        start = emit.apply(first * step, [place, parts])
         places[self.scans.along] = AxisPlace(self.axis, start)
         return Link(line, rank, column), Walk(places), there
 
@@ -293,6 +348,52 @@ class ChainBuilder(RowsBuilder):
             emit.op(
                 point.write(fragment, [Wanted(value, fragment, (ROW, COLUMN))], self.scans.scan)
             )
+
+    # What a ring of shared memory holds
+
+    def ring(self, emit: Emit) -> dict[ReadOp, SSAValue]:
+        """Room for as many tiles of each tensor that is scanned as there are stages."""
+        found: dict[ReadOp, SSAValue] = {}
+        for read in ringed_reads(self.scans):
+            element = cast("GlobalType", self.frame.argument(read.tensor).type).element_type
+            kind = SharedType.of(
+                self.plan.tile_sizes[:2], element, ring=self.plan.integer("stages")
+            )
+            found[read] = emit.value(SharedTileOp(kind), read.tensor.name_hint)
+        return found
+
+    def bring(
+        self, emit: Emit, ring: Mapping[ReadOp, SSAValue], number: SSAValue, slot: SSAValue
+    ) -> None:
+        """Let a tile's elements be on their way to a slot: zeros where it is none."""
+        _, at, _ = self.place(emit, number, False)
+        symbols = list(self.frame.symbols.values())
+        for read, shared in ring.items():
+            starts = [at.places[label].start for label in read.result.type.labels]
+            corner = [emit.apply(c, starts, symbols) for c in read.map.data.results]
+            tensor = self.frame.argument(read.tensor)
+            if len(corner) == 1:
+                assert isinstance(read.tensor, BlockArgument)
+                line = (Dim.const(1), *cast("GlobalType", tensor.type).dims)
+                tensor = self.frame.view(read.tensor.index, line)
+                corner.insert(0, emit.index(0))
+            source = tile.CopyEnd(tensor, corner)
+            target, travel = tile.CopyEnd(shared, slot=slot), tile.CopyTravel(loader="cp_async")
+            emit.op(located(tile.CopyOp(source, target, travel=travel), read))
+        emit.op(CpAsyncCommitOp())
+
+    def seen(
+        self, emit: Emit, ring: Mapping[ReadOp, SSAValue], slot: SSAValue
+    ) -> dict[SSAValue, SSAValue]:
+        """What a slot holds, in fragments of the tensors' own types."""
+        found: dict[SSAValue, SSAValue] = {}
+        for read, shared in ring.items():
+            element = cast("SharedType", shared.type).element_type
+            made = FragmentType.of(self.plan.tile_sizes[:2], element, self.spread.layout())
+            fragment = found[read.result] = emit.value(tile.FragmentOp(made), "raw")
+            ends = tile.CopyEnd(shared, slot=slot), tile.CopyEnd(fragment)
+            emit.op(located(tile.CopyOp(*ends), read))
+        return found
 
     @property
     def group(self) -> int:
@@ -377,31 +478,64 @@ class ChainBuilder(RowsBuilder):
         """Where what a word says is in what a tile comes to."""
         return OWN
 
-    def before(self, emit: Emit, link: Link, whole: SSAValue) -> SSAValue:
-        """What the tiles before the block's own come to; the last of a group posts that with it."""
-        fn, group = self.scans.scan.fn.data, self.group
-        found, last = self.row(emit, "before"), list[SSAValue]()
-        number = link.rank
-        for level in (0, 1):
-            own = emit.apply(affine_dim(0) % group, [number], hint="own")
-            first = emit.apply(affine_dim(0) - affine_dim(1), [number, own])
-            others = self.row(emit, "others", group)
-            self.wait(emit, level, link, first, own, others)
-            here = found if level == 0 else self.row(emit, "earlier")
-            emit.op(located(tile.ReduceOp(fn, others, self.by, here), self.scans.scan))
-            if level == 1:
-                self.combine(emit, found, here, OWN)
-            last.append(emit.compare("eq", own, emit.index(group - 1)))
-            number = emit.apply(affine_dim(0) // group, [number], hint="group")
-            if level == 0:
-                emit.when(last[0], self.posting(found, whole, link, number, 1))
-        begun = self.row(emit, "begun")
+    def gather(
+        self,
+        emit: Emit,
+        link: Link,
+        whole: SSAValue,
+        found: SSAValue,
+        there: SSAValue | None = None,
+    ) -> None:
+        """What the tiles before a tile in its group come to; the last of a group posts the group.
+
+        A block does so for the tile that it has begun, before it ends another: what groups come to
+        is there as a rule when it is asked for.
+        """
+        group = self.group
+        own = emit.apply(affine_dim(0) % group, [link.rank], hint="own")
+        last = emit.compare("eq", own, emit.index(group - 1))
+        count: SSAValue = own
+        if there is not None:
+            count = emit.value(arith.SelectOp(there, own, emit.index(0)))
+            last = emit.both(there, last)
+        first = emit.apply(affine_dim(0) - affine_dim(1), [link.rank, own])
+        self.take_level(emit, 0, link, first, count, found)
+        number = emit.apply(affine_dim(0) // group, [link.rank], hint="group")
+        emit.when(last, self.posting(found, whole, link, number, 1))
+
+    def before(self, emit: Emit, link: Link, whole: SSAValue, found: SSAValue) -> None:
+        """What all tiles before the block's own come to, of those of its group; the last of a group
+        of groups posts that with it."""
+        group = self.group
+        rank = emit.apply(affine_dim(0) // group, [link.rank], hint="group")
+        own = emit.apply(affine_dim(0) % group, [rank], hint="own")
+        first = emit.apply(affine_dim(0) - affine_dim(1), [rank, own])
+        earlier, begun = self.row(emit, "earlier"), self.row(emit, "begun")
+        self.take_level(emit, 1, link, first, own, earlier)
+        self.combine(emit, found, earlier, OWN)
+        number = emit.apply(affine_dim(0) // group, [rank], hint="group")
         one = emit.value(arith.MinSIOp(number, emit.index(1)))
-        earlier = emit.apply(affine_dim(0) - 1, [number])
-        self.wait(emit, 2, link, earlier, one, begun)
+        self.wait(emit, 2, link, emit.apply(affine_dim(0) - 1, [number]), one, begun)
         self.combine(emit, found, begun, OWN)
-        emit.when(emit.both(*last), self.posting(found, whole, link, number, 2))
-        return found
+        last = emit.apply((affine_dim(0) + 1) % (group * group), [link.rank])
+        ends = emit.compare("eq", last, emit.index(0))
+        emit.when(ends, self.posting(found, whole, link, number, 2))
+
+    def take_level(
+        self,
+        emit: Emit,
+        level: int,
+        link: Link,
+        first: SSAValue,
+        count: SSAValue,
+        found: SSAValue,
+    ) -> None:
+        """What so many words of a level come to, from the ``first`` of a line on."""
+        others = self.row(emit, "others", self.group)
+        self.wait(emit, level, link, first, count, others)
+        emit.op(
+            located(tile.ReduceOp(self.scans.scan.fn.data, others, self.by, found), self.scans.scan)
+        )
 
     def wait(
         self,

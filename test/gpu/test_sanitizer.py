@@ -1,7 +1,7 @@
 """compute-sanitizer over the small shapes: no stray access, no race.
 
-Each tool runs the ``small`` tests of ``test_gemm.py``, those of ``test_tile_kernels.py`` and the
-small ones of ``test_pingpong.py``, in a process of its own.
+Each tool runs the ``small`` tests of ``test_gemm.py``, those of ``test_tile_kernels.py``, the small
+ones of ``test_pingpong.py`` and the small chains of ``test_scans.py``, in a process of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ def test_kernels_written_in_tiles_are_clean(root: Path, tool: str) -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_consumers_in_turns_are_clean(root: Path, tool: str) -> None:
     clean(root, tool, "test_pingpong.py", "(one or odd or three or residual or batch) and not many")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_blocks_that_look_back_are_clean(root: Path, tool: str, arch: str) -> None:
+    clean(root, tool, "test_scans.py", f"small_chains and {arch}")
 
 
 def clean(root: Path, tool: str, file: str, chosen: str) -> None:

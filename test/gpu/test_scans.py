@@ -31,11 +31,13 @@ def text(element: str, fn: str, axis: int, words: str) -> str:
 }}"""
 
 
-def check(build: Build, source: str, arch: str, sizes: dict[str, int]) -> list[str]:
+def check(
+    build: Build, source: str, arch: str, sizes: dict[str, int], draw: str = "uniform"
+) -> list[str]:
     """Hold every variant that takes the sizes to the reference, twice; those that ran."""
     module = parsed(source)
     graph = only(module, GraphOp)
-    inputs = make_inputs(graph, sizes)
+    inputs = make_inputs(graph, sizes, draw=draw)
     (wanted,) = meant(module, inputs, sizes)
     compiled, ran = build(source, arch), list[str]()
     for variant in compiled.variants:
@@ -75,6 +77,41 @@ def test_columns(build: Build, shape: tuple[int, int], words: str) -> None:
 def test_integers_are_exact(build: Build, element: str, fn: str) -> None:
     for axis in (0, 1):
         assert check(build, text(element, fn, axis, ""), "sm_90a", {"M": 65, "N": 3000})
+
+
+@pytest.mark.parametrize("element", ["i8", "i32", "ui8"])
+@pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_chains_of_integers_are_exact(build: Build, arch: str, fn: str, element: str) -> None:
+    """Numbers of a whole type: what tiles post is below 0, and beyond what an f32 has exactly."""
+    for number, (axis, length) in enumerate(product((0, 1), (70000, 60001))):
+        shape = (3, length) if axis else (length, 12 - length % 2)
+        sizes = dict(zip("MN", shape, strict=True))
+        ran = check(build, text(element, fn, axis, WAYS[number]), arch, sizes, "large")
+        assert any("chain" in name for name in ran)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("element", "axis", "shape"),
+    [
+        ("f16", 1, (2, 9 * 8192 + 24)),
+        ("f32", 1, (3, 35 * 1024 + 1)),
+        ("i32", 1, (2, 9 * 4096 + 4)),
+        ("f16", 0, (1000, 132)),
+        ("i8", 0, (1100, 9)),
+    ],
+)
+def test_small_chains(
+    build: Build, arch: str, element: str, axis: int, shape: tuple[int, int]
+) -> None:
+    """And teams of the same lines, which compute-sanitizer runs too."""
+    words = WAYS[shape[0] % 4]
+    sizes = dict(zip("MN", shape, strict=True))
+    ran = check(build, text(element, "sum", axis, words), arch, sizes)
+    assert any("chain" in name for name in ran)
+    if axis and shape[1] % 4 == 0:
+        assert any("team" in name for name in ran)
 
 
 def test_long_lines_and_few(build: Build) -> None:

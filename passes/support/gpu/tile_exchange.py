@@ -20,14 +20,15 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import SharedType
+from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.support.gpu.cluster_meeting import check_once, meet_once
 from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral
 from polyc.passes.support.gpu.scope import in_loop, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Point, Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
-from polyc.passes.support.gpu.tile_fragments import spread_of
+from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES
+from polyc.passes.support.gpu.tile_fragments import spread_of, wide
 from polyc.rewriting.emit import Emit, affine_dim
 
 LANES = 32
@@ -284,12 +285,24 @@ class LowerReduceAcross(RewritePattern):
                 affine_dim(0) + affine_dim(1) * warps, [warp, scope.number], hint="warp"
             )
 
+        many = len(values)
+        # In a loop: where it is done once, vectors take registers beside what is combined, and
+        # kernels that hold rows have none left.
+        most = CHUNK_BYTES // element_bytes(element) if in_loop(op) else 1
+        wides = [n for n in (1, 2, 4) if n <= most]
+        step = max(n for n in wides if many % n == 0)
+
         def address(inner: Emit, row: SSAValue, q: int) -> SSAValue:
-            column = inner.apply(affine_dim(0) + (q << len(exchange.kept)), [place])
+            own = (
+                affine_dim(0) * many + q if step > 1 else affine_dim(0) + (q << len(exchange.kept))
+            )
+            column = inner.apply(own, [place])
             return inner.value(tile.ElementAddressOp(scratch, zero, row, column))
 
         def leave(inner: Emit) -> None:
-            for q, value in enumerate(values):
+            for q in range(0, many, step):
+                some = values[q : q + step]
+                value = some[0] if step == 1 else inner.value(hw.PackOp(some))
                 inner.op(hw.StoreSharedOp(value, address(inner, shifted, q)))
 
         self.when(emit, self.speaks(emit, exchange, lane), leave)
@@ -319,14 +332,17 @@ class LowerReduceAcross(RewritePattern):
                 for q in range(len(values))
             ]
         found: list[SSAValue] = []
-        for q in range(len(values)):
-            total: SSAValue | None = None
+        for q in range(0, many, step):
+            totals = list[SSAValue]()
             for distance in distances:
                 row = emit.apply(affine_dim(0) + distance, [first])
-                part = emit.value(hw.LoadSharedOp(address(emit, row, q), element))
-                total = part if total is None else combine(emit, kind, total, part)
-            assert total is not None
-            found.append(total)
+                some = emit.value(hw.LoadSharedOp(address(emit, row, q), wide(element, step)))
+                parts = [some]
+                if step > 1:
+                    parts = [emit.value(hw.UnpackOp(some, lane)) for lane in range(step)]
+                pairs = zip(totals, parts, strict=False)
+                totals = [combine(emit, kind, *pair) for pair in pairs] or parts
+            found += totals
         return found
 
     @staticmethod

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import memref
-from xdsl.ir import SSAValue
+from xdsl.dialects import memref, scf
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -17,6 +17,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.passes.support.gpu.combine import CHAINS, combine, element_of, neutral
+from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.tile_contracts import registers_of
 from polyc.passes.support.gpu.tile_fragments import spread_of
@@ -26,6 +27,9 @@ WARP = 32
 
 WORTH_CHAINS = 8
 """Elements of one result from which on a thread keeps more than one partial result."""
+
+
+LANES = 32
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class LowerReduce(RewritePattern):
                 old = emit.value(memref.LoadOp.get(registers, [at]))
                 value = combine(emit, kind, old, value)
             emit.op(memref.StoreOp.get(value, registers, [at]))
-        rewriter.replace(op, emit.ops, [])
+        rewriter.replace(op, by_holders(emit, op, len(places)), [])
 
     @staticmethod
     def in_threads(emit: Emit, op: tile.ReduceOp, parts: Parts) -> list[SSAValue]:
@@ -203,3 +207,24 @@ def exchanges(source: Spread, image: Spread, op: tile.ReduceOp) -> list[int]:
                 op,
             )
     return found
+
+
+def by_holders(emit: Emit, op: tile.ReduceOp, results: int) -> list[Operation]:
+    """What was emitted, by the warps that hold what is reduced alone; others have as many results
+    over nothing."""
+    layout, _ = spread_of(op.source, op)
+    threads = layout.threads.data
+    if threads % LANES or threads == scope_of(op).threads:
+        return emit.ops
+    outer, other = Emit(), Emit()
+    holds = outer.compare("slt", thread_in_scope(outer, op), outer.index(threads))
+    if op.accumulate is None:
+        nothing, registers = (
+            neutral(other, op.kind.data, element_of(op)),
+            registers_of(other, op.target),
+        )
+        for number in range(results):
+            other.op(memref.StoreOp.get(nothing, registers, [other.index(number)]))
+    taken, left = ([*one.ops, scf.YieldOp()] for one in (emit, other))
+    outer.op(scf.IfOp(holds, [], taken, left))
+    return outer.ops

@@ -101,6 +101,15 @@ def test_lines_are_shared_where_they_lie_in_memory() -> None:
 
 CHAIN: dict[str, Value] = {"algo_choice": {"scans": "chains"}, "persistent": True}
 
+RINGED = {
+    **CHAIN,
+    "loader": "cp_async",
+    "tile": [64, 128, 1],
+    "warp_tile": [8, 128],
+    "vectorize": 4,
+}
+"""Of lines that lie side by side."""
+
 
 @pytest.mark.parametrize(
     ("axis", "fields", "message"),
@@ -114,7 +123,10 @@ CHAIN: dict[str, Value] = {"algo_choice": {"scans": "chains"}, "persistent": Tru
         (1, {"algo_choice": {"scans": "teams"}}, "by chains or teams has, and no other; use true"),
         (1, {"algo_choice": {"scans": "chains"}}, "chains or teams has, and no other; use true"),
         (0, {**CHAIN, "tile": [4, 96, 1], "warp_tile": [1, 96]}, "a power of two of them is"),
-        (1, {"stages": 2}, "a stages that a scan by rows does not have; use 1 or less"),
+        (1, {"stages": 2}, "a scan by rows does not have with the loader register; use 1"),
+        (1, {"loader": "cp_async"}, "a loader that chains of tiles that lie in a tensor"),
+        (1, {"loader": "tma"}, "loader"),
+        (0, {**RINGED, "stages": 2}, "with the loader cp_async; use 3 to 4"),
         (0, {"algo_choice": {"scans": "rows"}}, "lets threads share lines"),
     ],
 )

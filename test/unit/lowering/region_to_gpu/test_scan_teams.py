@@ -49,7 +49,7 @@ def test_a_line_is_shared_by_blocks(
 
 
 def planned(module: ModuleOp) -> ModuleOp:
-    """With the plan of teams alone: chains take the same lines, and come before."""
+    """With the plan of teams alone."""
     for name in (*BEFORE, "plan-select"):
         run_pass(make_context(), build(name, "sm_90a"), module)
     for plan in find(module, ScheduleOp):
@@ -58,18 +58,20 @@ def planned(module: ModuleOp) -> ModuleOp:
     return module
 
 
-def test_teams_are_for_few_lines_and_long() -> None:
+def test_teams_are_for_lines_whose_tiles_have_a_multiprocessor_each() -> None:
     module = planned(scanned(f32, "sum", ["M", "N"], 1, False, False))
     (plan,) = find(module, ScheduleOp)
 
     def taken(rows: int, columns: int) -> bool:
         return all(fact.holds({"M": rows, "N": columns}) for fact in plan.when.data)
 
-    assert taken(32, 1 << 20)
-    assert not taken(16384, 1 << 16)
-    assert not taken(32, 1 << 14)
-    # More tiles than a block adds up at once.
-    assert not taken(32, 1 << 23)
+    assert taken(5, 70000)
+    assert taken(1, 132 * 4096)
+    # More tiles than multiprocessors: chains overlap those of a block.
+    assert not taken(1, 132 * 4096 + 4)
+    assert not taken(5, 27 * 4096)
+    assert not taken(32, 1 << 20)
+    assert not taken(5, 20000)
 
 
 def test_a_team_runs_at_once() -> None:

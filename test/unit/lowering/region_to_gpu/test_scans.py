@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, VectorType, bf16, f16, f32, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8
 from polyc.dialects.common.scans import SCANS
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import kernel as kernels
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -266,3 +268,29 @@ def test_a_kernel_has_one_scan_and_what_is_elementwise_around_it(made: Made, cou
         sizes["K"] = 5
     regions = through(module, arrays, sizes)
     assert len(find(regions, KernelOp)) == count
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [f16, f32])
+def test_what_is_called_by_vectors_reads_and_writes_them(
+    kind: Attribute, axis: int, reverse: bool
+) -> None:
+    """An element in an access of its own is right too, and slow: nothing else shows it."""
+    module = scanned(kind, "sum", ["M", "N"], axis, reverse, False)
+    for name in (*BEFORE, "plan-select", "region-to-gpu"):
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    finish(module)
+    widths: dict[str, set[int]] = {}
+    for kernel in find(module, kernels.KernelOp):
+        name = kernel.sym_name.data.removeprefix("f_")
+        x, y = kernel.body.block.args[:2]
+        accesses = [op.result for op in find(kernel, hw.LoadGlobalOp) if op.tensor is x]
+        accesses += [op.value for op in find(kernel, hw.StoreGlobalOp) if op.tensor is y]
+        assert accesses
+        kinds = [one.type for one in accesses]
+        widths[name] = {t.get_shape()[0] if isinstance(t, VectorType) else 1 for t in kinds}
+    for name, found in widths.items():
+        wide = int(name[6]) if name.startswith("vector") else 1
+        assert found == {wide}, name
+    assert any("chain" in name for name in widths)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import scf
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp
@@ -91,6 +92,15 @@ WGMMA = (
     ", #gpu.fragment_layout<threads 128, registers 16, affine_map<(t, r) -> (t floordiv 32 * 16 + "
     "t mod 32 floordiv 4 + r floordiv 2 mod 2 * 8, r floordiv 4 * 8 + t mod 4 * 2 + r mod 2)>>"
 )
+ALONE = ", #gpu.fragment_layout<threads 32, registers 2, affine_map<(t, r) -> (0, r * 32 + t)>>"
+"""A warp of several has all elements."""
+
+FOURS = (
+    ", #gpu.fragment_layout<threads 128, registers 8, affine_map<(t, r) -> "
+    "(t floordiv 32 * 2 + r floordiv 4, t mod 32 * 4 + r mod 4)>>"
+)
+"""A thread has four columns of two rows, and each warp rows of its own."""
+
 SHAPES = {
     "one row a warp": ((4, 256), ROW, 4, ""),
     "rows in a warp": ((32, 32), ROW, 32, ""),
@@ -103,8 +113,26 @@ SHAPES = {
     "rows of an accumulator": ((64, 32), ROW, 64, WGMMA),
     "columns of an accumulator": ((64, 32), COLUMN, 32, WGMMA),
     "everything": ((8, 64), "(i, j) -> (0)", 1, ""),
+    "one warp of four": ((1, 64), ROW, 1, ALONE),
+    "four columns a thread": ((8, 128), COLUMN, 128, FOURS),
     "parts of rows": ((4, 256), "(i, j) -> (j floordiv 64)", 4, ""),
 }
+
+
+def test_warps_that_hold_nothing_exchange_nothing() -> None:
+    module = run(reduce((1, 64), ROW, 1, layout=ALONE), *SHORT)
+    shuffles = find(module, hw.ShuffleOp)
+    assert len(shuffles) == 5
+    assert all(isinstance(op.parent_op(), scf.IfOp) for op in shuffles)
+
+
+def test_results_side_by_side_meet_by_vectors() -> None:
+    module = run(reduce((8, 128), COLUMN, 128, layout=FOURS), *SHORT)
+    (store,), loads = find(module, hw.StoreSharedOp), find(module, hw.LoadSharedOp)
+    assert len(loads) == 4
+    assert {str(one.type) for one in (store.value, *(op.result for op in loads))} == {
+        "vector<4xf32>"
+    }
 
 
 @pytest.mark.turns(3)
