@@ -36,12 +36,11 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.scatters.recognise import Scatters
 from polyc.families.scatters.schedules import POOLED, THREADS
-from polyc.lowering.region_to_gpu import integers
+from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import (
-    BINARY,
     COLUMN,
     ROW,
     Held,
@@ -49,25 +48,23 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP, LENGTH, ListMaker
+from polyc.lowering.region_to_gpu.scatter_lists import (
+    FIRST,
+    GROUP,
+    LENGTH,
+    ListMaker,
+    parts_of,
+)
+from polyc.lowering.region_to_gpu.scatter_parts import (
+    Join,
+    PartJoin,
+    PartMaker,
+    below_each_other,
+)
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
-
-
-def below_each_other(rows: int, columns: int, vector: int, threads: int) -> FragmentLayoutAttr:
-    """A tile of which threads lie along the columns first, so that one has elements of several rows
-    below each other: it reads an update of any of these once."""
-    across = min(threads, columns // vector)
-    again, down = columns // (across * vector), threads // across
-    thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
-    beside = register // vector % again * (across * vector)
-    column = thread % across * vector + register % vector + beside
-    row = thread // across + register // (vector * again) * down
-    each = rows * columns // threads
-    return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
-
 
 AT_ONCE, AT_ONCE_WIDE = 8, 6
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
@@ -76,6 +73,10 @@ registers."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
+
+
+TOGETHER = 2
+"""Parts of a list that come at once."""
 
 
 def way_of(plan: ScheduleOp) -> str:
@@ -117,7 +118,11 @@ class ScattersLowering(Walked):
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         own, maker = super().launches(plan), self.maker(plan)
-        return own if maker is None else [*maker.launches(self.aligned(plan)), *own]
+        if maker is None:
+            return own
+        align = self.aligned(plan)
+        parts = [PartMaker(maker).launch(align)] if maker.way == "listed" else []
+        return [*maker.launches(align), *parts, *own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
         maker = self.maker(plan)
@@ -131,7 +136,10 @@ class ScattersLowering(Walked):
             return super().build(plan, bindings, spaces)
         builder = self.builder(plan, self.grids(plan))
         builder.taking(maker, spaces)
-        return [*maker.build(bindings, spaces), builder.build(bindings)]
+        kernels = maker.build(bindings, spaces)
+        if maker.way == "listed":
+            kernels.append(PartMaker(maker).build(bindings, spaces))
+        return [*kernels, builder.build(bindings)]
 
 
 LOWERING = ScattersLowering
@@ -249,14 +257,8 @@ class ScatterBuilder(Builder):
 
     def joined(self, point: Point, update: SSAValue, here: SSAValue) -> SSAValue:
         """An element with an update combined into it, where that is ``here``."""
-        emit, old, fn = point.emit, point.block.args[0], self.op.fn.data
-        if fn == "set":
-            new = update
-        elif is_integer(self.element):
-            new = integers.binary(emit, fn, old, update, self.element)
-        else:
-            new = emit.value(BINARY[fn](old, update))
-        return emit.value(arith.SelectOp(here, new, old))
+        join = Join(self.op.fn.data, self.element)
+        return join.joined(point, point.block.args[0], update, here)
 
     # Updates that fall to a row of the tile each
 
@@ -367,8 +369,9 @@ class ScatterBuilder(Builder):
         assert self.maker is not None
         emit, maker = self.emit, self.maker
         at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
-        most = emit.value(LoadGlobalOp(self.lists[0], maker.longest(emit, at), i32))
-        most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
+        longest = emit.value(LoadGlobalOp(self.lists[0], maker.longest(emit, at), i32), "longest")
+        most = emit.value(arith.MinSIOp(longest, emit.int32(scatter_lists.LONG)))
+        most = emit.value(arith.IndexCastOp(most, INDEX), "most")
         walk = Walk(self, held, places, origin)
         walk.begin(emit)
         emit.loop(FIRST, walk.first, unroll=True)
@@ -383,6 +386,18 @@ class ScatterBuilder(Builder):
             inner.loop(most, group, step=GROUP, hint="group", start=FIRST)
 
         emit.when(emit.compare("sgt", most, emit.index(FIRST)), further)
+
+        def parts(inner: Emit) -> None:
+            walk.behind_lists(inner)
+            count = inner.value(arith.IndexCastOp(parts_of(inner, longest), INDEX), "parts")
+
+            def some(outer: Emit, _: SSAValue) -> None:
+                outer.loop(TOGETHER, walk.part, unroll=True)
+                walk.behind_parts(outer)
+
+            inner.loop(count, some, step=TOGETHER, hint="some")
+
+        emit.when(emit.compare("sgt", longest, emit.int32(scatter_lists.LONG)), parts)
 
     def last(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
@@ -451,7 +466,9 @@ class Walk:
         assert builder.maker is not None
         self.builder, self.maker, self.held = builder, builder.maker, held
         self.places, self.origin = places, origin
-        self.counts, self.firsts, self.rest, self.groups, self.following = builder.lists
+        counts, firsts, rest, groups, following, partial = builder.lists
+        self.counts, self.firsts, self.rest, self.partial = counts, firsts, rest, partial
+        self.groups, self.following = groups, following
         kind = held.type
         assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
         sizes, layout = list(kind.sizes), kind.layout
@@ -486,11 +503,65 @@ class Walk:
         made = tile.MapOp(self.left, point.origin, point.inputs, targets, maps, body)
         emit.op(located(made, self.builder.op))
 
-    def begin(self, emit: Emit) -> None:
-        """How many updates each list has; none beyond the end of the rows."""
-        point = self.point()
+    def length(self, point: Point) -> SSAValue:
+        """How many updates a list has; none beyond the end of the rows."""
         at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
-        self.set(emit, point, {self.left: point.emit.value(LoadGlobalOp(self.counts, at, i32))})
+        return point.emit.value(LoadGlobalOp(self.counts, at, i32))
+
+    def begin(self, emit: Emit) -> None:
+        """How many updates each list has that is not long; none of one that is."""
+        point = self.point()
+        length, then = self.length(point), point.emit
+        short = then.compare("sle", length, then.int32(scatter_lists.LONG))
+        left = then.value(arith.SelectOp(short, length, then.int32(0)))
+        self.set(emit, point, {self.left: left})
+
+    def behind_lists(self, emit: Emit) -> None:
+        """Go on to the parts of long lists."""
+        point = self.point()
+        length, then = self.length(point), point.emit
+        long = then.compare("sgt", length, then.int32(scatter_lists.LONG))
+        room = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, long))
+        left = then.value(arith.SelectOp(long, parts_of(then, length), then.int32(0)))
+        self.set(emit, point, {self.owner: room, self.left: left})
+
+    def behind_parts(self, emit: Emit) -> None:
+        """Go on to the next parts."""
+        point = self.point()
+        owner, then = point.input(self.owner, self.own), point.emit
+        many = then.int32(TOGETHER)
+        after = integers.binary(then, "sub", point.block.args[0], many, i32)
+        room = integers.binary(then, "add", owner, many, i32)
+        self.set(emit, point, {self.owner: room, self.left: after})
+
+    def part(self, emit: Emit, number: SSAValue) -> None:
+        """Combine what one of the parts at hand comes to."""
+        builder = self.builder
+        point, here = self.tile(number)
+        owner, then = point.input(self.owner, self.own), point.emit
+        part = then.value(arith.AddiOp(owner, then.value(arith.IndexCastOp(number, i32))))
+        places = [*self.batch(point), then.value(arith.IndexCastOp(part, INDEX))]
+        places += [point.index(self.places[axis.label]) for axis in self.maker.unlisted]
+        ends = (self.builder.frame.size(axis.size) for axis in self.maker.unlisted)
+        for place, end in zip(places[-len(self.maker.unlisted) :], ends, strict=False):
+            here = then.both(here, then.compare("slt", place, end))
+        scalar = then.value(LoadGlobalOp(self.partial, places, self.maker.held, here), "part")
+        join = PartJoin.of(builder.op.fn.data, builder.element)
+        found = builder.joined(point, join.given(point, scalar), here)
+        point.block.add_ops([*then.ops, tile.YieldOp([found])])
+        maps = [*point.input_maps, point.map((ROW, COLUMN))]
+        body = Region(point.block)
+        made = tile.MapOp(self.held, point.origin, point.inputs, [self.held], maps, body)
+        emit.op(located(made, builder.op))
+
+    def tile(self, number: SSAValue) -> tuple[Point, SSAValue]:
+        """A point of the tile's elements, and whether its list has one more at hand."""
+        builder = self.builder
+        block = Block(arg_types=[without_sign(builder.element)])
+        block.args[0].name_hint = builder.op.fn.data
+        point = Point(builder.frame, block, {}, dict(self.places), 2, self.origin)
+        left, then = point.input(self.left, self.own), point.emit
+        return point, then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
 
     def behind_first(self, emit: Emit) -> None:
         """Go on to the groups."""
@@ -541,14 +612,9 @@ class Walk:
         source: SSAValue,
         where: Callable[[Point], list[SSAValue]],
     ) -> None:
-        builder = self.builder
-        block = Block(arg_types=[without_sign(builder.element)])
-        block.args[0].name_hint = builder.op.fn.data
-        axes = dict(self.places)
-        point = Point(builder.frame, block, {}, axes, 2, self.origin)
-        left, then = point.input(self.left, self.own), point.emit
-        here = then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
+        point, here = self.tile(number)
+        then = point.emit
         place = then.value(LoadGlobalOp(source, where(point), i32, here), "place")
-        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
-        point.where = here
-        builder.write_where(emit, point, self.held, here)
+        at = self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
+        point.axes, point.where = {**point.axes, **at}, here
+        self.builder.write_where(emit, point, self.held, here)
