@@ -40,7 +40,6 @@ from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
-    accumulated,
     axes_in,
     line_of,
     loads_of,
@@ -152,7 +151,7 @@ class LoopsLowering(Walked):
             return []
         part = _part(self.kernel, plan)
         reductions = reductions_in(list(self.kernel.yield_op.values))
-        kinds = [part.kind(accumulated(reduce)) for reduce in reductions]
+        kinds = [part.kind(reduce.accumulates_in) for reduce in reductions]
         return [Workspace(f"{plan.kernel_name}_sums", kind) for kind in kinds]
 
     def build(
@@ -251,7 +250,7 @@ class LoopBuilder(Builder):
         """Let the parts of each reduction lie in a workspace."""
         assert self.part is not None
         for reduce, space in zip(self.reductions, spaces, strict=True):
-            kind = self.part.kind(accumulated(reduce))
+            kind = self.part.kind(reduce.accumulates_in)
             self.sums[reduce.result] = self.frame.space(kind, space)
         return self
 
@@ -472,7 +471,7 @@ class LoopBuilder(Builder):
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
-        fold, kind = None, accumulated(reduce)
+        fold, kind = None, reduce.accumulates_in
         if self.adds or not apart or self.plan.integer("vectorize") == 1:
             acc = self.fragment(scope, (held[0], held[1]), hint, kind)
         else:
@@ -710,7 +709,7 @@ class LoopBuilder(Builder):
         tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
 
         def combined(point: Point, scalar: SSAValue) -> SSAValue:
-            kind = accumulated(reduce)
+            kind = reduce.accumulates_in
             value = point.converted(scalar, element_of(reduce.operand), kind)
             emit, (old, *_) = point.emit, point.block.args
             inside: SSAValue | None = None
@@ -728,7 +727,7 @@ class LoopBuilder(Builder):
         here = acc
         if fold is not None:
             axes = [fold.results[axis] != ZERO for axis in (0, 1)]
-            kind = accumulated(reduce)
+            kind = reduce.accumulates_in
             here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint, kind)
         wanted = [Wanted(reduce.operand, here, (ROW, COLUMN), combined)]
         self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
@@ -744,7 +743,7 @@ def _narrowest(kernel: KernelOp) -> int:
 
 def _neutral(emit: Emit, reduce: ReduceOp) -> SSAValue:
     """What a reduction begins with, in the type in which it accumulates."""
-    kind = accumulated(reduce)
+    kind = reduce.accumulates_in
     if is_integer(kind):
         return integers.number(emit, int(number_of(reduce.init)), kind)
     return emit.value(arith.ConstantOp(FloatAttr(float(number_of(reduce.init)), f32)))
