@@ -152,7 +152,7 @@ def dry(args: argparse.Namespace) -> int:
     for op in args.ops:
         for shape in args.shapes:
             for kind in args.types:
-                program = load(text_of(op, *map(str, shape), kind), ARCH)
+                program = load(text_of(op, str(shape[0]), str(shape[1]), kind), ARCH)
                 print(f"{op} {kind} {shape[0]}x{shape[1]}: {', '.join(program.variants)}")
     return 0
 

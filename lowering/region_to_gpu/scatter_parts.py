@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, i32, i64
+from xdsl.dialects.builtin import FloatAttr, f32, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -116,9 +116,7 @@ class PartJoin(Join):
         value = neutral(REDUCTIONS[self.fn], self.element)
         if not is_integer(self.element):
             return emit.value(arith.ConstantOp(FloatAttr(float(value), f32)))
-        kind = without_sign(self.element)
-        assert isinstance(kind, IntegerType)
-        return emit.value(arith.ConstantOp(IntegerAttr(int(value), kind)))
+        return integers.number(emit, int(value), self.element)
 
 
 class PartMaker:

@@ -6,24 +6,23 @@ updates in their order; each falls to the elements whose places its indices are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32, i64
-from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import LoadGlobalOp, LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
     BindAttr,
-    FragmentLayoutAttr,
     FragmentType,
     SharedType,
     element_bytes,
@@ -36,7 +35,7 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.scatters.recognise import Scatters
 from polyc.families.scatters.schedules import POOLED, THREADS
-from polyc.lowering.region_to_gpu import integers, scatter_lists
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
@@ -49,21 +48,16 @@ from polyc.lowering.region_to_gpu.point import (
     element_of,
 )
 from polyc.lowering.region_to_gpu.scatter_lists import (
-    FIRST,
-    GROUP,
-    LENGTH,
     ListMaker,
-    parts_of,
 )
 from polyc.lowering.region_to_gpu.scatter_parts import (
     Join,
-    PartJoin,
     PartMaker,
     below_each_other,
 )
+from polyc.lowering.region_to_gpu.scatter_runs import build_lists
+from polyc.lowering.region_to_gpu.scatter_walk import Walk
 from polyc.passes.support.gpu.free_layouts import row_layout
-from polyc.passes.support.gpu.spread import Spread
-from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
 AT_ONCE, AT_ONCE_WIDE = 8, 6
@@ -73,10 +67,6 @@ registers."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
-
-
-TOGETHER = 2
-"""Parts of a list that come at once."""
 
 
 def way_of(plan: ScheduleOp) -> str:
@@ -136,7 +126,7 @@ class ScattersLowering(Walked):
             return super().build(plan, bindings, spaces)
         builder = self.builder(plan, self.grids(plan))
         builder.taking(maker, spaces)
-        kernels = maker.build(bindings, spaces)
+        kernels = build_lists(maker, bindings, spaces)
         if maker.way == "listed":
             kernels.append(PartMaker(maker).build(bindings, spaces))
         return [*kernels, builder.build(bindings)]
@@ -367,37 +357,17 @@ class ScatterBuilder(Builder):
     ) -> None:
         """The updates of each row of the tile, in their order; rows go side by side."""
         assert self.maker is not None
-        emit, maker = self.emit, self.maker
+        walk = Walk(
+            self.frame,
+            self.maker,
+            self.lists,
+            held,
+            places,
+            origin,
+            lambda emit, point, here: self.write_where(emit, point, held, here),
+        )
         at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
-        longest = emit.value(LoadGlobalOp(self.lists[0], maker.longest(emit, at), i32), "longest")
-        most = emit.value(arith.MinSIOp(longest, emit.int32(scatter_lists.LONG)))
-        most = emit.value(arith.IndexCastOp(most, INDEX), "most")
-        walk = Walk(self, held, places, origin)
-        walk.begin(emit)
-        emit.loop(FIRST, walk.first, unroll=True)
-
-        def group(outer: Emit, _: SSAValue) -> None:
-            walk.look_ahead(outer)
-            outer.loop(GROUP, walk.step, unroll=True)
-            walk.go_on(outer)
-
-        def further(inner: Emit) -> None:
-            walk.behind_first(inner)
-            inner.loop(most, group, step=GROUP, hint="group", start=FIRST)
-
-        emit.when(emit.compare("sgt", most, emit.index(FIRST)), further)
-
-        def parts(inner: Emit) -> None:
-            walk.behind_lists(inner)
-            count = inner.value(arith.IndexCastOp(parts_of(inner, longest), INDEX), "parts")
-
-            def some(outer: Emit, _: SSAValue) -> None:
-                outer.loop(TOGETHER, walk.part, unroll=True)
-                walk.behind_parts(outer)
-
-            inner.loop(count, some, step=TOGETHER, hint="some")
-
-        emit.when(emit.compare("sgt", longest, emit.int32(scatter_lists.LONG)), parts)
+        walk.all(self.emit, at)
 
     def last(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
@@ -447,174 +417,3 @@ class ScatterBuilder(Builder):
             wanted.append(Wanted(value, output, at))
         known: dict[SSAValue, Held] = {self.op.result: Held(held, (ROW, COLUMN))}
         self.map(self.emit, held, places, origin, wanted, known)
-
-
-class Walk:
-    """Goes along the lists of all rows of a tile, or of all its elements, at once.
-
-    Fragments hold of each list how many updates are left, the update that owns the group at hand,
-    and the one that owns the next.
-    """
-
-    def __init__(
-        self,
-        builder: ScatterBuilder,
-        held: SSAValue,
-        places: Mapping[str, AffineExpr],
-        origin: Sequence[SSAValue],
-    ) -> None:
-        assert builder.maker is not None
-        self.builder, self.maker, self.held = builder, builder.maker, held
-        self.places, self.origin = places, origin
-        counts, firsts, rest, groups, following, partial = builder.lists
-        self.counts, self.firsts, self.rest, self.partial = counts, firsts, rest, partial
-        self.groups, self.following = groups, following
-        kind = held.type
-        assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
-        sizes, layout = list(kind.sizes), kind.layout
-        self.own: tuple[AffineExpr, ...] = (ROW, COLUMN)
-        if self.maker.column is None:
-            self.own, sizes = (ROW,), sizes[:1]
-            layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
-        self.kind = FragmentType.of(sizes, i32, layout)
-        self.left, self.owner, self.coming = (
-            builder.emit.value(tile.FragmentOp(self.kind), hint)
-            for hint in ("left", "owner", "coming")
-        )
-
-    def point(self) -> Point:
-        """A point of the lists."""
-        block = Block(arg_types=[i32])
-        return Point(self.builder.frame, block, {}, self.places, len(self.own), self.origin)
-
-    def batch(self, point: Point) -> list[SSAValue]:
-        """The point of the batch that a list is of."""
-        return [point.index(self.places[axis.label]) for axis in self.maker.lists.batch]
-
-    def at(self, point: Point) -> dict[str, SSAValue]:
-        """Where a list is on its axes."""
-        return {axis.label: point.index(self.places[axis.label]) for axis in self.maker.listed}
-
-    def set(self, emit: Emit, point: Point, new: Mapping[SSAValue, SSAValue]) -> None:
-        """The map that sets fragments."""
-        point.block.add_ops([*point.emit.ops, tile.YieldOp(list(new.values()))])
-        maps = [*point.input_maps, *[point.map(self.own)] * len(new)]
-        targets, body = list(new), Region(point.block)
-        made = tile.MapOp(self.left, point.origin, point.inputs, targets, maps, body)
-        emit.op(located(made, self.builder.op))
-
-    def length(self, point: Point) -> SSAValue:
-        """How many updates a list has; none beyond the end of the rows."""
-        at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
-        return point.emit.value(LoadGlobalOp(self.counts, at, i32))
-
-    def begin(self, emit: Emit) -> None:
-        """How many updates each list has that is not long; none of one that is."""
-        point = self.point()
-        length, then = self.length(point), point.emit
-        short = then.compare("sle", length, then.int32(scatter_lists.LONG))
-        left = then.value(arith.SelectOp(short, length, then.int32(0)))
-        self.set(emit, point, {self.left: left})
-
-    def behind_lists(self, emit: Emit) -> None:
-        """Go on to the parts of long lists."""
-        point = self.point()
-        length, then = self.length(point), point.emit
-        long = then.compare("sgt", length, then.int32(scatter_lists.LONG))
-        room = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, long))
-        left = then.value(arith.SelectOp(long, parts_of(then, length), then.int32(0)))
-        self.set(emit, point, {self.owner: room, self.left: left})
-
-    def behind_parts(self, emit: Emit) -> None:
-        """Go on to the next parts."""
-        point = self.point()
-        owner, then = point.input(self.owner, self.own), point.emit
-        many = then.int32(TOGETHER)
-        after = integers.binary(then, "sub", point.block.args[0], many, i32)
-        room = integers.binary(then, "add", owner, many, i32)
-        self.set(emit, point, {self.owner: room, self.left: after})
-
-    def part(self, emit: Emit, number: SSAValue) -> None:
-        """Combine what one of the parts at hand comes to."""
-        builder = self.builder
-        point, here = self.tile(number)
-        owner, then = point.input(self.owner, self.own), point.emit
-        part = then.value(arith.AddiOp(owner, then.value(arith.IndexCastOp(number, i32))))
-        places = [*self.batch(point), then.value(arith.IndexCastOp(part, INDEX))]
-        places += [point.index(self.places[axis.label]) for axis in self.maker.unlisted]
-        ends = (self.builder.frame.size(axis.size) for axis in self.maker.unlisted)
-        for place, end in zip(places[-len(self.maker.unlisted) :], ends, strict=False):
-            here = then.both(here, then.compare("slt", place, end))
-        scalar = then.value(LoadGlobalOp(self.partial, places, self.maker.held, here), "part")
-        join = PartJoin.of(builder.op.fn.data, builder.element)
-        found = builder.joined(point, join.given(point, scalar), here)
-        point.block.add_ops([*then.ops, tile.YieldOp([found])])
-        maps = [*point.input_maps, point.map((ROW, COLUMN))]
-        body = Region(point.block)
-        made = tile.MapOp(self.held, point.origin, point.inputs, [self.held], maps, body)
-        emit.op(located(made, builder.op))
-
-    def tile(self, number: SSAValue) -> tuple[Point, SSAValue]:
-        """A point of the tile's elements, and whether its list has one more at hand."""
-        builder = self.builder
-        block = Block(arg_types=[without_sign(builder.element)])
-        block.args[0].name_hint = builder.op.fn.data
-        point = Point(builder.frame, block, {}, dict(self.places), 2, self.origin)
-        left, then = point.input(self.left, self.own), point.emit
-        return point, then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
-
-    def behind_first(self, emit: Emit) -> None:
-        """Go on to the groups."""
-        point = self.point()
-        left, then = point.block.args[0], point.emit
-        many = then.int32(FIRST)
-        more = then.compare("sgt", left, many)
-        owner = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, more))
-        after = integers.binary(then, "sub", left, many, i32)
-        self.set(emit, point, {self.owner: owner, self.left: after})
-
-    def look_ahead(self, emit: Emit) -> None:
-        """Which update owns the next group, which comes while this one is combined."""
-        point = self.point()
-        owner, then = point.input(self.owner, self.own), point.emit
-        more = then.compare("sgt", point.block.args[0], then.int32(GROUP))
-        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
-        self.set(
-            emit, point, {self.coming: then.value(LoadGlobalOp(self.following, at, i32, more))}
-        )
-
-    def go_on(self, emit: Emit) -> None:
-        """The group after the one at hand."""
-        point = self.point()
-        coming = point.input(self.coming, self.own)
-        many = point.emit.int32(GROUP)
-        after = integers.binary(point.emit, "sub", point.block.args[0], many, i32)
-        self.set(emit, point, {self.owner: coming, self.left: after})
-
-    def first(self, emit: Emit, number: SSAValue) -> None:
-        """Combine one of the first updates of each list, where it has so many."""
-        self._combine(emit, number, self.firsts, lambda point: [*self.at(point).values(), number])
-
-    def step(self, emit: Emit, number: SSAValue) -> None:
-        """The same of the group at hand."""
-
-        def where(point: Point) -> list[SSAValue]:
-            owner = point.input(self.owner, self.own)
-            place = point.emit.value(arith.IndexCastOp(owner, INDEX))
-            return [*self.batch(point), place, number]
-
-        self._combine(emit, number, self.groups, where)
-
-    def _combine(
-        self,
-        emit: Emit,
-        number: SSAValue,
-        source: SSAValue,
-        where: Callable[[Point], list[SSAValue]],
-    ) -> None:
-        point, here = self.tile(number)
-        then = point.emit
-        place = then.value(LoadGlobalOp(source, where(point), i32, here), "place")
-        at = self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
-        point.axes, point.where = {**point.axes, **at}, here
-        self.builder.write_where(emit, point, self.held, here)
