@@ -68,13 +68,14 @@ class LongLists(Making):
 
         Who links the first run of a list finds room for its parts, one after another.
         """
-        room = SharedType.of([1, 2 * scatter_lists.CHUNK + 1], i64, 0)
+        # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
+        room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
         pool = emit.value(SharedTileOp(room), "pool")
         number = emit.value(SharedTileOp(SharedType.of([1, 1], i32, 0)), "number")
         emit.op(tile.KeepNoneOp(pool, number))
         keys = self.space_of(emit, scatter_lists.CHUNK, i64, "keys")
         self.keys(emit, keys, counts)
-        emit.op(tile.KeepLeastOp(keys, pool, number, scatter_lists.CHUNK))
+        emit.op(tile.KeepLeastOp(keys, pool, number, 1))
         emit.op(tile.KeptOp(pool, number, scatter_lists.CHUNK))
 
         def part(inner: Emit, start: SSAValue) -> None:
