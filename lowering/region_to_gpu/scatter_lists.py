@@ -4,10 +4,11 @@ A place has the *list* of its updates, in their order.  Kernels make the lists, 
 looks at all updates:
 
 1. ``links``: an update takes the head of its place's list, by an atomic exchange, and is linked to
-   what was there; an atomic sum counts them.
-2. ``order``: an update walks along the list that it is in, which is in any order, and counts those
-   before it.  So it knows its rank, and the last ones before it.  The first few of a list stand
-   where the place says; a later one writes itself into the *group* of its rank, which the first of
+   what was there; an atomic sum counts them.  The first few to come stand where the place says too,
+   and a list of no more is left so.
+2. ``order``: an update walks along a longer list that it is in, which is in any order, and counts
+   those before it.  So it knows its rank, and the last ones before it.  The first few of a list
+   stand where the place says; a later one writes itself into the *group* of its rank, which the first of
    the group owns, and the first of one is linked to the first of the group before.
 
 So a walk takes as long as the list, and a list of more than ``LONG`` updates is not walked along.
@@ -62,8 +63,8 @@ GROUP = 4
 LONG = 64
 """Updates of the longest list that is walked along, and combined one after another."""
 
-PART = 512
-"""Updates of a longer one that are combined to one, which is more than twice as many."""
+PART = 1024
+"""Updates of a longer one that are combined to one, which are more."""
 
 ORDERING = 6
 """Blocks of a multiprocessor that walk along lists: for as many there are shared memory and
@@ -83,11 +84,20 @@ PLACE_BITS = 32
 
 HEAD, LENGTH = 0, 1
 """What is counted of a list: the update that was linked last, from 1, and how many there are; of a
-tile how long its longest list is, in place of the first; before all of them how many parts there
-are, and whether any list is long."""
+tile how long its longest list is, in place of the first; before all of them
+what ``of_all`` says."""
 
-PARTS, ANY = HEAD, LENGTH
-"""What these are called there."""
+PARTS, ANY, MEMBERS = range(3)
+"""What is counted of all lists: parts of long ones, whether any is long, and their updates."""
+
+WHOLE = 2
+"""Lines of what is counted of all."""
+
+ROOM, START = range(2)
+"""What ``firsts`` has of a long list: its first part, and where its updates begin."""
+
+SIZE, BEGIN = range(2)
+"""What is known of a part: how many updates it has, and where these begin."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ class ListMaker:
         updates = [*self.batch, self.count]
         # What is of all lists and of tiles is before what is of a list along the rows, so that one
         # clearing does, and nothing is behind their end.
-        counted = [a.size + self.tiles + 1 if a is self.row else a.size for a in self.listed]
+        counted = [a.size + self.tiles + WHOLE if a is self.row else a.size for a in self.listed]
         parts, lone = [*self.batch, self.parts], [axis.size for axis in self.unlisted]
         return [
             Space(f"{name}_counts", GlobalType.of([*counted, 2], i32), zeroed=True),
@@ -192,8 +202,8 @@ class ListMaker:
             Space(f"{name}_groups", GlobalType.of([*updates, GROUP], i32)),
             Space(f"{name}_following", GlobalType.of(updates, i32)),
             Space(f"{name}_runs", GlobalType.of([*updates, 4], i32)),
-            Space(f"{name}_members", GlobalType.of([*parts, PART], i32)),
-            Space(f"{name}_sizes", GlobalType.of(parts, i32)),
+            Space(f"{name}_members", GlobalType.of(updates, i32)),
+            Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
         ]
 
@@ -230,13 +240,14 @@ class ListMaker:
         """The coordinates of what is counted of a list."""
         found = [where[axis.label] for axis in self.listed]
         number = self.listed.index(self.row)
-        found[number] = emit.value(arith.AddiOp(found[number], frame.size(self.tiles + 1)))
+        found[number] = emit.value(arith.AddiOp(found[number], frame.size(self.tiles + WHOLE)))
         return [*found, emit.index(which)]
 
     def of_all(self, emit: Emit, batch: Sequence[SSAValue], which: int) -> list[SSAValue]:
         """The coordinates of what is counted of all lists of a point of the batch."""
         points = dict(zip(self.lists.batch, batch, strict=True))
-        return [*(points.get(axis) or emit.index(0) for axis in self.listed), emit.index(which)]
+        points[self.row] = emit.index(which // 2)
+        return [*(points.get(axis) or emit.index(0) for axis in self.listed), emit.index(which % 2)]
 
     def longest(self, emit: Emit, where: Mapping[str, SSAValue]) -> list[SSAValue]:
         """The coordinates of how long the longest list is of the tile of a list."""
@@ -244,7 +255,7 @@ class ListMaker:
         for axis in self.listed:
             wide = {self.row: self.rows, self.column: self.columns}.get(axis)
             at = where[axis.label]
-            before = 1 if axis is self.row else 0
+            before = WHOLE if axis is self.row else 0
             place = AffineExpr.dimension(0) // (wide or 1) + before
             found.append(at if wide is None else emit.apply(place, [at]))
         return [*found, emit.index(HEAD)]

@@ -159,9 +159,10 @@ class Making:
     def links(self) -> None:
         """Each update in front of a list, linked to the one that was there, counted from 1.
 
-        The one by which a list is long says so, and that it has no run yet.
+        The first few to come stand where the place says, in any order.  The one by which a list is
+        long says so, and that it has no run yet.
         """
-        counts, links, firsts = (self.space(n) for n in range(3))
+        counts, links, firsts, rest = map(self.space, range(4))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> SSAValue:
             emit = point.emit
@@ -172,7 +173,11 @@ class Making:
             longer = emit.both(here, emit.compare("eq", others, emit.int32(scatter_lists.LONG)))
             found = self.maker.of_all(emit, self.batch, ANY)
             emit.op(AtomicGlobalOp("max", one, counts, found, longer))
-            emit.op(StoreGlobalOp(emit.int32(0), firsts, self.runs(point, where), longer))
+            at = [where[axis.label] for axis in self.maker.listed]
+            emit.op(StoreGlobalOp(emit.int32(0), rest, at, longer))
+            early = emit.both(here, emit.compare("slt", others, emit.int32(FIRST)))
+            column = emit.value(arith.IndexCastOp(others, INDEX))
+            emit.op(StoreGlobalOp(self.place(point), firsts, [*at, column], early))
             return before
 
         self.updates(links, then)
@@ -181,17 +186,13 @@ class Making:
         """The coordinates of what is counted of a list."""
         return self.maker.counted(point.emit, self.frame, where, which)
 
-    def runs(self, point: Point, where: Mapping[str, SSAValue]) -> list[SSAValue]:
-        """The coordinates of the run of a long list that was linked last, from 1: in ``firsts``,
-        as of a long list nothing else stands there."""
-        return [*(where[axis.label] for axis in self.maker.listed), point.emit.index(0)]
-
     def in_batch(self, emit: Emit, place: SSAValue, *more: SSAValue) -> list[SSAValue]:
         """The coordinates of what an i32 says, in a workspace of all of a batch."""
         return [*self.batch, emit.value(arith.IndexCastOp(place, INDEX)), *more]
 
     def order(self) -> None:
-        """Each update of a list that is not long where its rank says."""
+        """Each update of a list that is neither long nor of the first few alone where its rank
+        says."""
         counts, links, firsts, rest, groups, following = map(self.space, range(6))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
@@ -201,6 +202,7 @@ class Making:
                 emit.value(LoadGlobalOp(counts, self.counted(point, where, which), i32, here))
                 for which in (HEAD, LENGTH)
             )
+            here = emit.both(here, emit.compare("sgt", length, emit.int32(FIRST)))
             here = emit.both(here, emit.compare("sle", length, emit.int32(scatter_lists.LONG)))
             length = emit.value(arith.SelectOp(here, length, emit.int32(0)))
             rank, before = self.walk(emit, own, head, length, links)

@@ -26,7 +26,7 @@ from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.point import BINARY, COLUMN, ROW, Point, Wanted
-from polyc.lowering.region_to_gpu.scatter_lists import PARTS, ListMaker
+from polyc.lowering.region_to_gpu.scatter_lists import BEGIN, PARTS, SIZE, ListMaker
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
@@ -187,7 +187,11 @@ class PartMaker:
         part.name_hint = "part"
         inner = Emit(emit)
         inner.op(tile.FillOp(self.join.start(inner), held))
-        size = inner.value(LoadGlobalOp(sizes, [*batch, part], i32), "size")
+        size, begin = (
+            inner.value(LoadGlobalOp(sizes, [*batch, part, inner.index(which)], i32), hint)
+            for which, hint in ((SIZE, "size"), (BEGIN, "begin"))
+        )
+        begin = inner.value(arith.IndexCastOp(begin, INDEX))
         rows = inner.int32(self.rows)
         above = inner.value(arith.AddiOp(size, inner.int32(self.rows - 1)))
         steps = inner.value(arith.IndexCastOp(inner.value(arith.DivUIOp(above, rows)), INDEX))
@@ -203,7 +207,7 @@ class PartMaker:
                 number = point.index(steps * self.rows + ROW)
                 own = then.value(arith.IndexCastOp(number, i32))
                 here = then.compare("slt", own, size)
-                member = [*batch, part, number]
+                member = [*batch, then.value(arith.AddiOp(begin, number))]
                 update = then.value(LoadGlobalOp(members, member, i32, here), "update")
                 axes |= maker.at(point, then.value(arith.IndexCastOp(update, INDEX)))
                 point.where = here

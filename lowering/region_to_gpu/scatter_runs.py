@@ -29,12 +29,17 @@ from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
     BEFORE,
+    BEGIN,
     FIRST_OF_RUN,
     ID,
     LENGTH,
+    MEMBERS,
     PARTS,
     PLACE_BITS,
+    ROOM,
     RUN,
+    SIZE,
+    START,
     ListMaker,
     parts_of,
 )
@@ -66,7 +71,8 @@ class LongLists(Making):
     ) -> None:
         """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
 
-        Who links the first run of a list finds room for its parts, one after another.
+        Of a long list ``rest`` has the run that was linked last, from 1.  Who links the first run
+        finds room for its parts and its updates, one after another, and leaves where that begins.
         """
         # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
         room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
@@ -154,7 +160,8 @@ class LongLists(Making):
         where = self.of_list(emit, emit.value(arith.IndexCastOp(which, INDEX)))
         begins = emit.both(here, emit.compare("eq", own, first))
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
-        before = emit.value(ExchangeGlobalOp(number, firsts, self.runs(point, where), begins))
+        at_list = [where[axis.label] for axis in self.maker.listed]
+        before = emit.value(ExchangeGlobalOp(number, rest, at_list, begins))
         none = integers.number(emit, -1, i32)
         known = {
             ID: emit.value(arith.TruncIOp(key, i32)),
@@ -167,13 +174,15 @@ class LongLists(Making):
             there = self.in_batch(emit, place, emit.index(which_one))
             emit.op(StoreGlobalOp(value, runs, there, inside))
         opens = emit.both(begins, emit.compare("eq", before, emit.int32(0)))
-        at_list = [where[axis.label] for axis in self.maker.listed]
         found = self.maker.counted(emit, self.frame, where, LENGTH)
         length = emit.value(LoadGlobalOp(counts, found, i32, opens))
         parts = parts_of(emit, length)
         parts_there = self.maker.of_all(emit, self.batch, PARTS)
         room = emit.value(ExchangeGlobalOp(parts, counts, parts_there, opens, add=True), "room")
-        emit.op(StoreGlobalOp(room, rest, at_list, opens))
+        members = self.maker.of_all(emit, self.batch, MEMBERS)
+        start = emit.value(ExchangeGlobalOp(length, counts, members, opens, add=True), "start")
+        for which_one, value in ((ROOM, room), (START, start)):
+            emit.op(StoreGlobalOp(value, firsts, [*at_list, emit.index(which_one)], opens))
         longest = self.maker.longest(emit, where)
         emit.op(AtomicGlobalOp("max", length, counts, longest, opens))
 
@@ -210,22 +219,27 @@ class LongLists(Making):
             point.axes = {**point.axes, **self.maker.at(point, place)}
             where, here = self.where(point, here)
             at = [where[axis.label] for axis in self.maker.listed]
-            head = then.value(LoadGlobalOp(firsts, self.runs(point, where), i32, here))
+            head = then.value(LoadGlobalOp(rest, at, i32, here))
             there = self.counted(point, where, LENGTH)
             length = then.value(LoadGlobalOp(counts, there, i32, here))
-            room = then.value(LoadGlobalOp(rest, at, i32, here))
+            room, start = (
+                then.value(LoadGlobalOp(firsts, [*at, then.index(which)], i32, here))
+                for which in (ROOM, START)
+            )
             before = self.before(then, head, first, runs)
             rank = integers.binary(then, "sub", own, first, i32)
             rank = integers.binary(then, "add", rank, before, i32)
             size = then.int32(scatter_lists.PART)
             part = then.value(arith.AddiOp(room, then.value(arith.DivUIOp(rank, size))))
             inside = then.value(arith.RemUIOp(rank, size))
-            column = then.value(arith.IndexCastOp(inside, INDEX))
-            then.op(StoreGlobalOp(update, members, self.in_batch(then, part, column), here))
+            member = then.value(arith.AddiOp(start, rank))
+            then.op(StoreGlobalOp(update, members, self.in_batch(then, member), here))
             begins = then.both(here, then.compare("eq", inside, then.int32(0)))
             left = integers.binary(then, "sub", length, rank, i32)
             left = then.value(arith.MinSIOp(left, size))
-            then.op(StoreGlobalOp(left, sizes, self.in_batch(then, part), begins))
+            for which, value in ((SIZE, left), (BEGIN, member)):
+                there = self.in_batch(then, part, then.index(which))
+                then.op(StoreGlobalOp(value, sizes, there, begins))
             self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "place"), {})
 
         emit.when(emit.compare("sgt", some, emit.int32(0)), fill)

@@ -27,6 +27,7 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     FIRST,
     GROUP,
     LENGTH,
+    ROOM,
     ListMaker,
     parts_of,
 )
@@ -37,9 +38,6 @@ from polyc.lowering.region_to_gpu.scatter_parts import (
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
-
-TOGETHER = 2
-"""Parts of a list that come at once."""
 
 
 class Walk:
@@ -80,6 +78,9 @@ class Walk:
             frame.emit.value(tile.FragmentOp(self.kind), hint)
             for hint in ("left", "owner", "coming")
         )
+        self.early = [
+            frame.emit.value(tile.FragmentOp(self.kind), f"early{n}") for n in range(FIRST)
+        ]
 
     def all(self, emit: Emit, at: Mapping[str, SSAValue]) -> None:
         """Combine what the lists of the tile have, where it is ``at``: updates of short ones, the
@@ -90,7 +91,9 @@ class Walk:
         most = emit.value(arith.MinSIOp(longest, emit.int32(scatter_lists.LONG)))
         most = emit.value(arith.IndexCastOp(most, INDEX), "most")
         self.begin(emit)
-        emit.loop(FIRST, self.first, unroll=True)
+        self.bring_first(emit)
+        for number, place in enumerate(self.early):
+            self.first(emit, number, place)
 
         def group(outer: Emit, _: SSAValue) -> None:
             self.look_ahead(outer)
@@ -106,12 +109,7 @@ class Walk:
         def parts(inner: Emit) -> None:
             self.behind_lists(inner)
             count = inner.value(arith.IndexCastOp(parts_of(inner, longest), INDEX), "parts")
-
-            def some(outer: Emit, _: SSAValue) -> None:
-                outer.loop(TOGETHER, self.part, unroll=True)
-                self.behind_parts(outer)
-
-            inner.loop(count, some, step=TOGETHER, hint="some")
+            inner.loop(count, self.part, hint="part")
 
         emit.when(emit.compare("sgt", longest, emit.int32(scatter_lists.LONG)), parts)
 
@@ -154,21 +152,13 @@ class Walk:
         point = self.point()
         length, then = self.length(point), point.emit
         long = then.compare("sgt", length, then.int32(scatter_lists.LONG))
-        room = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, long))
+        at = [*self.at(point).values(), then.index(ROOM)]
+        room = then.value(LoadGlobalOp(self.firsts, at, i32, long))
         left = then.value(arith.SelectOp(long, parts_of(then, length), then.int32(0)))
         self.set(emit, point, {self.owner: room, self.left: left})
 
-    def behind_parts(self, emit: Emit) -> None:
-        """Go on to the next parts."""
-        point = self.point()
-        owner, then = point.input(self.owner, self.own), point.emit
-        many = then.int32(TOGETHER)
-        after = integers.binary(then, "sub", point.block.args[0], many, i32)
-        room = integers.binary(then, "add", owner, many, i32)
-        self.set(emit, point, {self.owner: room, self.left: after})
-
     def part(self, emit: Emit, number: SSAValue) -> None:
-        """Combine what one of the parts at hand comes to."""
+        """Combine what one of the parts of each long list comes to, where it has so many."""
         point, here = self.tile(number)
         owner, then = point.input(self.owner, self.own), point.emit
         part = then.value(arith.AddiOp(owner, then.value(arith.IndexCastOp(number, i32))))
@@ -223,30 +213,39 @@ class Walk:
         after = integers.binary(point.emit, "sub", point.block.args[0], many, i32)
         self.set(emit, point, {self.owner: coming, self.left: after})
 
-    def first(self, emit: Emit, number: SSAValue) -> None:
+    def bring_first(self, emit: Emit) -> None:
+        """The first updates of each list, in their order: where there are no others, they stand as
+        they came, and are sorted by a network."""
+        point = self.point()
+        left, then = point.block.args[0], point.emit
+        at, most = list(self.at(point).values()), then.int32((1 << 31) - 1)
+        found: list[SSAValue] = []
+        for number in range(FIRST):
+            here = then.compare("sgt", left, then.int32(number))
+            where = [*at, then.index(number)]
+            place = then.value(LoadGlobalOp(self.firsts, where, i32, here))
+            found.append(then.value(arith.SelectOp(here, place, most)))
+        for last in range(FIRST - 1, 0, -1):
+            for one in range(last):
+                pair = found[one], found[one + 1]
+                found[one] = then.value(arith.MinSIOp(*pair))
+                found[one + 1] = then.value(arith.MaxSIOp(*pair))
+        self.set(emit, point, dict(zip(self.early, found, strict=True)))
+
+    def first(self, emit: Emit, number: int, place: SSAValue) -> None:
         """Combine one of the first updates of each list, where it has so many."""
-        self._combine(emit, number, self.firsts, lambda point: [*self.at(point).values(), number])
+        point, here = self.tile(emit.index(number))
+        self._take(emit, point, here, point.input(place, self.own))
 
     def step(self, emit: Emit, number: SSAValue) -> None:
         """The same of the group at hand."""
-
-        def where(point: Point) -> list[SSAValue]:
-            owner = point.input(self.owner, self.own)
-            place = point.emit.value(arith.IndexCastOp(owner, INDEX))
-            return [*self.batch(point), place, number]
-
-        self._combine(emit, number, self.groups, where)
-
-    def _combine(
-        self,
-        emit: Emit,
-        number: SSAValue,
-        source: SSAValue,
-        where: Callable[[Point], list[SSAValue]],
-    ) -> None:
         point, here = self.tile(number)
-        then = point.emit
-        place = then.value(LoadGlobalOp(source, where(point), i32, here), "place")
-        at = self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
+        owner, then = point.input(self.owner, self.own), point.emit
+        where = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX)), number]
+        self._take(emit, point, here, then.value(LoadGlobalOp(self.groups, where, i32, here)))
+
+    def _take(self, emit: Emit, point: Point, here: SSAValue, place: SSAValue) -> None:
+        """Combine the update at a place in their order."""
+        at = self.maker.at(point, point.emit.value(arith.IndexCastOp(place, INDEX)))
         point.axes, point.where = {**point.axes, **at}, here
         self.write(emit, point, here)
