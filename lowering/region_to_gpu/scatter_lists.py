@@ -8,8 +8,8 @@ looks at all updates:
    and a list of no more is left so.
 2. ``order``: an update walks along a longer list that it is in, which is in any order, and counts
    those before it.  So it knows its rank, and the last ones before it.  The first few of a list
-   stand where the place says; a later one writes itself into the *group* of its rank, which the first of
-   the group owns, and the first of one is linked to the first of the group before.
+   stand where the place says; a later one writes itself into the *group* of its rank, which the
+   first of the group owns, and the first of one is linked to the first of the group before.
 
 So a walk takes as long as the list, and a list of more than ``LONG`` updates is not walked along.
 The blocks of ``order`` sort the updates of such lists, a ``CHUNK`` that follow each other at a
