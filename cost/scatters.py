@@ -35,7 +35,7 @@ ATOMIC = 1.2e9
 FIRST, GROUP = 4, 4
 """Updates of a list that are on their way at once: the first ones, and further ones."""
 
-LONG, PART, CHUNK = 64, 512, 512
+LONG, PART, CHUNK = 64, 1024, 512
 """Updates of the longest list that is walked along, of a part of longer ones, and of what a block
 sorts of these at once."""
 
@@ -74,7 +74,7 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             # The longest list of a tile, where updates are spread evenly.
             longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
             if longest > LONG:
-                # A long list is combined in parts ahead, and parts come by two.
+                # A long list is combined in parts ahead, and parts come one by one.
                 longest = ceil(longest / PART)
                 found = rows * longest
                 work.steps = 4.0 + longest

@@ -6,6 +6,7 @@ import pytest
 from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute
 
+from polyc.cost import scatters as model
 from polyc.cost.device import device_of
 from polyc.cost.scatters import scatters_work
 from polyc.cost.time import Time, modelled
@@ -14,6 +15,7 @@ from polyc.cost.work import Work, at_once
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters.schedules import SCATTERS
+from polyc.lowering.region_to_gpu import scatter_lists as lists
 from polyc.test.unit.families.scatters.test_recognise import ROWS, TUPLES, region
 
 
@@ -80,6 +82,12 @@ def test_blocks_with_lists_read_the_updates_of_their_rows_and_no_index() -> None
     assert found.blocks == blocks
     assert found.cache == blocks * (100 / 20 * 256 * 4 + 4 * 256 * 4)
     assert found.before > 0
+
+
+def test_long_lists_are_as_long_here_as_there() -> None:
+    """The model counts the kernels' own parts and chunks."""
+    assert (model.LONG, model.PART, model.CHUNK) == (lists.LONG, lists.PART, lists.CHUNK)
+    assert (model.FIRST, model.GROUP) == (lists.FIRST, lists.GROUP)
 
 
 def test_of_set_one_update_of_a_place_is_read() -> None:
