@@ -1,7 +1,8 @@
 """Time gathers and scatters of rows beside a copy of the same bytes and torch.compile.
 
 ``bench/race.py`` says how it is timed.  Each graph is compiled for its sizes, and with ``--open``
-for open ones too.  Indices are random, so that several are alike.  Before it is timed, each result
+for open ones too.  Indices are random, so that several are alike; with ``--spread power`` row n as
+often as 1/n, with ``one`` all of one row.  Before it is timed, each result
 is held against PyTorch's, computed in f64.
 
     python bench/indices.py [--ops embedding scatter_add] [--budget 220]
@@ -98,6 +99,22 @@ CASES = {
 """What is timed, by name."""
 
 
+def _power(torch: Any, table: int, count: int) -> Any:
+    """Row n as often as 1/n, in no order."""
+    weights = torch.arange(1, table + 1, device="cuda", dtype=torch.float64).reciprocal()
+    ends = weights.cumsum(0)
+    drawn = torch.rand(count, device="cuda", dtype=torch.float64) * ends[-1]
+    return torch.searchsorted(ends, drawn).clamp(max=table - 1)
+
+
+SPREADS: dict[str, Callable[[Any, int, int], Any]] = {
+    "even": lambda torch, table, count: torch.randint(0, table, (count,), device="cuda"),
+    "power": _power,
+    "one": lambda torch, table, count: torch.full((count,), table // 2, device="cuda"),
+}
+"""How indices fall to the rows of a table, by name."""
+
+
 def parse_case(text: str) -> tuple[str, Shape]:
     """``embedding:50000x16384x4096`` are 16384 rows of 4096 of a table of 50000."""
     op, _, shape = text.partition(":")
@@ -129,11 +146,11 @@ def raced(torch: Any, op: str, shape: Shape, kind: str, args: argparse.Namespace
     )
     tables = [torch.randn(table, columns, device="cuda", dtype=dtype) for _ in range(copies)]
     # Distinct where the last of several would be left to chance in PyTorch.
-    distinct = op == "scatter_set" and count <= table
+    distinct = op == "scatter_set" and count <= table and args.spread == "even"
     indices = [
         torch.randperm(table, device="cuda")[:count]
         if distinct
-        else torch.randint(0, table, (count,), device="cuda")
+        else SPREADS[args.spread](torch, table, count)
         for _ in range(copies)
     ]
     rows = [torch.randn(count, columns, device="cuda", dtype=dtype) for _ in range(copies)]
@@ -181,6 +198,8 @@ def raced(torch: Any, op: str, shape: Shape, kind: str, args: argparse.Namespace
         )
     race.measure(torch, racers, args.rounds, copies)
     what = f"{op} {kind} {table}x{count}x{columns}"
+    if args.spread != "even":
+        what += f" {args.spread}"
     found = race.result_rows(what, racers, moved, "TB/s", errors)
     race.print_rows(found)
     return found
@@ -224,6 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--ops", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--cases", nargs="+", type=parse_case, metavar="OP:TABLExROWSxCOLUMNS")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=["f16", "f32"])
+    parser.add_argument("--spread", choices=SPREADS, default="even", help="how indices fall")
     parser.add_argument("--open", action="store_true", help="time graphs of open sizes too")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--rounds", type=int, default=5)

@@ -35,6 +35,16 @@ ATOMIC = 1.2e9
 FIRST, GROUP = 4, 4
 """Updates of a list that are on their way at once: the first ones, and further ones."""
 
+LONG, PART, CHUNK = 64, 1024, 512
+"""Updates of the longest list that is walked along, of a part of longer ones, and of what a block
+sorts of these at once."""
+
+SORTED = 25e-6
+"""Seconds in which a block does that."""
+
+NOTHING = 1.2e-6
+"""And in which a kernel ends that finds nothing to do."""
+
 
 def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -> Work:
     """The work of a plan of scatters, for indices that are spread evenly."""
@@ -63,10 +73,16 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             found = mean * rows
             # The longest list of a tile, where updates are spread evenly.
             longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
+            if longest > LONG:
+                # A long list is combined in parts ahead, and parts come one by one.
+                longest = ceil(longest / PART)
+                found = rows * longest
+                work.steps = 4.0 + longest
+            else:
+                # Blocks whose lists are empty go on at once.
+                further = max(0, ceil((longest - FIRST) / GROUP))
+                work.steps = 2 - 2 * expm1(-found) + 2 * further
             work.operations = blocks * longest * joined
-            # Blocks whose lists are empty go on at once.
-            further = max(0, ceil((longest - FIRST) / GROUP))
-            work.steps = 2 - 2 * expm1(-found) + 2 * further
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
         case "last":
@@ -104,9 +120,13 @@ def _listing(
     """Seconds of the kernels that make a list of updates for each place, and of clearing."""
     sets, mean = _batch(values, scatter), count / places
     # Most updates are in lists that are longer than the mean one.
-    walked = 4 * device.latency + (mean + 1) * device.near
+    walked = 4 * device.latency + (min(mean, LONG) + 1) * device.near
     moved = sets * (count * 48 + places * 20) / device.memory
-    return 2 * device.launch + CLEARS + walked + moved + mean / ATOMIC
+    found = 2 * device.launch + CLEARS + walked + moved + mean / ATOMIC
+    if mean <= LONG:
+        return found + 2 * NOTHING
+    # What parts read counts as what the scatter's own kernel does.
+    return found + 2 * device.launch + SORTED + ceil(count / CHUNK) * device.near
 
 
 def _places(

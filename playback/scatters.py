@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from polyc.dialects.common.elements import neutral
+from polyc.dialects.common.gathers import REDUCTIONS
 from polyc.playback import functions
 from polyc.playback.estimate import Estimate, as_estimate, scattered, unsure_where
 from polyc.playback.functions import Array
 from polyc.playback.gathers import are_inside, placed
-
-REDUCTIONS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
-"""The reduction that a scatter's function is of several updates of one element."""
 
 JOIN = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

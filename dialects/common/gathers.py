@@ -24,6 +24,9 @@ from polyc.dialects.common.numbers import (
 SCATTERS = ("add", "max", "min", "mul", "set")
 """How a scatter combines an update with the element that is there; ``set`` takes the update."""
 
+REDUCTIONS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
+"""The reduction that a scatter's function is of several updates of one element."""
+
 
 class Gathers(Protocol):
     """An op that reads a tensor where its data says."""

@@ -29,7 +29,7 @@ SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
 AHEAD: Mapping[str, Sequence[str]] = {
-    "listed": ("links", "order"),
+    "listed": ("links", "order", "fill", "parts"),
     "last": ("places",),
 }
 """The kernels that run ahead of a scatter's own, by its way."""

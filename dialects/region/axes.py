@@ -37,10 +37,12 @@ from polyc.dialects.common import precision as precisions
 from polyc.dialects.common.elements import (
     Number,
     NumberAttr,
+    accumulation,
     is_integer,
     neutral,
     number_attr,
     number_of,
+    ui64,
 )
 from polyc.dialects.common.numbers import number_text, parse_number, typed_number
 from polyc.dialects.region.scope import (
@@ -279,6 +281,22 @@ class ReduceOp(IRDLOperation):
     def accumulator(self) -> Attribute:
         """The element type in which it accumulates."""
         return self.result.type.element_type
+
+    @property
+    def accumulates_in(self) -> Attribute:
+        """The type in which kernels do: one that is as good, and that threads compute in."""
+        return accumulation(self.fn.data, self.accumulator)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether threads may part it and bring together what they have.
+
+        That is done in f32, i32 and i64, not for the largest or smallest of ui64, which has no
+        sign; a sum in a narrower float type keeps its order.
+        """
+        if is_integer(self.accumulator):
+            return self.accumulator != ui64 or self.fn.data in ("sum", "prod")
+        return self.fn.data != "sum" or self.accumulator == f32
 
     @property
     def label(self) -> str | None:

@@ -26,7 +26,6 @@ from polyc.families.loops.recognise import (
     Loops,
     Space,
     innermost_first,
-    is_shared,
     loads_of,
     made_by,
     neighbour_of,
@@ -146,7 +145,7 @@ def find_shared(loops: Loops) -> Shared | None:
             return None
         if set(reduce.labels) != set(needed[0].labels):
             return None
-        if not is_shared(reduce):
+        if not reduce.is_shared:
             return None
     inner = [innermost_first(reduce)[0] for reduce in needed]
     return Shared(loops, space, inner[0]) if len(set(inner)) == 1 else None

@@ -13,14 +13,14 @@ from functools import cached_property
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import accumulation, is_integer, ui64
+from polyc.dialects.common.elements import ui64
 from polyc.dialects.region import (
     IndexOp,
     InsideOp,
@@ -148,7 +148,7 @@ def loads_of(reductions: Sequence[ReduceOp]) -> int:
     made = list(made_by([reduce.operand for reduce in reductions]))
     reads = sum(isinstance(op, ReadOp) for op in made)
     costly = any(isinstance(op, UnaryOp) and op.fn.data not in ("neg", "abs") for op in made)
-    costly |= any(accumulated(reduce) in (i64, ui64) for reduce in reductions)
+    costly |= any(reduce.accumulates_in in (i64, ui64) for reduce in reductions)
     return LOADS // 2 if reads > 1 or costly or len(reductions) > 1 else LOADS
 
 
@@ -422,29 +422,13 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     return all(found.issuperset(own) for found in labels if found & summed)
 
 
-def accumulated(reduce: ReduceOp) -> Attribute:
-    """The type in which loops accumulate."""
-    return accumulation(reduce.fn.data, reduce.accumulator)
-
-
-def is_shared(reduce: ReduceOp) -> bool:
-    """Whether threads may part a reduction and bring together what they have.
-
-    That is done in f32, i32 and i64, not for the largest or smallest of ui64, which has no sign;
-    a sum in a narrower float type keeps its order.
-    """
-    if is_integer(reduce.accumulator):
-        return reduce.accumulator != ui64 or reduce.fn.data in ("sum", "prod")
-    return reduce.fn.data != "sum" or reduce.accumulator == f32
-
-
 def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) -> dict[str, int]:
     """The reduced axes whose points the threads along an axis of a tile part, with that axis.
 
     ``along`` says whether results differ between a tile's rows, and its columns.  Parts are brought
     together in f32; a sum in a narrower type keeps its order.
     """
-    if not is_shared(reduce):
+    if not reduce.is_shared:
         return {}
     free = [axis for axis in (1, 0) if not along[axis] and tile[axis] > 1]
     return dict(zip(innermost_first(reduce), free, strict=False))

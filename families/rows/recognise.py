@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, f32, i1
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -167,7 +167,7 @@ class Rows:
 def find_rows(kernel: KernelOp) -> Rows:
     """The rows of a region, ``covered`` or not; raises PolycError ``UnsupportedProgram`` with the
     reason."""
-    _check_tensors(kernel)
+    _check_integers(kernel)
     row = _row_axis(kernel)
     outer = tuple(axis for axis in kernel.iters if axis.label != row.label)
     rows = Rows(kernel, outer, row)
@@ -234,24 +234,15 @@ def behind(values: Sequence[SSAValue]) -> list[Operation]:
     return list(found)
 
 
-def _check_tensors(kernel: KernelOp) -> None:
-    """Refuse tensors of conditions, and of integers but for indices and one number: fragments
-    of rows hold real numbers.  Integers that are made at a point, as places and random numbers are,
-    need none."""
-    gathers = [op for op in kernel.body.block.ops if isinstance(op, GatherOp)]
-    places = set(behind([index for op in gathers for index in op.indices]))
-    reads = [op for op in kernel.body.walk() if isinstance(op, ReadOp)]
-    indices = {op.tensor for op in reads} - {op.tensor for op in reads if op not in places}
-    there = [*kernel.body.block.args, *(None for _ in kernel.res_names)]
+def _check_integers(kernel: KernelOp) -> None:
+    """Refuse integers that threads do not bring together, or together with others."""
     for op in kernel.body.walk():
         kinds = [v.type.element_type for v in op.results if isinstance(v.type, ValType)]
-        if isinstance(op, ReduceOp | ReduceTogetherOp) and any(map(is_integer, kinds)):
+        if isinstance(op, ReduceTogetherOp) and any(map(is_integer, kinds)):
             raise _unsupported(kernel, f"{op.name} makes integers", op)
-    names = (*kernel.arg_names, *kernel.res_names)
-    for name, kind, tensor in zip(names, kernel.seen, there, strict=True):
-        element = kind.element_type
-        if element == i1 or (is_integer(element) and kind.shape and tensor not in indices):
-            raise _unsupported(kernel, f"{name.data} is a tensor of {element}", kernel)
+        if isinstance(op, ReduceOp) and is_integer(op.accumulator) and not op.is_shared:
+            why = f"threads do not share its {op.fn.data} of {op.accumulator}"
+            raise _unsupported(kernel, why, op)
 
 
 def _row_axis(kernel: KernelOp) -> AxisAttr:
@@ -264,7 +255,7 @@ def _row_axis(kernel: KernelOp) -> AxisAttr:
             before = "" if found is None else f" and over [{found.label}]"
             why = f"it reduces over [{', '.join(op.labels)}]{before}"
             raise _unsupported(kernel, why, op)
-        if isinstance(op, ReduceOp) and op.fn.data == "sum" and op.accumulator != f32:
+        if isinstance(op, ReduceOp) and not (is_integer(op.accumulator) or op.is_shared):
             raise _unsupported(kernel, f"it sums in {op.accumulator}", op)
         axes = [cast(ValType, v.type).axis(op.labels[0]) for v in op.operands]
         found = next(axis for axis in axes if axis is not None)

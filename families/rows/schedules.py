@@ -122,6 +122,8 @@ def _panels(arch: str, vector: int) -> tuple[RowsVariant, ...]:
 def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption, ...] | None:
     """What a variant needs beyond the assumptions, or None when it can never run."""
     facts: list[Assumption] = []
+    if variant.turns and any(element_bytes(op.result.type.element_type) > 4 for op in rows.reads):
+        return None  # Of 64 bits threads have no registers for a row that follows another.
     if variant.vector > 1:
         facts += [Assumption(n.mod(variant.vector), "==") for n in row_lengths(rows)]
     if variant.whole:

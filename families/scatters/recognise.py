@@ -136,6 +136,13 @@ class Scatters:
         )
 
     @property
+    def lone(self) -> set[str]:
+        """The axes of the result on which updates depend and no list does."""
+        own = set(cast(ValType, self.scatter.updates.type).labels)
+        batch = () if self.lists is None else (axis.label for axis in self.lists.batch)
+        return own - set(self.scatter.labels) - set(batch)
+
+    @property
     def plain(self) -> bool:
         """Whether the tensor and its updates are read and the result stored, with nothing made of
         any but in another type, of 32 bits at most."""

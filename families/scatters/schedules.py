@@ -109,7 +109,9 @@ def _ways(scatters: Scatters) -> Iterator[tuple[str, list[Assumption]]]:
     count = prod((size for _, size in scatters.over), start=Dim.const(1))
     if (lists := scatters.lists) is not None:
         rows = prod((one.axis.size for one in lists.placed), start=Dim.const(1))
-        countable = [Assumption(Dim.const(MOST) - size, ">=") for size in (rows, count)]
+        batch = prod((axis.size for axis in lists.batch), start=Dim.const(1))
+        whole = (rows * batch, count * batch)
+        countable = [Assumption(Dim.const(MOST) - size, ">=") for size in whole]
         for way, least in (("last", SOME), ("listed", SEVERAL)):
             if _unlike(scatters, way) is None:
                 yield way, [Assumption(count - least, ">="), *countable]
@@ -267,6 +269,15 @@ def _unlike(scatters: Scatters, way: str) -> str | None:
         return "pools updates that fall to a row each, and these do not"
     if way in ("listed", "last") and (lists is None or scatters.row is None):
         return "lists the updates of each place, which indices of these do not say"
+    if way in ("listed", "last"):
+        assert lists is not None and scatters.row is not None
+        if scatters.row.label not in {one.axis.label for one in lists.placed}:
+            return "lists the updates of each row, which indices of these do not say"
+    if way == "listed":
+        if scatters.scatter.fn.data == "set":
+            return "combines the updates of each place, of which the last one stays"
+        if lists is not None and not lists.labels.isdisjoint(scatters.lone):
+            return "lists updates that are the same at each place, and these differ"
     if way == "last" and scatters.scatter.fn.data != "set":
         return f"takes the last update of each place, and these {scatters.scatter.fn.data} all"
     return None

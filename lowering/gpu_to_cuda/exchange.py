@@ -48,13 +48,13 @@ def _atomic_global(w: KernelWriter, op: hw.AtomicGlobalOp) -> None:
 
 
 @cache
-def exchange() -> DeviceFunction:
-    """What was at an address before it was set (PTX ``atom``)."""
+def exchange(adds: bool = False) -> DeviceFunction:
+    """What was at an address before it was set, or added to (PTX ``atom``)."""
     return device_function(
-        "u32 exchange_global(void* pointer, u32 value)",
+        f"u32 {'fetch_add' if adds else 'exchange'}_global(void* pointer, u32 value)",
         "u32 r;\n"
         + asm(
-            "atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;",
+            f"atom.relaxed.gpu.global.{'add.u32' if adds else 'exch.b32'} %0, [%1], %2;",
             outs='"=r"(r)',
             ins='"l"(pointer), "r"(value)',
         )
@@ -65,7 +65,7 @@ def exchange() -> DeviceFunction:
 @prints(hw.ExchangeGlobalOp, "before")
 def _exchange_global(w: KernelWriter, op: hw.ExchangeGlobalOp) -> None:
     pointer = pointer_to(w, op, op.tensor, op.indices)
-    call = w.call(exchange(), pointer, w.text(op.value))
+    call = w.call(exchange(op.adds), pointer, w.text(op.value))
     w.define(op.result, call if op.predicate is None else f"{w.text(op.predicate)} ? {call} : 0u")
 
 

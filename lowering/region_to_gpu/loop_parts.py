@@ -21,7 +21,7 @@ from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.region import ReduceOp
-from polyc.families.loops.recognise import Space, accumulated
+from polyc.families.loops.recognise import Space
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.partial_sums import PART
@@ -111,7 +111,7 @@ COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 def joined(emit: Emit, reduce: ReduceOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """Two parts of a reduction as one, in the type in which it accumulates."""
-    fn, kind = COMBINE[reduce.fn.data], accumulated(reduce)
+    fn, kind = COMBINE[reduce.fn.data], reduce.accumulates_in
     if is_integer(kind):
         return integers.binary(emit, fn, lhs, rhs, kind)
     return emit.value(BINARY[fn](lhs, rhs))

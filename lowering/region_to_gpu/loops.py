@@ -44,7 +44,6 @@ from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
-    accumulated,
     axes_in,
     line_of,
     loads_of,
@@ -192,7 +191,7 @@ def _stored(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]:
     """What the blocks of a part store: what they have of each reduction, and of moments how many
     points these are of and how far from their mean in all, which stand for mean and distance."""
     values = list(kernel.yield_op.values)
-    found = [(r.result, part.kind(accumulated(r))) for r in summed(values)]
+    found = [(r.result, part.kind(r.accumulates_in)) for r in summed(values)]
     moments = moments_of(values)
     more = () if moments is None else (moments.mean, moments.distance)
     return [*found, *((value, part.kind(f32)) for value in more)]
@@ -496,7 +495,7 @@ class LoopBuilder(Builder):
         held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
         emit = scope.emit
         start = len(emit.ops)
-        fold, kind = None, accumulated(reduce)
+        fold, kind = None, reduce.accumulates_in
         if self.adds or not apart or self.plan.integer("vectorize") == 1:
             acc = self.fragment(scope, (held[0], held[1]), hint, kind)
         else:
@@ -852,7 +851,7 @@ class LoopBuilder(Builder):
         tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
 
         def combined(point: Point, scalar: SSAValue) -> SSAValue:
-            kind = accumulated(reduce)
+            kind = reduce.accumulates_in
             value = point.converted(scalar, element_of(reduce.operand), kind)
             emit, (old, *_) = point.emit, point.block.args
             inside: SSAValue | None = None
@@ -870,7 +869,7 @@ class LoopBuilder(Builder):
         here = acc
         if fold is not None:
             axes = [fold.results[axis] != ZERO for axis in (0, 1)]
-            kind = accumulated(reduce)
+            kind = reduce.accumulates_in
             here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint, kind)
         wanted = [Wanted(reduce.operand, here, (ROW, COLUMN), combined)]
         self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
@@ -886,7 +885,7 @@ def _narrowest(kernel: KernelOp) -> int:
 
 def _neutral(emit: Emit, reduce: ReduceOp) -> SSAValue:
     """What a reduction begins with, in the type in which it accumulates."""
-    kind = accumulated(reduce)
+    kind = reduce.accumulates_in
     if is_integer(kind):
         return integers.number(emit, int(number_of(reduce.init)), kind)
     return emit.value(arith.ConstantOp(FloatAttr(float(number_of(reduce.init)), f32)))

@@ -9,8 +9,8 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32, i1
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Assumption
@@ -255,6 +255,8 @@ class RowBuilder(Builder):
             if not gathers and not copied:
                 continue
             users = [i for i, values in enumerate(reached) if op.results[0] in values]
+            if element_of(op.results[0]) == i1:
+                continue
             if not users or (users[0] > 0 and len(users) == 1):
                 continue
             if isinstance(op, GatherOp):
@@ -391,11 +393,11 @@ class Streaming(RowBuilder):
 
     def running(self, op: ReduceOp) -> SSAValue:
         """A fragment for what a reduction has so far."""
-        return self.so_far(op.label)
+        return self.so_far(op.label, op.accumulates_in)
 
-    def so_far(self, hint: str | None) -> SSAValue:
+    def so_far(self, hint: str | None, element: Attribute = f32) -> SSAValue:
         """The same of a name: one value a row."""
-        return self.maps.narrow(hint)
+        return self.maps.narrow(hint, element)
 
     def joined(
         self, ops: Sequence[ReduceOp | ReduceTogetherOp], totals: dict[SSAValue, SSAValue]
@@ -410,7 +412,7 @@ class Streaming(RowBuilder):
 
     def over_cluster(self, op: ReduceOp, total: SSAValue) -> SSAValue:
         """What the blocks of the cluster have of a reduction, together."""
-        whole = self.maps.narrow(op.label)
+        whole = self.maps.narrow(op.label, op.accumulates_in)
         reduce = tile.ReduceOp(op.fn.data, total, EACH, whole, cluster=True)
         self.emit.op(located(reduce, op))
         return whole
@@ -481,8 +483,7 @@ class Streaming(RowBuilder):
 
     def neutral(self, op: ReduceOp, fragment: SSAValue) -> None:
         """Fill a fragment with what a reduction gives over nothing."""
-        value = self.maps.number(NEUTRAL[op.fn.data])
-        self.emit.op(located(tile.FillOp(value, fragment), op))
+        self.emit.op(located(tile.FillOp(self.maps.nothing(op), fragment), op))
 
     def state(self, value: SSAValue) -> SSAValue:
         """The fragment of a chunk's state."""

@@ -14,10 +14,13 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.elements import is_integer, neutral, without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.dialects.region import ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region.scope import NEUTRAL
 from polyc.dialects.region.types import ValType
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.point import (
     COLUMN,
@@ -142,24 +145,31 @@ class RowMaps:
 
     def fragment(self, sizes: Sequence[int], element: Attribute, hint: str | None) -> SSAValue:
         """A fragment of the kernel."""
-        kind = FragmentType.of(sizes, element)
+        kind = FragmentType.of(sizes, without_sign(element))
         return self.outer.value(tile.FragmentOp(kind), hint)
 
     def wide(self, element: Attribute, hint: str | None = None) -> SSAValue:
         """A fragment of a tile."""
         if self.layout is None:
             return self.fragment(self.span.sizes, element, hint)
-        kind = FragmentType.of(self.span.sizes, element, self.layout)
+        kind = FragmentType.of(self.span.sizes, without_sign(element), self.layout)
         return self.outer.value(tile.FragmentOp(kind), hint)
 
-    def narrow(self, hint: str | None = None) -> SSAValue:
+    def narrow(self, hint: str | None = None, element: Attribute = f32) -> SSAValue:
         """A fragment of one value a row."""
         sizes = self.span.sizes
-        return self.fragment(sizes[1:] if self.span.upright else sizes[:1], f32, hint)
+        return self.fragment(sizes[1:] if self.span.upright else sizes[:1], element, hint)
 
     def number(self, value: float) -> SSAValue:
         """An f32 constant of the kernel."""
         return self.outer.value(arith.ConstantOp(FloatAttr(value, f32)))
+
+    def nothing(self, reduce: ReduceOp) -> SSAValue:
+        """What a reduction gives over nothing, in the type in which it accumulates."""
+        kind = reduce.accumulates_in
+        if is_integer(kind):
+            return integers.number(self.outer, int(neutral(reduce.fn.data, kind)), kind)
+        return self.number(NEUTRAL[reduce.fn.data])
 
     def axes(self, over: Tile | None) -> tuple[dict[str, AffineExpr], list[SSAValue]]:
         """Where the region's axes are in a map over a tile, or over its rows; and the origins."""
@@ -296,7 +306,7 @@ class RowMaps:
         column = self.column(over, along if vector == 1 else along // vector * vector)
 
         def chosen(point: Point, scalar: SSAValue) -> SSAValue:
-            scalar = point.cast(scalar, f32)
+            scalar = point.cast(scalar, beyond.type)
             inside = point.emit.compare("slt", point.index(column), length)
             return point.emit.value(arith.SelectOp(inside, scalar, beyond))
 

@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ClusterRankOp
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import BinaryOp, ReadOp, ReduceOp, UnaryOp
-from polyc.dialects.region.scope import NEUTRAL
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted, element_of
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
@@ -88,7 +88,7 @@ class RowSteps:
         steps = self.roots(reductions)
         for i, op in enumerate(reductions):
             later = [value for roots in steps[i + 1 :] for value in roots]
-            target = self.maps.narrow(op.label)
+            target = self.maps.narrow(op.label, op.accumulates_in)
             self.reduce(over, op, later, target, more=False)
             self.maps.statistics[op.result] = target
         if self.wide_outputs:
@@ -126,7 +126,7 @@ class RowSteps:
                 again = self.along_row(later, {*over.held, *chosen})
         best = self.bytes_held(over, chosen, later)
         for value in here:
-            if not isinstance(element_of(value), AnyFloat):
+            if element_of(value) == i1:
                 continue
             one = [value]
             rest = self.along_row(later, {*over.held, value})
@@ -146,7 +146,7 @@ class RowSteps:
     def bytes_held(self, over: Tile, kept: Sequence[SSAValue], later: Sequence[SSAValue]) -> int:
         """Bytes of an element of all fragments that later steps read, if ``kept`` are some."""
         found = self.needed(later, {*over.held, *kept})
-        return sum(element_bytes(element_of(value)) for value in found)
+        return sum(element_bytes(without_sign(element_of(value))) for value in found)
 
     def reduce(
         self, over: Tile, op: ReduceOp, later: Sequence[SSAValue], target: SSAValue, more: bool
@@ -156,14 +156,19 @@ class RowSteps:
         Elements beyond the row's end become what changes no result (S6.4).  A chunk is reduced by
         the CTA that has it, a tile of the whole row by all that have its columns.
         """
-        maps, kind = self.maps, op.fn.data
-        beyond, own = maps.number(NEUTRAL[kind]), (ROW, COLUMN)
+        maps, kind, own = self.maps, op.accumulates_in, (ROW, COLUMN)
+        inside = maps.inside(over, maps.nothing(op))
         keep = self.kept(over, [op.operand], later)
-        source = maps.wide(f32, op.label)
-        wanted = [Wanted(op.operand, source, own, maps.inside(over, beyond))]
+        source = maps.wide(kind, op.label)
+
+        def operand(point: Point, scalar: SSAValue) -> SSAValue:
+            scalar = point.converted(scalar, element_of(op.operand), kind)
+            return scalar if inside is None else inside(point, scalar)
+
+        wanted = [Wanted(op.operand, source, own, operand)]
         made: dict[SSAValue, SSAValue] = {}
         for value in keep:
-            if value is op.operand and element_of(value) == f32:
+            if value is op.operand and element_of(value) == kind:
                 made[value] = source
             else:
                 made[value] = maps.wide(element_of(value), value.name_hint)
@@ -171,7 +176,8 @@ class RowSteps:
         maps.over_tile(over, self.space(over, [op.operand], source), wanted)
         over.held.update(made)
         together = self.cluster and over.start is None
-        reduce = tile.ReduceOp(kind, source, self.along, target, accumulate=more, cluster=together)
+        fn = op.fn.data
+        reduce = tile.ReduceOp(fn, source, self.along, target, accumulate=more, cluster=together)
         maps.emit.op(located(reduce, op))
 
     def space(self, over: Tile, roots: Sequence[SSAValue], other: SSAValue | None) -> SSAValue:
@@ -210,9 +216,9 @@ class RowSteps:
 
 
 def costs(value: SSAValue) -> bool:
-    """Whether a real number takes a read or more than an instruction; fragments hold no others."""
+    """Whether a number takes a read or more than an instruction; fragments hold no conditions."""
     op = value.owner
-    if not isinstance(element_of(value), AnyFloat):
+    if element_of(value) == i1:
         return False
     return isinstance(op, ReadOp) or (
         isinstance(op, UnaryOp | BinaryOp) and op.fn.data not in CHEAP

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
@@ -32,12 +33,11 @@ from polyc.dialects.region import (
     ReduceOp,
     ReduceTogetherOp,
 )
-from polyc.dialects.region.scope import NEUTRAL
 from polyc.families.rows.recognise import Rows
 from polyc.families.rows.schedules import is_upright
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
-from polyc.lowering.region_to_gpu.point import ROW
+from polyc.lowering.region_to_gpu.point import ROW, element_of
 from polyc.lowering.region_to_gpu.row_maps import RowMaps, Tile
 from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.lowering.region_to_gpu.row_steps import RowSteps
@@ -307,7 +307,7 @@ class Turns(Kept):
             totals[value] = heard = self.heard(op)
             copy = tile.CopyOp(tile.CopyEnd(self.told(value), first), tile.CopyEnd(heard))
             emit.op(located(copy, op))
-            if NEUTRAL[op.fn.data]:
+            if op.fn.data != "sum":
                 self.mask(op, heard)
         for op in ops:
             if isinstance(op, ReduceOp):
@@ -333,15 +333,16 @@ class Turns(Kept):
         if not self.upright:
             threads = self.plan.threads()
             layout = FragmentLayoutAttr.of(threads, 1, AffineMap(2, 0, (ROW,)))
-            kind = FragmentType.of([threads], f32, layout)
+            kind = FragmentType.of([threads], without_sign(op.accumulates_in), layout)
             return self.maps.outer.value(tile.FragmentOp(kind), op.label)
-        return self.columns(-(-self.parts // self.down) * self.down, op.label)
+        rows = -(-self.parts // self.down) * self.down
+        return self.columns(rows, op.label, op.accumulates_in)
 
     def mask(self, op: ReduceOp, heard: SSAValue) -> None:
         """Make what is behind the last block's part change no result."""
-        nothing = self.maps.number(NEUTRAL[op.fn.data])
+        nothing = self.maps.nothing(op)
         rank = 2 if self.upright else 1
-        block = Block(arg_types=[f32])
+        block = Block(arg_types=[element_of(heard)])
         inner = Emit()
         at = inner.value(tile.TileIndexOp(0))
         inside = inner.compare("slt", at, self.blocks_of_team(inner))
@@ -393,10 +394,14 @@ def meeting_spaces(rows: Rows, plan: ScheduleOp) -> list[Space]:
         return []
     count = prod(tiled_sizes(rows, plan), start=Dim.const(1))
     levels = flattened(rows.kernel).levels()
-    name, many = plan.kernel_name, sum(len(op.results) for op in rows.reductions)
-    told = GlobalType.of([count, Dim.const(parts)], f32)
+    name = plan.kernel_name
+    sizes = [count, Dim.const(parts)]
     if is_upright(rows, plan):
-        told = GlobalType.of([count, Dim.const(parts), Dim.const(plan.tile_sizes[0])], f32)
+        sizes.append(Dim.const(plan.tile_sizes[0]))
+    told: list[GlobalType] = []
+    for op in rows.reductions:
+        kind = op.accumulates_in if isinstance(op, ReduceOp) else f32
+        told += [GlobalType.of(sizes, without_sign(kind))] * len(op.results)
     met = GlobalType.of([count, Dim.const(max(levels.values()))], i32)
-    spaces = [Space(f"{name}_told", told) for _ in range(many)]
+    spaces = [Space(f"{name}_told", kind) for kind in told]
     return [*spaces, Space(f"{name}_arrived", met, zeroed=True)]

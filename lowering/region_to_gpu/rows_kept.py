@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
@@ -78,7 +79,8 @@ class Kept(Streaming):
         for op in self.rows.kept:
             sizes = [width, self.plan.tile_sizes[0]] if self.upright else [1, width]
             rows = self.plan.integer("stages")
-            kind = SharedType.of(sizes, element_of(op.result), ring=rows * deep)
+            element = without_sign(element_of(op.result))
+            kind = SharedType.of(sizes, element, ring=rows * deep)
             self.homes[op.result] = self.emit.value(SharedTileOp(kind), op.tensor.name_hint)
 
     def bring(self, over: Tile, origin: Sequence[SSAValue] | None = None) -> None:
@@ -174,16 +176,16 @@ class Kept(Streaming):
         """A place of what threads have of a row to the row's own value."""
         return AffineMap(2, 0, (COLUMN,)) if self.upright else NOWHERE
 
-    def so_far(self, hint: str | None) -> SSAValue:
+    def so_far(self, hint: str | None, element: Attribute = f32) -> SSAValue:
         if not self.upright:
-            return self.maps.fragment([self.plan.threads()], f32, hint)
-        return self.columns(self.down, hint)
+            return self.maps.fragment([self.plan.threads()], element, hint)
+        return self.columns(self.down, hint, element)
 
-    def columns(self, rows: int, hint: str | None) -> SSAValue:
+    def columns(self, rows: int, hint: str | None, element: Attribute) -> SSAValue:
         """A fragment of so many rows of the tile's columns, which lies with threads as a tile."""
         height, threads = self.plan.tile_sizes[0], self.plan.threads()
         layout = FragmentLayoutAttr.of(threads, rows * height // threads, self.spread())
-        kind = FragmentType.of([rows, height], f32, layout)
+        kind = FragmentType.of([rows, height], without_sign(element), layout)
         return self.maps.outer.value(tile.FragmentOp(kind), hint)
 
     def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
@@ -211,7 +213,7 @@ class Kept(Streaming):
 
     def all_of(self, op: ReduceOp, total: SSAValue, cluster: bool = False) -> SSAValue:
         """What all threads, or those of a cluster, have of a reduction."""
-        whole = self.maps.narrow(op.label)
+        whole = self.maps.narrow(op.label, op.accumulates_in)
         join = tile.ReduceOp(op.fn.data, total, self.whole, whole, cluster=cluster)
         self.emit.op(located(join, op))
         return whole

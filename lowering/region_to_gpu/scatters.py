@@ -6,24 +6,23 @@ updates in their order; each falls to the elements whose places its indices are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32, i64
-from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import LoadGlobalOp, LoadSharedOp, SharedTileOp
+from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import (
     BindAttr,
-    FragmentLayoutAttr,
     FragmentType,
     SharedType,
     element_bytes,
@@ -41,7 +40,6 @@ from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import (
-    BINARY,
     COLUMN,
     ROW,
     Held,
@@ -49,25 +47,18 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP, LENGTH, ListMaker
+from polyc.lowering.region_to_gpu.scatter_lists import (
+    ListMaker,
+)
+from polyc.lowering.region_to_gpu.scatter_parts import (
+    Join,
+    PartMaker,
+    below_each_other,
+)
+from polyc.lowering.region_to_gpu.scatter_runs import build_lists
+from polyc.lowering.region_to_gpu.scatter_walk import Walk
 from polyc.passes.support.gpu.free_layouts import row_layout
-from polyc.passes.support.gpu.spread import Spread
-from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
-
-
-def below_each_other(rows: int, columns: int, vector: int, threads: int) -> FragmentLayoutAttr:
-    """A tile of which threads lie along the columns first, so that one has elements of several rows
-    below each other: it reads an update of any of these once."""
-    across = min(threads, columns // vector)
-    again, down = columns // (across * vector), threads // across
-    thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
-    beside = register // vector % again * (across * vector)
-    column = thread % across * vector + register % vector + beside
-    row = thread // across + register // (vector * again) * down
-    each = rows * columns // threads
-    return FragmentLayoutAttr.of(threads, each, AffineMap(2, 0, (row, column)))
-
 
 AT_ONCE, AT_ONCE_WIDE = 8, 6
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
@@ -117,7 +108,11 @@ class ScattersLowering(Walked):
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         own, maker = super().launches(plan), self.maker(plan)
-        return own if maker is None else [*maker.launches(self.aligned(plan)), *own]
+        if maker is None:
+            return own
+        align = self.aligned(plan)
+        parts = [PartMaker(maker).launch(align)] if maker.way == "listed" else []
+        return [*maker.launches(align), *parts, *own]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
         maker = self.maker(plan)
@@ -131,7 +126,10 @@ class ScattersLowering(Walked):
             return super().build(plan, bindings, spaces)
         builder = self.builder(plan, self.grids(plan))
         builder.taking(maker, spaces)
-        return [*maker.build(bindings, spaces), builder.build(bindings)]
+        kernels = build_lists(maker, bindings, spaces)
+        if maker.way == "listed":
+            kernels.append(PartMaker(maker).build(bindings, spaces))
+        return [*kernels, builder.build(bindings)]
 
 
 LOWERING = ScattersLowering
@@ -249,14 +247,8 @@ class ScatterBuilder(Builder):
 
     def joined(self, point: Point, update: SSAValue, here: SSAValue) -> SSAValue:
         """An element with an update combined into it, where that is ``here``."""
-        emit, old, fn = point.emit, point.block.args[0], self.op.fn.data
-        if fn == "set":
-            new = update
-        elif is_integer(self.element):
-            new = integers.binary(emit, fn, old, update, self.element)
-        else:
-            new = emit.value(BINARY[fn](old, update))
-        return emit.value(arith.SelectOp(here, new, old))
+        join = Join(self.op.fn.data, self.element)
+        return join.joined(point, point.block.args[0], update, here)
 
     # Updates that fall to a row of the tile each
 
@@ -365,24 +357,17 @@ class ScatterBuilder(Builder):
     ) -> None:
         """The updates of each row of the tile, in their order; rows go side by side."""
         assert self.maker is not None
-        emit, maker = self.emit, self.maker
+        walk = Walk(
+            self.frame,
+            self.maker,
+            self.lists,
+            held,
+            places,
+            origin,
+            lambda emit, point, here: self.write_where(emit, point, held, here),
+        )
         at = dict(zip((axis.label for axis in self.axes_at), origin, strict=False))
-        most = emit.value(LoadGlobalOp(self.lists[0], maker.longest(emit, at), i32))
-        most = emit.value(arith.IndexCastOp(most, INDEX), "longest")
-        walk = Walk(self, held, places, origin)
-        walk.begin(emit)
-        emit.loop(FIRST, walk.first, unroll=True)
-
-        def group(outer: Emit, _: SSAValue) -> None:
-            walk.look_ahead(outer)
-            outer.loop(GROUP, walk.step, unroll=True)
-            walk.go_on(outer)
-
-        def further(inner: Emit) -> None:
-            walk.behind_first(inner)
-            inner.loop(most, group, step=GROUP, hint="group", start=FIRST)
-
-        emit.when(emit.compare("sgt", most, emit.index(FIRST)), further)
+        walk.all(self.emit, at)
 
     def last(
         self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
@@ -432,123 +417,3 @@ class ScatterBuilder(Builder):
             wanted.append(Wanted(value, output, at))
         known: dict[SSAValue, Held] = {self.op.result: Held(held, (ROW, COLUMN))}
         self.map(self.emit, held, places, origin, wanted, known)
-
-
-class Walk:
-    """Goes along the lists of all rows of a tile, or of all its elements, at once.
-
-    Fragments hold of each list how many updates are left, the update that owns the group at hand,
-    and the one that owns the next.
-    """
-
-    def __init__(
-        self,
-        builder: ScatterBuilder,
-        held: SSAValue,
-        places: Mapping[str, AffineExpr],
-        origin: Sequence[SSAValue],
-    ) -> None:
-        assert builder.maker is not None
-        self.builder, self.maker, self.held = builder, builder.maker, held
-        self.places, self.origin = places, origin
-        self.counts, self.firsts, self.rest, self.groups, self.following = builder.lists
-        kind = held.type
-        assert isinstance(kind, FragmentType) and isinstance(kind.layout, FragmentLayoutAttr)
-        sizes, layout = list(kind.sizes), kind.layout
-        self.own: tuple[AffineExpr, ...] = (ROW, COLUMN)
-        if self.maker.column is None:
-            self.own, sizes = (ROW,), sizes[:1]
-            layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
-        self.kind = FragmentType.of(sizes, i32, layout)
-        self.left, self.owner, self.coming = (
-            builder.emit.value(tile.FragmentOp(self.kind), hint)
-            for hint in ("left", "owner", "coming")
-        )
-
-    def point(self) -> Point:
-        """A point of the lists."""
-        block = Block(arg_types=[i32])
-        return Point(self.builder.frame, block, {}, self.places, len(self.own), self.origin)
-
-    def batch(self, point: Point) -> list[SSAValue]:
-        """The point of the batch that a list is of."""
-        return [point.index(self.places[axis.label]) for axis in self.maker.lists.batch]
-
-    def at(self, point: Point) -> dict[str, SSAValue]:
-        """Where a list is on its axes."""
-        return {axis.label: point.index(self.places[axis.label]) for axis in self.maker.listed}
-
-    def set(self, emit: Emit, point: Point, new: Mapping[SSAValue, SSAValue]) -> None:
-        """The map that sets fragments."""
-        point.block.add_ops([*point.emit.ops, tile.YieldOp(list(new.values()))])
-        maps = [*point.input_maps, *[point.map(self.own)] * len(new)]
-        targets, body = list(new), Region(point.block)
-        made = tile.MapOp(self.left, point.origin, point.inputs, targets, maps, body)
-        emit.op(located(made, self.builder.op))
-
-    def begin(self, emit: Emit) -> None:
-        """How many updates each list has; none beyond the end of the rows."""
-        point = self.point()
-        at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
-        self.set(emit, point, {self.left: point.emit.value(LoadGlobalOp(self.counts, at, i32))})
-
-    def behind_first(self, emit: Emit) -> None:
-        """Go on to the groups."""
-        point = self.point()
-        left, then = point.block.args[0], point.emit
-        many = then.int32(FIRST)
-        more = then.compare("sgt", left, many)
-        owner = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, more))
-        after = integers.binary(then, "sub", left, many, i32)
-        self.set(emit, point, {self.owner: owner, self.left: after})
-
-    def look_ahead(self, emit: Emit) -> None:
-        """Which update owns the next group, which comes while this one is combined."""
-        point = self.point()
-        owner, then = point.input(self.owner, self.own), point.emit
-        more = then.compare("sgt", point.block.args[0], then.int32(GROUP))
-        at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
-        self.set(
-            emit, point, {self.coming: then.value(LoadGlobalOp(self.following, at, i32, more))}
-        )
-
-    def go_on(self, emit: Emit) -> None:
-        """The group after the one at hand."""
-        point = self.point()
-        coming = point.input(self.coming, self.own)
-        many = point.emit.int32(GROUP)
-        after = integers.binary(point.emit, "sub", point.block.args[0], many, i32)
-        self.set(emit, point, {self.owner: coming, self.left: after})
-
-    def first(self, emit: Emit, number: SSAValue) -> None:
-        """Combine one of the first updates of each list, where it has so many."""
-        self._combine(emit, number, self.firsts, lambda point: [*self.at(point).values(), number])
-
-    def step(self, emit: Emit, number: SSAValue) -> None:
-        """The same of the group at hand."""
-
-        def where(point: Point) -> list[SSAValue]:
-            owner = point.input(self.owner, self.own)
-            place = point.emit.value(arith.IndexCastOp(owner, INDEX))
-            return [*self.batch(point), place, number]
-
-        self._combine(emit, number, self.groups, where)
-
-    def _combine(
-        self,
-        emit: Emit,
-        number: SSAValue,
-        source: SSAValue,
-        where: Callable[[Point], list[SSAValue]],
-    ) -> None:
-        builder = self.builder
-        block = Block(arg_types=[without_sign(builder.element)])
-        block.args[0].name_hint = builder.op.fn.data
-        axes = dict(self.places)
-        point = Point(builder.frame, block, {}, axes, 2, self.origin)
-        left, then = point.input(self.left, self.own), point.emit
-        here = then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
-        place = then.value(LoadGlobalOp(source, where(point), i32, here), "place")
-        axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX)))
-        point.where = here
-        builder.write_where(emit, point, self.held, here)

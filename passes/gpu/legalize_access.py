@@ -136,7 +136,7 @@ class GuardExchange(RewritePattern):
         emit = Emit()
         guard = in_bounds(emit, op, op.tensor, op.indices)
         if guard is not None:
-            new = hw.ExchangeGlobalOp(op.value, op.tensor, op.indices, guard)
+            new = hw.ExchangeGlobalOp(op.value, op.tensor, op.indices, guard, add=op.adds)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

@@ -197,7 +197,7 @@ class LinearizeExchange(RewritePattern):
         emit = Emit()
         offset = linear_offset(emit, op, op.tensor, op.indices)
         if offset is not None:
-            new = hw.ExchangeGlobalOp(op.value, op.tensor, [offset], op.predicate)
+            new = hw.ExchangeGlobalOp(op.value, op.tensor, [offset], op.predicate, add=op.adds)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

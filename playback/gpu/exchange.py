@@ -68,6 +68,7 @@ class Exchange:
         tensor: GlobalTensor,
         indices: Sequence[Value],
         predicate: Value,
+        adds: bool,
         m: Mask,
     ) -> Array:
         """One element a lane, the first lane first, each with what it found."""
@@ -76,7 +77,7 @@ class Exchange:
         new = _of_lanes(value, lanes, tensor.data.dtype)
         for lane, offset, one in zip(lanes.tolist(), offsets.tolist(), new.tolist(), strict=True):
             result[lane] = tensor.data[offset]
-            tensor.data[offset] = one
+            tensor.data[offset] = one + (result[lane] if adds else 0)
         return result
 
     def _updated(
@@ -202,7 +203,7 @@ def _exchange_global(t: Translator, op: hw.ExchangeGlobalOp) -> None:
     t.define(
         op.result,
         f"w.exchange.exchange_global({t.number(op)}, {t.name(op.value)}, {t.name(op.tensor)}, "
-        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, {t.mask})",
+        f"({t.values(op.indices)}), {t.predicate(op.predicate)}, {op.adds}, {t.mask})",
     )
 
 

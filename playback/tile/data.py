@@ -340,6 +340,11 @@ def _scalar(cta: Cta, op: Operation) -> None:
                 found = np.where(condition, then, other)
             case LoadGlobalOp():
                 found = _loaded(cta, op)
+            case tile.ElementAddressOp():
+                found = (operands[0], tuple(np.broadcast_arrays(*operands[1:])))
+            case LoadSharedOp():
+                shared, place = operands[0]
+                found = as_array(shared)[place]
             case StoreGlobalOp() | AtomicGlobalOp():
                 _written(cta, op)
                 return
@@ -414,14 +419,14 @@ def _places(
 
 
 def _exchanged(cta: Cta, op: ExchangeGlobalOp) -> Array:
-    """What was there before each element was set, one after another."""
+    """What was there before each element was set or added to, one after another."""
     tensor: Array = cta.values[op.tensor]
     places, here, value = _places(cta, op)
     found = np.zeros(here.shape, tensor.dtype)
     for element in zip(*np.nonzero(here), strict=True):
         at = tuple(place[element] for place in places)
         found[element] = tensor[at]
-        tensor[at] = value[element]
+        tensor[at] = value[element] + (found[element] if op.adds else 0)
     return found
 
 

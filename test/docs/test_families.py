@@ -22,7 +22,7 @@ from polyc.families.scatters.schedules import (
     SEVERAL,
     SOME,
 )
-from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
+from polyc.lowering.region_to_gpu.scatter_lists import CHUNK, FIRST, GROUP, LONG, PART
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -81,6 +81,9 @@ def test_scatters_find_their_updates_as_the_page_says() -> None:
         f"the first {FIRST} of a list stand at its place",
         f"a *group* of {GROUP} beside each other, linked to the next {GROUP}",
         f"as `listed`, from {SOME} updates on",
+        f"a list of more than {LONG} updates is *long*",
+        f"sort such updates, {CHUNK} that follow each other at a time",
+        f"parts of {PART} updates of a list",
     ):
         assert " ".join(text.split()).count(said) == 1, said
     shown = re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:`set` of )?(\d+)?", text)

@@ -1,4 +1,7 @@
-"""Scatters on the GPU, each of their ways, to the bit what updates one after another give."""
+"""Scatters on the GPU, each of their ways: what updates one after another give.
+
+That is so to the bit, but for sums and products of long lists, which are of parts.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I1, IndexType, StringAttr
+from xdsl.dialects.builtin import I1, IndexType, StringAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -16,6 +16,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -112,8 +113,9 @@ class AtomicGlobalOp(IRDLOperation):
 class ExchangeGlobalOp(IRDLOperation):
     """Set one i32 of a tensor atomically, and give what was there (``atom.exch``).
 
-    The order of the threads that set one element is not defined.  Where ``predicate`` is given and
-    false nothing is set and the result is zero.
+    With ``add`` the value is added to it (``atom.add``).  The order of the threads that set one
+    element is not defined.  Where ``predicate`` is given and false nothing is set and the result
+    is zero.
     """
 
     name = "gpu.exchange_global"
@@ -122,10 +124,11 @@ class ExchangeGlobalOp(IRDLOperation):
     tensor = operand_def(base(GlobalType))
     indices = var_operand_def()
     predicate = opt_operand_def(I1)
+    add = opt_prop_def(UnitAttr)
     result = result_def(I32)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? "
+        "(`add` $add^)? $value `,` $tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? "
         "attr-dict `:` type($tensor)"
     )
 
@@ -135,10 +138,19 @@ class ExchangeGlobalOp(IRDLOperation):
         tensor: SSAValue,
         indices: Sequence[SSAValue],
         predicate: SSAValue | None = None,
+        *,
+        add: bool = False,
     ) -> None:
         super().__init__(
-            operands=[value, tensor, list(indices), predicate], result_types=[value.type]
+            operands=[value, tensor, list(indices), predicate],
+            properties={"add": UnitAttr() if add else None},
+            result_types=[value.type],
         )
+
+    @property
+    def adds(self) -> bool:
+        """Whether the value is added to what is there."""
+        return self.add is not None
 
     def verify_(self) -> None:
         verify_indices(self.tensor, self.indices)

@@ -20,6 +20,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     %was = gpu.exchange_global %n, %O[%i : index] : !gpu.global<[M], i32>
     // CHECK-NEXT: %were = gpu.exchange_global %n, %O[%i : index] if %p : !gpu.global<[M], i32>
     %were = gpu.exchange_global %n, %O[%i : index] if %p : !gpu.global<[M], i32>
+    // CHECK-NEXT: %others = gpu.exchange_global add %n, %O[%i : index] if %p : !gpu.global<[M], i32>
+    %others = gpu.exchange_global add %n, %O[%i : index] if %p : !gpu.global<[M], i32>
     // CHECK-NEXT: gpu.atomic_shared "max" %t, %a : i32
     gpu.atomic_shared "max" %t, %a : i32
     // CHECK-NEXT: %before = gpu.fetch_add_shared %t, %a : i32

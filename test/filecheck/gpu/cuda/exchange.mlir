@@ -17,7 +17,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
     gpu.atomic_global "min" %n, %O[%i : index] : i32, !gpu.global<[M], i32>
     %was = gpu.exchange_global %n, %O[%i : index] : !gpu.global<[M], i32>
     %were = gpu.exchange_global %was, %O[%i : index] if %holds : !gpu.global<[M], i32>
-    gpu.store_global %were, %O[%i : index] : i32, !gpu.global<[M], i32>
+    %others = gpu.exchange_global add %were, %O[%i : index] if %holds : !gpu.global<[M], i32>
+    gpu.store_global %others, %O[%i : index] : i32, !gpu.global<[M], i32>
     %a = gpu.shared_address %tile[%zero] : !gpu.shared<[64, 64], f16, swizzle 128>
     gpu.atomic_shared "max" %n, %a : i32
     %before = gpu.fetch_add_shared %n, %a : i32
@@ -40,6 +41,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;"
 // CHECK: u32 exchange_global(void* pointer, u32 value) {
 // CHECK: atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;
+// CHECK: u32 fetch_add_global(void* pointer, u32 value) {
+// CHECK: atom.relaxed.gpu.global.add.u32 %0, [%1], %2;
 // CHECK: u32 fetch_add_shared(u32 address, u32 value) {
 // CHECK: atom.relaxed.cta.shared.add.u32 %0, [%1], %2;
 // CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
@@ -52,6 +55,7 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK: reduce_global_min_i32(O + i, n);
 // CHECK-NEXT: u32 was = exchange_global(O + i, n);
 // CHECK-NEXT: u32 were = holds ? exchange_global(O + i, was) : 0u;
+// CHECK-NEXT: u32 others = holds ? fetch_add_global(O + i, were) : 0u;
 // CHECK: reduce_shared_max_i32(a, n);
 // CHECK-NEXT: u32 before = fetch_add_shared(a, n);
 // CHECK-NEXT: i64 w = __shfl_xor_sync(0xffffffffu, long_, 1);

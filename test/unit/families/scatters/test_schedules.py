@@ -173,6 +173,7 @@ def test_what_a_user_may_not_ask(variant: str, fields: dict[str, Value], why: st
             "last",
             "takes the last update of each place, and these add all",
         ),
+        (rows("V", "D", fn="set"), "listed", "updates of each place, of which the last one stays"),
         (rows("V", "D"), "last", "takes the last update of each place, and these add all"),
     ],
 )

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
-from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8
+from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8, ui64
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
@@ -20,7 +20,7 @@ from polyc.families.scatters.schedules import MANY, POOLED
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import scatter_lists
 from polyc.lowering.region_to_gpu.scatter_lists import FIRST, GROUP
-from polyc.lowering.region_to_gpu.scatters import below_each_other
+from polyc.lowering.region_to_gpu.scatter_parts import below_each_other
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ABOVE_GPU, build
 from polyc.playback.functions import Array, dtype_of
@@ -86,10 +86,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few updates be listed, by small blocks."""
     monkeypatch.setattr(schedules, "SEVERAL", FEW)
     monkeypatch.setattr(scatter_lists, "THREADS", 64)
+    monkeypatch.setattr(scatter_lists, "LONG", SHORT)
+    monkeypatch.setattr(scatter_lists, "PART", 24)
+    monkeypatch.setattr(scatter_lists, "CHUNK", 128)
 
 
 SMALL = 64
-"""Updates of such a part."""
+"""Updates of such a block."""
+
+SHORT = 18
+"""Updates of the longest list that is walked along."""
 
 WAYS = {"pooled_vector": 8, "vector": 8, "pooled": 5, "scalar": 5}
 """Of each way a number of columns that it takes."""
@@ -188,6 +194,45 @@ def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
     high, wide, count = len(lengths), 4 if way == "listed_vector" else 3, len(i)
     arrays = [numbers(f32, (high, wide)), i, numbers(f32, (count, wide))]
     through(rows("add", f32, "V", "D"), arrays, {"V": high, "D": wide, "N": count}, way, "sm_80")
+
+
+LONG_LISTS = (SHORT - 1, SHORT, SHORT + 1, 23, 24, 25, 0, 48, 49, 100, 1, 200)
+"""Lengths of lists about that of the longest one that is walked along, and about whole parts."""
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("number", range(len(FLOATS + INTEGERS)))
+@pytest.mark.usefixtures("small")
+def test_long_lists_are_combined_in_parts(number: int) -> None:
+    """Of each type and function, in runs of several chunks; one is of no update."""
+    kind = (*FLOATS, *INTEGERS)[number]
+    functions = ("add", "max", "min", "mul")
+    i = np.repeat(np.arange(len(LONG_LISTS)), LONG_LISTS).astype(np.int64)
+    i = i[np.random.default_rng(number).permutation(len(i))]
+    count, high, wide = len(i), len(LONG_LISTS), 8 if number % 2 else 3
+    for fn in (functions[number % 4], functions[(number + 1) % 4]):
+        arrays = [numbers(kind, (high, wide)), i, numbers(kind, (count, wide))]
+        sizes = {"V": high, "D": wide, "N": count}
+        way = "listed_vector" if wide == 8 else "listed"
+        through(rows(fn, kind, "V", "D"), arrays, sizes, way, ("sm_90a", "sm_80")[number % 2])
+
+
+@pytest.mark.parametrize("fn", ["max", "min"])
+@pytest.mark.usefixtures("small")
+def test_the_ends_of_numbers_without_a_sign_are_in_their_order(fn: str) -> None:
+    count = 5 * SHORT
+    ends = np.asarray([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    given = ends[np.arange(count) % (4 if fn == "max" else 5)]
+    arrays = [np.asarray([5, 2**63 + 1], np.uint64), np.zeros(count, np.int64), given]
+    through(rows(fn, ui64, "V"), arrays, {"V": 2, "N": count}, "listed")
+
+
+def test_one_list_has_all_updates() -> None:
+    """Of the sizes that parts and chunks have: what is sorted by three blocks."""
+    count = 2 * scatter_lists.CHUNK + 300
+    i = np.where(np.arange(count) % 9 == 8, 5, 2).astype(np.int64)
+    arrays = [numbers(f32, (9,)), i, numbers(f32, (count,))]
+    through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
 
 def test_blocks_of_the_size_that_they_have_make_lists() -> None:

@@ -134,10 +134,10 @@ def test_a_pool_of_the_largest_number_alone() -> None:
 
 
 EXTREMES: dict[str, tuple[str, Attribute, tuple[Size, ...], int, dict[str, int]]] = {
-    "rows": ("vector_rows", f16, ("M", "N"), 1, {"M": 9, "N": 1048}),
-    "rows, one by one": ("scalar", f32, ("M", "N"), 1, {"M": 9, "N": 301}),
+    "rows": ("block_2048", f16, ("M", "N"), 1, {"M": 9, "N": 1048}),
+    "rows, one by one": ("any", f32, ("M", "N"), 1, {"M": 9, "N": 301}),
     "columns": ("vector", f32, ("M", "N"), 0, {"M": 90, "N": 72}),
-    "parts": ("vector_parts10", f32, (3, 5000), 1, {}),
+    "few rows": ("block", f32, (3, 5000), 1, {}),
     "all": ("scalar", i8, ("N",), 0, {"N": 1000}),
     "of 64 bits": ("scalar", ui64, ("M", "N"), 1, {"M": 9, "N": 72}),
 }

@@ -32,6 +32,7 @@ ACCESSES = {
     "guard_cp_async": f"gpu.cp_async %a, {AT} bytes 4 : {KIND}",
     "guard_atomic": f'gpu.atomic_global "add" %x, {AT} : f32, {KIND}',
     "guard_exchange": f"%was = gpu.exchange_global %a, {AT.replace('T', 'O')} : {INTS}",
+    "guard_add": f"%was = gpu.exchange_global add %a, {AT.replace('T', 'O')} : {INTS}",
 }
 
 ACCESS = hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp | hw.AtomicGlobalOp | hw.ExchangeGlobalOp

@@ -38,6 +38,7 @@ ACCESSES = {
     "linearize_cp_async": CP_ASYNC,
     "linearize_atomic": ATOMIC,
     "linearize_exchange": EXCHANGE,
+    "linearize_exchange_add": EXCHANGE.replace("global %a", "global add %a"),
 }
 
 

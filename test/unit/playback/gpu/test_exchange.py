@@ -166,6 +166,17 @@ def test_an_exchange_gives_what_was_there() -> None:
         assert len(before) == len(own) and before <= own | {0} and 0 in before
 
 
+def test_one_that_adds_gives_what_was_there() -> None:
+    """Each thread finds another count of those of its place, and none is missed."""
+    text = LINKED.replace("exchange_global %number", "exchange_global add %unit")
+    text = text.replace("    %zero =", "    %unit = arith.constant 1 : i32\n    %zero =", 1)
+    x, result = linked(text)
+    result.check()
+    (ranks,) = result.outputs
+    for row in range(4):
+        assert sorted(ranks[x == row].tolist()) == list(range((x == row).sum()))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [

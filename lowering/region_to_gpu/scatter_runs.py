@@ -1,0 +1,286 @@
+"""``region-to-gpu``: long lists of a scatter's updates, sorted by chunks (S9, T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import (
+    AtomicGlobalOp,
+    ExchangeGlobalOp,
+    LoadGlobalOp,
+    LoadSharedOp,
+    SharedTileOp,
+    StoreGlobalOp,
+)
+from polyc.dialects.gpu.types import (
+    BindAttr,
+    SharedType,
+    index_attr,
+)
+from polyc.lowering.region_to_gpu import integers, scatter_lists
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
+from polyc.lowering.region_to_gpu.scatter_lists import (
+    ANY,
+    BEFORE,
+    BEGIN,
+    FIRST_OF_RUN,
+    ID,
+    LENGTH,
+    MEMBERS,
+    PARTS,
+    PLACE_BITS,
+    ROOM,
+    RUN,
+    SIZE,
+    START,
+    ListMaker,
+    parts_of,
+)
+from polyc.lowering.region_to_gpu.scatter_making import Making
+from polyc.rewriting.emit import INDEX, Emit
+
+MOST_KEY = (1 << 63) - 1
+"""The key of what is not sorted."""
+
+
+class LongLists(Making):
+    """Builds one kernel, which knows lists that are long too."""
+
+    def order(self) -> None:
+        """Each update of a list that is not long where its rank says; what is long, sorted."""
+        super().order()
+        counts, firsts, rest, runs = map(self.space, (0, 2, 3, 6))
+        emit = self.emit
+        found = self.maker.of_all(emit, self.batch, ANY)
+        some = emit.value(LoadGlobalOp(counts, found, i32))
+        within = AffineExpr.dimension(0) % scatter_lists.CHUNK
+        first = emit.apply(within, [self.at[self.maker.label]])
+        begins = emit.compare("eq", first, emit.index(0))
+        sorts = emit.both(begins, emit.compare("sgt", some, emit.int32(0)))
+        emit.when(sorts, lambda inner: self.sort(inner, counts, firsts, rest, runs))
+
+    def sort(
+        self, emit: Emit, counts: SSAValue, firsts: SSAValue, rest: SSAValue, runs: SSAValue
+    ) -> None:
+        """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
+
+        Of a long list ``rest`` has the run that was linked last, from 1.  Who links the first run
+        finds room for its parts and its updates, one after another, and leaves where that begins.
+        """
+        # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
+        room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
+        pool = emit.value(SharedTileOp(room), "pool")
+        number = emit.value(SharedTileOp(SharedType.of([1, 1], i32, 0)), "number")
+        emit.op(tile.KeepNoneOp(pool, number))
+        keys = self.space_of(emit, scatter_lists.CHUNK, i64, "keys")
+        self.keys(emit, keys, counts)
+        emit.op(tile.KeepLeastOp(keys, pool, number, 1))
+        emit.op(tile.KeptOp(pool, number, scatter_lists.CHUNK))
+
+        def part(inner: Emit, start: SSAValue) -> None:
+            point = self.point(i32, start)
+            self.link(point, pool, counts, firsts, rest, runs)
+            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "sorted"), {})
+
+        emit.loop(scatter_lists.CHUNK, part, step=scatter_lists.THREADS, hint="start")
+
+    def keys(self, emit: Emit, keys: SSAValue, counts: SSAValue) -> None:
+        """Of each update of a chunk its list, above its place, where the list is long; else the
+        largest number."""
+        point = self.point(i64)
+        point.block.args[0].name_hint = "key"
+        one, along = point.emit, point.index(self.along)
+        if len(self.scatters.over) == 1:
+            point.axes = {**point.axes, self.maker.label: self.along}
+        else:
+            point.axes = {**point.axes, **self.maker.at(point, along)}
+        where, here = self.where(point, one.compare("slt", along, self.size))
+        length = one.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
+        here = one.both(here, one.compare("sgt", length, one.int32(scatter_lists.LONG)))
+        which = one.index(0)
+        for placed in self.lists.placed:
+            size = self.frame.size(placed.axis.size)
+            which = one.value(arith.MuliOp(which, size))
+            which = one.value(arith.AddiOp(which, where[placed.axis.label]))
+        bits = integers.number(one, PLACE_BITS, i64)
+        above = one.value(arith.ShLIOp(integers.from_index(one, which, i64), bits))
+        key = one.value(arith.OrIOp(above, integers.from_index(one, along, i64)))
+        most = integers.number(one, MOST_KEY, i64)
+        found = one.value(arith.SelectOp(here, key, most))
+        self.map(emit, point, keys, {keys: (found, (ROW, COLUMN))})
+
+    def link(
+        self,
+        point: Point,
+        pool: SSAValue,
+        counts: SSAValue,
+        firsts: SSAValue,
+        rest: SSAValue,
+        runs: SSAValue,
+    ) -> None:
+        """What is known of a place in a sorted chunk, and the link of a run that begins there."""
+        emit, zero, chunk = point.emit, self.frame.emit.index(0), scatter_lists.CHUNK
+        halves = [chunk >> n for n in range(1, chunk.bit_length())]
+        own = point.index(AffineExpr.symbol(len(point.origin) - 1) + COLUMN)
+
+        def at(place: SSAValue) -> SSAValue:
+            address = emit.value(tile.ElementAddressOp(pool, zero, zero, place))
+            return emit.value(LoadSharedOp(address, i64))
+
+        def below(least: SSAValue) -> SSAValue:
+            """How many keys are below one."""
+            found: SSAValue = emit.index(0)
+            for step in (*halves, 1):
+                before = emit.apply(AffineExpr.dimension(0) + (step - 1), [found])
+                lower = emit.compare("slt", at(before), least)
+                after = emit.apply(AffineExpr.dimension(0) + step, [found])
+                found = emit.value(arith.SelectOp(lower, after, found))
+            return found
+
+        key = at(own)
+        here = emit.compare("ne", key, integers.number(emit, MOST_KEY, i64))
+        bits = integers.number(emit, PLACE_BITS, i64)
+        which = emit.value(arith.ShRUIOp(key, bits))
+        least = emit.value(arith.ShLIOp(which, bits))
+        most = emit.value(arith.OrIOp(least, integers.number(emit, (1 << PLACE_BITS) - 1, i64)))
+        first, end = below(least), below(most)
+        begin = self.at[self.maker.label]
+        place, start = (
+            emit.value(arith.IndexCastOp(emit.value(arith.AddiOp(begin, value)), i32))
+            for value in (own, first)
+        )
+        run = emit.value(arith.IndexCastOp(emit.value(arith.SubiOp(end, first)), i32))
+        where = self.of_list(emit, emit.value(arith.IndexCastOp(which, INDEX)))
+        begins = emit.both(here, emit.compare("eq", own, first))
+        number = integers.binary(emit, "add", place, emit.int32(1), i32)
+        at_list = [where[axis.label] for axis in self.maker.listed]
+        before = emit.value(ExchangeGlobalOp(number, rest, at_list, begins))
+        none = integers.number(emit, -1, i32)
+        known = {
+            ID: emit.value(arith.TruncIOp(key, i32)),
+            FIRST_OF_RUN: emit.value(arith.SelectOp(here, start, none)),
+            RUN: run,
+            BEFORE: before,
+        }
+        inside = emit.compare("slt", emit.value(arith.IndexCastOp(place, INDEX)), self.size)
+        for which_one, value in known.items():
+            there = self.in_batch(emit, place, emit.index(which_one))
+            emit.op(StoreGlobalOp(value, runs, there, inside))
+        opens = emit.both(begins, emit.compare("eq", before, emit.int32(0)))
+        found = self.maker.counted(emit, self.frame, where, LENGTH)
+        length = emit.value(LoadGlobalOp(counts, found, i32, opens))
+        parts = parts_of(emit, length)
+        parts_there = self.maker.of_all(emit, self.batch, PARTS)
+        room = emit.value(ExchangeGlobalOp(parts, counts, parts_there, opens, add=True), "room")
+        members = self.maker.of_all(emit, self.batch, MEMBERS)
+        start = emit.value(ExchangeGlobalOp(length, counts, members, opens, add=True), "start")
+        for which_one, value in ((ROOM, room), (START, start)):
+            emit.op(StoreGlobalOp(value, firsts, [*at_list, emit.index(which_one)], opens))
+        longest = self.maker.longest(emit, where)
+        emit.op(AtomicGlobalOp("max", length, counts, longest, opens))
+
+    def of_list(self, emit: Emit, which: SSAValue) -> dict[str, SSAValue]:
+        """Where the list of a number is on the axes of lists."""
+        where = {axis.label: self.at[axis.label] for axis in self.lists.batch}
+        for placed in reversed(self.lists.placed[1:]):
+            size = self.frame.size(placed.axis.size)
+            where[placed.axis.label] = emit.value(arith.RemUIOp(which, size))
+            which = emit.value(arith.DivUIOp(which, size))
+        return {**where, self.lists.placed[0].axis.label: which}
+
+    def fill(self) -> None:
+        """Each update of a long list where its rank says, in a part."""
+        counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
+        emit = self.emit
+        found = self.maker.of_all(emit, self.batch, PARTS)
+        some = emit.value(LoadGlobalOp(counts, found, i32))
+
+        def fill(inner: Emit) -> None:
+            point = self.point(i32)
+            then, own = point.emit, self.place(point)
+            here = then.compare("slt", point.index(self.along), self.size)
+
+            def known(place: SSAValue, which: int, where: SSAValue) -> SSAValue:
+                at = self.in_batch(then, place, then.index(which))
+                return then.value(LoadGlobalOp(runs, at, i32, where))
+
+            first = known(own, FIRST_OF_RUN, here)
+            here = then.both(here, then.compare("sge", first, then.int32(0)))
+            update = known(own, ID, here)
+            point.where = here
+            place = then.value(arith.IndexCastOp(update, INDEX))
+            point.axes = {**point.axes, **self.maker.at(point, place)}
+            where, here = self.where(point, here)
+            at = [where[axis.label] for axis in self.maker.listed]
+            head = then.value(LoadGlobalOp(rest, at, i32, here))
+            there = self.counted(point, where, LENGTH)
+            length = then.value(LoadGlobalOp(counts, there, i32, here))
+            room, start = (
+                then.value(LoadGlobalOp(firsts, [*at, then.index(which)], i32, here))
+                for which in (ROOM, START)
+            )
+            before = self.before(then, head, first, runs)
+            rank = integers.binary(then, "sub", own, first, i32)
+            rank = integers.binary(then, "add", rank, before, i32)
+            size = then.int32(scatter_lists.PART)
+            part = then.value(arith.AddiOp(room, then.value(arith.DivUIOp(rank, size))))
+            inside = then.value(arith.RemUIOp(rank, size))
+            member = then.value(arith.AddiOp(start, rank))
+            then.op(StoreGlobalOp(update, members, self.in_batch(then, member), here))
+            begins = then.both(here, then.compare("eq", inside, then.int32(0)))
+            left = integers.binary(then, "sub", length, rank, i32)
+            left = then.value(arith.MinSIOp(left, size))
+            for which, value in ((SIZE, left), (BEGIN, member)):
+                there = self.in_batch(then, part, then.index(which))
+                then.op(StoreGlobalOp(value, sizes, there, begins))
+            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "place"), {})
+
+        emit.when(emit.compare("sgt", some, emit.int32(0)), fill)
+
+    def before(self, emit: Emit, head: SSAValue, first: SSAValue, runs: SSAValue) -> SSAValue:
+        """How many updates are in the runs of a list that are before the one that begins at
+        ``first``; ``head`` is the run that was linked last."""
+        body = Block(arg_types=[INDEX, i32, i32])
+        _, number, total = body.args
+        number.name_hint, total.name_hint = "number", "total"
+        inner, none = Emit(), emit.int32(0)
+        more = inner.compare("sgt", number, none)
+        other = integers.binary(inner, "sub", number, emit.int32(1), i32)
+        run, after = (
+            inner.value(
+                LoadGlobalOp(runs, self.in_batch(inner, other, inner.index(which)), i32, more)
+            )
+            for which in (RUN, BEFORE)
+        )
+        lower = inner.compare("slt", other, first)
+        own = inner.value(arith.SelectOp(lower, run, none))
+        total = inner.value(arith.AddiOp(total, own))
+        body.add_ops([*inner.ops, scf.YieldOp(after, total)])
+        chunks = self.frame.size(self.maker.count.ceildiv(scatter_lists.CHUNK))
+        loop = scf.ForOp(emit.index(0), chunks, emit.index(1), [head, none], body)
+        emit.op(loop)
+        return loop.results[1]
+
+
+def build_lists(
+    maker: ListMaker, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+) -> list[gpu.KernelOp]:
+    """The kernels of which a thread has an update."""
+    makes = [LongLists.last]
+    if maker.way == "listed":
+        makes = [LongLists.links, LongLists.order, LongLists.fill]
+    made: list[gpu.KernelOp] = []
+    for name, make in zip(maker.names, makes, strict=False):
+        making = LongLists(maker, spaces)
+        make(making)
+        made.append(making.frame.finish(maker.plan, bindings, ahead=(name, scatter_lists.THREADS)))
+        if make is LongLists.order:
+            made[-1].blocks_per_sm = index_attr(scatter_lists.ORDERING)
+    return made
