@@ -158,7 +158,7 @@ def _grid(mode: str, theirs: str, padding: str = "zeros") -> Case:
 
 
 STEM, BLOCK, HEAD = (64, 64, 112, 112), (32, 256, 28, 28), (256, 2048, 7, 7)
-"""What a ResNet pools first, what an Inception pools in place, and what a head takes the mean of."""
+"""What a ResNet pools first, an Inception pools in place, and a head takes the mean of."""
 
 DOWN, VGG = (8, 128, 128, 128), (16, 64, 224, 224)
 """What a UNet and a VGG halve."""
