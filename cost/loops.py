@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
+from polyc.affine.repeating import alone, at
 from polyc.cost.values import (
     Values,
     line_step,
@@ -26,7 +27,7 @@ from polyc.cost.values import (
 from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
-from polyc.dialects.region.types import val_type
+from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
@@ -46,6 +47,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
         return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
+        return work
+    if plan.resamples_lines:
+        _count_resampled(values, plan, work)
         return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
@@ -91,6 +95,45 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
             step += loads * (LOAD + GUARD) + span
             work.cache += AGAIN * tensor_bytes(values, op.tensor)
         each += steps * step
+    work.operations += threads * each
+    work.steps = 1.0
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan whose threads bring what neighbours of a line read.
+
+    What is computed of the same elements of a tensor alone, a thread computes once for them.
+    """
+    roots = list(values.kernel.yield_op.values)
+    *outer, column = val_type(roots[0]).labels
+    rows, columns, _ = plan.tile_sizes
+    line, lines = values.extents[column], prod(values.extents[a] for a in outer)
+    outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
+    work.blocks = float(-(-lines // rows) * -(-line // columns))
+    threads = work.blocks * work.threads
+    each = AROUND + outputs * LOAD_STORE
+    spans: dict[tuple[object, ...], tuple[int, int]] = {}
+    for op in values.behind(roots):
+        if not isinstance(op, ReadOp):
+            each += outputs * operations(op)
+            continue
+        labels, results = op.result.type.labels, op.map.data.results
+        place = alone(results[-1], labels.index(column)) if column in labels and results else None
+        if place is None:
+            each += outputs * LOAD
+            work.cache += outputs * threads * size_in_bytes(op.result.type.element_type)
+            continue
+        read = [at(place, i) for i in range(outputs)]
+        key = (op.tensor, *(str(e) for e in results[:-1]), labels)
+        low, high = spans.get(key, (min(read), max(read)))
+        spans[key] = min(low, *read), max(high, *read)
+    for (tensor, *_), (low, high) in spans.items():
+        span = high + 1 - low
+        each += (-(-span // vector) + (vector > 1)) * (LOAD + GUARD) + span
+        kind = cast("MemRefType", cast(SSAValue, tensor).type).element_type
+        work.cache += threads * span * size_in_bytes(kind)
     work.operations += threads * each
     work.steps = 1.0
     for kind in values.kernel.outs:

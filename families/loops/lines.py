@@ -12,7 +12,7 @@ channels and images as it takes, however small an image is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import cast
@@ -106,25 +106,14 @@ def find_lines(loops: Loops) -> Lines | None:
     a line.
     """
     values = loops.values
-    labels = type_of(values[0]).labels if values else ()
-    if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
+    found = lines_of(values)
+    if found is None or len(loops.reductions) != 1:
         return None
-    if len(loops.reductions) != 1:
-        return None
-    (reduce,) = loops.reductions
-    *leading, column = labels
+    space, outer = found
+    (reduce,), column = loops.reductions, str(space.column)
     own = type_of(reduce.result).labels
-    if sorted(own) != sorted(labels) or reductions_in([reduce.operand]):
+    if sorted(own) != sorted(type_of(values[0]).labels) or reductions_in([reduce.operand]):
         return None
-    sizes = dict(zip(labels, type_of(values[0]).shape, strict=True))
-    outer: list[tuple[str, int, int | None]] = []
-    inside = 1
-    for label in reversed(leading):
-        size = sizes[label].constant()
-        if size == 0 or (size is None and label != leading[0]):
-            return None
-        outer.append((label, inside, size))
-        inside *= size or 1
     reads = [op for op in made_by([reduce.operand]) if isinstance(op, ReadOp)]
     along = [read for read in reads if column in read.result.type.labels]
     for label in reduce.labels:
@@ -135,12 +124,34 @@ def find_lines(loops: Loops) -> Lines | None:
         slid = [one for one in found if one is not None and _is_innermost(one, column, label)]
         if not slid or len(slid) < len(along):
             continue
-        whole = (prod((sizes[a] for a in leading), start=Dim.const(1)), sizes[column])
-        outputs = tuple(range(len(values)))
-        space = Space(outputs, (), LINES, column, whole, frozenset())
         still = tuple(read for read in reads if read not in along)
-        return Lines(reduce, label, taps, tuple(slid), still, space, tuple(reversed(outer)))
+        return Lines(reduce, label, taps, tuple(slid), still, space, outer)
     return None
+
+
+def lines_of(
+    values: Sequence[SSAValue],
+) -> tuple[Space, tuple[tuple[str, int, int | None], ...]] | None:
+    """Outputs as lines: the space of these, and the axes outside of them, as ``Lines`` has both.
+
+    None where outputs have unlike axes, or another size than the outermost one's is open or 0.
+    """
+    labels = type_of(values[0]).labels if values else ()
+    if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
+        return None
+    *leading, column = labels
+    sizes = dict(zip(labels, type_of(values[0]).shape, strict=True))
+    outer: list[tuple[str, int, int | None]] = []
+    inside = 1
+    for label in reversed(leading):
+        size = sizes[label].constant()
+        if size == 0 or (size is None and label != leading[0]):
+            return None
+        outer.append((label, inside, size))
+        inside *= size or 1
+    whole = (prod((sizes[a] for a in leading), start=Dim.const(1)), sizes[column])
+    outputs = tuple(range(len(values)))
+    return Space(outputs, (), LINES, column, whole, frozenset()), tuple(reversed(outer))
 
 
 def _is_innermost(one: Sliding, column: str, label: str) -> bool:
@@ -204,7 +215,7 @@ class LineTile:
     @property
     def layout(self) -> FragmentLayoutAttr:
         """A thread's points are neighbours, and so are threads that have neighbouring ones."""
-        return self._along(self.outputs, self.outputs)
+        return self.along(self.outputs, self.outputs)
 
     def vector(self, one: Sliding) -> int:
         """Elements that one load of what slides brings."""
@@ -224,9 +235,9 @@ class LineTile:
     def window(self, one: Sliding, taps: int) -> tuple[list[int], FragmentLayoutAttr]:
         """The sizes of what a tile brings, and how it lies: what neighbours share, each has."""
         span, beside = self.span(one, taps), self.outputs * one.step
-        return [self.rows, (self.across - 1) * beside + span], self._along(span, beside)
+        return [self.rows, (self.across - 1) * beside + span], self.along(span, beside)
 
-    def _along(self, count: int, beside: int) -> FragmentLayoutAttr:
+    def along(self, count: int, beside: int) -> FragmentLayoutAttr:
         """``count`` points of a line, which begin ``beside`` after those of the thread before."""
         thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
         column = register + thread % self.across * beside
@@ -282,7 +293,7 @@ def best(lines: Lines, arch: str) -> LineTile | None:
     return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch), default=None)
 
 
-def stored_vector(lines: Lines, values: list[SSAValue]) -> int:
-    """Elements that a thread stores at once."""
+def stored_vector(line: Dim, values: Sequence[SSAValue]) -> int:
+    """Elements of so long a line that a thread stores at once."""
     size = max(element_bytes(type_of(value).element_type) for value in values)
-    return gcd(widest(size), lines.line.constant() or 1)
+    return gcd(widest(size), line.constant() or 1)

@@ -17,6 +17,7 @@ from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
+from polyc.families.loops.resampled import Resampled
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point
@@ -75,7 +76,8 @@ class Scope:
 
 
 class LoopPoint(Point):
-    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first."""
+    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first; and
+    some of whose reads are ``at_hand``: in fragments, without what guards them."""
 
     def __init__(
         self,
@@ -85,13 +87,16 @@ class LoopPoint(Point):
         origin: Sequence[SSAValue],
         held: Mapping[SSAValue, Held],
         turned: Mapping[Operation, SSAValue],
+        at_hand: Mapping[Operation, Held],
     ) -> None:
         super().__init__(frame, block, {}, axes, 2, origin, held.get)
-        self.turned = turned
+        self.turned, self.at_hand = turned, at_hand
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         if op in self.turned:
             return self.turned[op], (COLUMN, ROW)
+        if op in self.at_hand:
+            return self.at_hand[op].fragment, self.at_hand[op].place
         return super().source(op)
 
 
@@ -149,7 +154,7 @@ def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
     return places
 
 
-def line_places(lines: Lines, at: Coordinates) -> dict[str, AxisPlace]:
+def line_places(lines: Lines | Resampled, at: Coordinates) -> dict[str, AxisPlace]:
     """The same of a tile of lines: those of all axes outside of them are its rows."""
     row, column = at[lines.space.row or ""], at[lines.space.column or ""]
     places: dict[str, AxisPlace] = {}

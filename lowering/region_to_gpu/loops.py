@@ -52,6 +52,7 @@ from polyc.families.loops.recognise import (
     turned_reads,
     type_of,
 )
+from polyc.families.loops.resampled import Brought, Resampled, find_resampled
 from polyc.families.loops.windows import (
     Sliding,
     Window,
@@ -173,9 +174,14 @@ def _lines(kernel: KernelOp, plan: ScheduleOp) -> Lines | None:
     return find_lines(Loops(kernel, kernel)) if plan.slides_lines else None
 
 
+def _resampled(kernel: KernelOp, plan: ScheduleOp) -> Resampled | None:
+    """What a schedule resamples along lines; None where that is nothing."""
+    return find_resampled(Loops(kernel, kernel)) if plan.resamples_lines else None
+
+
 def _spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     """The spaces of a region's outputs as a schedule parts them."""
-    lines = _lines(kernel, plan)
+    lines = _lines(kernel, plan) or _resampled(kernel, plan)
     return spaces_of(kernel) if lines is None else [lines.space]
 
 
@@ -206,6 +212,8 @@ class LoopBuilder(Builder):
         self.spaces = _spaces(kernel, plan)
         self.lines = _lines(kernel, plan)
         """The windows that slide along lines of the outputs."""
+        self.resampled = _resampled(kernel, plan)
+        """What is resampled along them."""
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
@@ -234,13 +242,15 @@ class LoopBuilder(Builder):
             assert window is not None and windows is not None  # checked with the plan
             self.slides, layout = (window, windows), windows.layout
         self.line_tile: LineTile | None = None
-        if self.lines is not None:
+        if self.of_lines is not None:
             self.line_tile = line_tile_from(self.tile, threads)
             assert self.line_tile is not None  # checked with the plan
             layout = self.line_tile.layout
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
+        self.at_hand: dict[Operation, Held] = {}
+        """Where a thread has what is resampled."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
         for read in turned_reads(kernel, self.spaces):
@@ -294,6 +304,11 @@ class LoopBuilder(Builder):
         """All that the outputs need."""
         return reductions_in(list(self.kernel.yield_op.values))
 
+    @property
+    def of_lines(self) -> Lines | Resampled | None:
+        """What makes a tile one of lines: the axes outside of them are one axis."""
+        return self.lines or self.resampled
+
     def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
         """Whether the results of a reduction differ between a tile's rows, and its columns."""
         labels = type_of(reduce.result).labels
@@ -325,7 +340,8 @@ class LoopBuilder(Builder):
         and the first one writes.
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
-        places = places_of(space, at) if self.lines is None else line_places(self.lines, at)
+        lines = self.of_lines
+        places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
@@ -367,6 +383,8 @@ class LoopBuilder(Builder):
         """
         for read, shared in self.turned.items():
             self.turn(scope, cast(ReadOp, read), shared)
+        if self.resampled is not None:
+            self.bring(scope, self.resampled)
         end = self.kernel.yield_op
         values = [end.values[i] for i in space.outputs]
         labels = [type_of(v).labels for v in values]
@@ -405,6 +423,37 @@ class LoopBuilder(Builder):
         store = tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(shared), tile.CopyView((0, 0)))
         for op in (load, store):
             scope.emit.op(located(op, read))
+
+    def bring(self, scope: Scope, resampled: Resampled) -> None:
+        """Bring what is resampled into registers: whole vectors of lines, for all reads of one
+        tensor's; what lies outside of it is 0."""
+        tile_of, column = self.line_tile, str(resampled.space.column)
+        assert tile_of is not None
+        for one in resampled.resamples:
+            brought, read = Brought.of(one, tile_of), one.reads[0]
+            kind, labels = without_sign(element_of(read.result)), read.result.type.labels
+            held_kind = FragmentType.of(brought.sizes(tile_of), kind, brought.layout(tile_of))
+            held = scope.emit.value(tile.FragmentOp(held_kind), read.tensor.name_hint)
+            origin: list[SSAValue] = []
+            axes = {label: placed(scope.places[label], origin) for label in labels}
+            point = Point(self.frame, Block(arg_types=[kind]), {}, axes, 2, origin)
+            tensor, place = point.source(read)
+            # A tile's columns are so many periods that what is read goes on by whole elements.
+            start = placed(AxisPlace(None, scope.places[column].start), origin)
+            step = start * one.moves(tile_of.outputs) // tile_of.outputs
+            if one.moves(tile_of.outputs) == tile_of.outputs:
+                step = start
+            element = point.block.insert_arg(kind, 1)
+            element.name_hint = read.tensor.name_hint
+            point.block.add_op(tile.YieldOp([element]))
+            maps = [
+                point.map((*place[:-1], COLUMN + step + brought.first)),
+                point.map((ROW, COLUMN)),
+            ]
+            load = tile.MapOp(held, point.origin, [tensor], [held], maps, Region(point.block))
+            scope.emit.op(located(load, read))
+            for each, where in zip(one.reads, one.places, strict=True):
+                self.at_hand[each] = Held(held, (ROW, brought.place(where, COLUMN)))
 
     def fragment(
         self,
@@ -448,7 +497,7 @@ class LoopBuilder(Builder):
                 axes[label] = placed(place, origin)
         known = {**held, **self.shared}
         own = Block(arg_types=[cast("FragmentType", space.type).element_type])
-        point = LoopPoint(self.frame, own, axes, origin, known, self.turned)
+        point = LoopPoint(self.frame, own, axes, origin, known, self.turned, self.at_hand)
         point.block.args[0].name_hint = space.name_hint
         for value in held:
             point.known(value)

@@ -1,0 +1,293 @@
+"""Lines that are resampled: neighbours of a line read the same elements, or some apart (S8, S9.3).
+
+What enlarges an image reads an element for several neighbours of its result, what shrinks one reads
+some elements apart, and what lies between elements is made of those around it.  Where a read goes
+along the lines of its tensor by ``floor`` of a multiple of the innermost axis, or the like, it
+repeats itself: some points further it is whole elements further.  A thread that has so many
+neighbours of a line of the outputs brings what all of them read in vectors, once, into registers,
+and stores its points in vectors; in which register a point finds what it reads is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, lcm
+from typing import cast
+
+from xdsl.ir.affine import AffineExpr
+
+from polyc.affine.expressions import Floor, Linear, linear_of
+from polyc.affine.repeating import alone, at, floor_line, period_of
+from polyc.cost.values import operations
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu.types import FragmentLayoutAttr, element_bytes
+from polyc.dialects.region import GatherOp, ReadOp
+from polyc.dialects.region.types import MemRefType
+from polyc.families.facts import power_of_two
+from polyc.families.loops.lines import (
+    AROUND,
+    AT_ONCE,
+    BESIDE,
+    GUARD,
+    ISSUED,
+    LANES,
+    LINE_BYTES,
+    LOAD,
+    STEP,
+    THREADS,
+    LineTile,
+    lines_of,
+    stored_vector,
+    widest,
+)
+from polyc.families.loops.recognise import Loops, Space, made_by, type_of
+from polyc.families.loops.windows import WARP
+
+MOST_OUTPUTS = 32
+"""Neighbours of a thread at most."""
+
+MOST_ELEMENTS = 96
+"""Elements at most that a thread brings of the lines of one tensor."""
+
+COLUMN = AffineExpr.dimension(0)
+
+
+@dataclass(frozen=True)
+class Resample:
+    """Reads of one tensor that differ in nothing but where along its lines they are.
+
+    ``places`` are these places, as functions of the innermost axis of the outputs.
+    """
+
+    reads: tuple[ReadOp, ...]
+    places: tuple[AffineExpr, ...]
+
+    @property
+    def tensor(self) -> MemRefType:
+        """What is read, in memory."""
+        return cast("MemRefType", self.reads[0].tensor.type)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return element_bytes(self.tensor.element_type)
+
+    @cached_property
+    def period(self) -> int:
+        """Neighbours after which what is read is whole elements further."""
+        return lcm(*(period_of(place) for place in self.places))
+
+    def moves(self, outputs: int) -> int:
+        """How many elements further a read is after so many neighbours, a multiple of the period's.
+
+        Any of them: reads that go by unlike steps are no ``Resample``.
+        """
+        return at(self.places[0], outputs) - at(self.places[0], 0)
+
+    def reach(self, outputs: int) -> tuple[int, int]:
+        """The first and the last element that the first so many neighbours of a line read."""
+        read = [at(place, i) for place in self.places for i in range(outputs)]
+        return min(read), max(read)
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """What a region without reductions resamples along the lines of its outputs.
+
+    ``outer`` are the axes that are one axis of lines, as ``Lines`` has them.
+    """
+
+    resamples: tuple[Resample, ...]
+    others: tuple[ReadOp, ...]
+    """What is read in another way."""
+    space: Space
+    outer: tuple[tuple[str, int, int | None], ...]
+    operations: float
+    """Of a point, other than reads."""
+
+    @property
+    def line(self) -> Dim:
+        """Points of a line of the outputs."""
+        return self.space.sizes[-1]
+
+    @property
+    def period(self) -> int:
+        """Neighbours after which all that is resampled is whole elements further."""
+        return lcm(*(one.period for one in self.resamples))
+
+
+def find_resampled(loops: Loops) -> Resampled | None:
+    """What a region resamples along the lines of its outputs; None where it does not.
+
+    Its outputs have all axes alike, and are made of no reduction.  Some read goes along the lines
+    of its tensor by the innermost axis alone, not element by element; or several do so of one
+    tensor that are a few elements apart.
+    """
+    values = loops.values
+    found = lines_of(values)
+    if found is None or loops.reductions or loops.turned:
+        return None
+    space, outer = found
+    made = list(made_by(values))
+    if any(isinstance(op, GatherOp) for op in made):
+        return None
+    reads = [op for op in made if isinstance(op, ReadOp)]
+    groups: dict[tuple[object, ...], list[tuple[ReadOp, AffineExpr]]] = {}
+    others: list[ReadOp] = []
+    for read in reads:
+        place = _along(read, str(space.column))
+        if place is None:
+            others.append(read)
+            continue
+        rest = _lines_read(read)
+        period = period_of(place)
+        slope = (at(place, period) - at(place, 0)) / period
+        groups.setdefault((read.tensor, rest, slope), []).append((read, place))
+    resamples = tuple(
+        Resample(tuple(r for r, _ in group), tuple(p for _, p in group))
+        for group in groups.values()
+    )
+    if not any(len(set(one.places)) > 1 or one.places[0] != COLUMN for one in resamples):
+        return None
+    work = sum(operations(op) for op in made if not isinstance(op, ReadOp))
+    return Resampled(resamples, tuple(others), space, outer, work)
+
+
+def _lines_read(read: ReadOp) -> tuple[object, ...]:
+    """Which lines a read reads, by the labels of its axes."""
+    labels = read.result.type.labels
+    return tuple(_named(linear_of(e), labels) for e in read.map.data.results[:-1])
+
+
+def _named(place: Linear, labels: Sequence[str]) -> tuple[object, ...]:
+    def name(atom: object) -> object:
+        if isinstance(atom, Floor):
+            return (_named(atom.num, labels), atom.den)
+        kind, number = cast("tuple[str, int]", atom)
+        return labels[number] if kind == "d" else (kind, number)
+
+    terms = frozenset((name(atom), times) for atom, times in place.terms)
+    return terms, place.constant
+
+
+def _along(read: ReadOp, column: str) -> AffineExpr | None:
+    """Where along the lines of its tensor a read is, as a function of the outputs' innermost axis
+    alone, which goes on with it; None where it is no such function."""
+    labels, results = read.result.type.labels, read.map.data.results
+    if column not in labels or not results:
+        return None
+    number = labels.index(column)
+    if any(number in expr.used_dims() for expr in results[:-1]):
+        return None
+    place = alone(results[-1], number)
+    if place is None:
+        return None
+    period = period_of(place)
+    return place if period <= MOST_OUTPUTS and at(place, period) > at(place, 0) else None
+
+
+# Tiles --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What the threads of a tile bring of a tensor's lines: each ``span`` elements from element
+    ``first`` on, seen from where the thread before begins ``beside`` elements less, in vectors."""
+
+    first: int
+    span: int
+    beside: int
+    vector: int
+
+    @staticmethod
+    def of(one: Resample, tile: LineTile) -> Brought:
+        """What threads that have so many points each bring for a resample."""
+        beside, (low, high) = one.moves(tile.outputs), one.reach(tile.outputs)
+        length = one.tensor.shape[-1].constant() or 1
+        vector = gcd(widest(one.size), beside, length)
+        first = low // vector * vector
+        return Brought(first, -(-(high + 1 - first) // vector) * vector, beside, vector)
+
+    def sizes(self, tile: LineTile) -> list[int]:
+        """The sizes of what a tile brings: what neighbours share, each has."""
+        return [tile.rows, (tile.across - 1) * self.beside + self.span]
+
+    def layout(self, tile: LineTile) -> FragmentLayoutAttr:
+        """How it lies."""
+        return tile.along(self.span, self.beside)
+
+    def place(self, place: AffineExpr, column: AffineExpr) -> AffineExpr:
+        """Where in it a point of the tile finds what it reads at ``place``."""
+        return place.replace_dims_and_symbols([column], []) - self.first
+
+
+def is_possible(found: Resampled, tile: LineTile) -> bool:
+    """Whether threads that have so many points each know in which register each reads."""
+    if tile.outputs % found.period:
+        return False
+    for one in found.resamples:
+        brought = Brought.of(one, tile)
+        if brought.span > MOST_ELEMENTS:
+            return False
+        for place in one.places:
+            registers = [at(place, i) - brought.first for i in range(tile.outputs)]
+            if floor_line(registers) is None:
+                return False
+    return True
+
+
+def tiles(found: Resampled) -> Iterator[LineTile]:
+    """The tiles that lines of known length may have."""
+    line = found.line.constant()
+    if not line:
+        return
+    for outputs in range(found.period, MOST_OUTPUTS + 1, found.period):
+        if outputs > max(line, found.period):
+            return
+        across = min(power_of_two(-(-line // outputs)), WARP)
+        tile = LineTile(THREADS // across, across * outputs, outputs)
+        if is_possible(found, tile):
+            yield tile
+
+
+def time_of(
+    found: Resampled, tile: LineTile, stored: int, sizes: Sequence[int], arch: str
+) -> float:
+    """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
+    chip takes as many threads; lines whose number is open are many.
+
+    Threads store ``stored`` elements at once, of so many bytes in each output.
+    """
+    each = AROUND + tile.outputs * (found.operations + len(found.others) * LOAD + STEP)
+    asked = len(found.others) * tile.outputs * ISSUED
+
+    def accesses(count: float, apart: int) -> float:
+        return count * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
+
+    for one in found.resamples:
+        brought = Brought.of(one, tile)
+        loads = brought.span / brought.vector
+        each += loads * (LOAD + GUARD) + brought.span
+        asked += accesses(loads, brought.beside * one.size)
+    vector = gcd(stored, tile.outputs)
+    for size in sizes:
+        each += tile.outputs / vector * LOAD
+        asked += accesses(tile.outputs / vector, tile.outputs * size)
+    each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
+    number, line = (size.constant() for size in found.space.sizes)
+    along = -(-(line or tile.columns) // tile.columns)
+    at_once = ARCHS[arch].multiprocessors * AT_ONCE
+    threads = along * tile.across * (at_once if number is None else number)
+    return each * max(threads / at_once, 1.0)
+
+
+def best(loops: Loops, found: Resampled, arch: str) -> LineTile | None:
+    """The tile that takes the least; None where lines are of open length."""
+    stored = stored_vector(found.line, loops.values)
+    sizes = [element_bytes(type_of(value).element_type) for value in loops.values]
+    return min(
+        tiles(found), key=lambda tile: time_of(found, tile, stored, sizes, arch), default=None
+    )
