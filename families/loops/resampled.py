@@ -52,6 +52,9 @@ MOST_OUTPUTS = 32
 MOST_ELEMENTS = 96
 """Elements at most that a thread brings of the lines of one tensor."""
 
+MOST_WASTE = 4
+"""Elements that a thread brings for each that it uses at most, beyond a vector."""
+
 COLUMN = AffineExpr.dimension(0)
 
 
@@ -209,7 +212,9 @@ class Brought:
         length = one.tensor.shape[-1].constant() or 1
         vector = gcd(widest(one.size), beside, length)
         first = low // vector * vector
-        return Brought(first, -(-(high + 1 - first) // vector) * vector, beside, vector)
+        # What lies between the elements of two threads, the first one brings too.
+        span = max(-(-(high + 1 - first) // vector) * vector, beside)
+        return Brought(first, span, beside, vector)
 
     def sizes(self, tile: LineTile) -> list[int]:
         """The sizes of what a tile brings: what neighbours share, each has."""
@@ -230,7 +235,8 @@ def is_possible(found: Resampled, tile: LineTile) -> bool:
         return False
     for one in found.resamples:
         brought = Brought.of(one, tile)
-        if brought.span > MOST_ELEMENTS:
+        used = {at(place, i) for place in one.places for i in range(tile.outputs)}
+        if brought.span > min(MOST_ELEMENTS, MOST_WASTE * max(len(used), brought.vector)):
             return False
         for place in one.places:
             registers = [at(place, i) - brought.first for i in range(tile.outputs)]
