@@ -19,7 +19,7 @@ from typing import cast
 from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import Floor, Linear, linear_of
-from polyc.affine.repeating import alone, at, floor_line, period_of
+from polyc.affine.repeating import End, alone, at, floor_line, inner_and_ends, period_of
 from polyc.cost.values import operations
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Dim
@@ -52,6 +52,9 @@ MOST_OUTPUTS = 32
 MOST_ELEMENTS = 96
 """Elements at most that a thread brings of the lines of one tensor."""
 
+END = 2.0
+"""Instructions of a point that is another one at an end."""
+
 MOST_WASTE = 4
 """Elements that a thread brings for each that it uses at most, beyond a vector."""
 
@@ -59,14 +62,25 @@ COLUMN = AffineExpr.dimension(0)
 
 
 @dataclass(frozen=True)
-class Resample:
-    """Reads of one tensor that differ in nothing but where along its lines they are.
+class Place:
+    """Where along the lines of its tensor a read is, as a function of the outputs' innermost axis:
+    ``inner`` but at its ``ends``, which are some elements further."""
 
-    ``places`` are these places, as functions of the innermost axis of the outputs.
-    """
+    inner: AffineExpr
+    ends: tuple[End, ...] = ()
+
+    @property
+    def every(self) -> list[AffineExpr]:
+        """What it may be."""
+        return [self.inner, *(self.inner + end.more for end in self.ends)]
+
+
+@dataclass(frozen=True)
+class Resample:
+    """Reads of one tensor that differ in nothing but where along its lines they are."""
 
     reads: tuple[ReadOp, ...]
-    places: tuple[AffineExpr, ...]
+    places: tuple[Place, ...]
 
     @property
     def tensor(self) -> MemRefType:
@@ -81,18 +95,20 @@ class Resample:
     @cached_property
     def period(self) -> int:
         """Neighbours after which what is read is whole elements further."""
-        return lcm(*(period_of(place) for place in self.places))
+        return lcm(*(period_of(place.inner) for place in self.places))
 
     def moves(self, outputs: int) -> int:
         """How many elements further a read is after so many neighbours, a multiple of the period's.
 
         Any of them: reads that go by unlike steps are no ``Resample``.
         """
-        return at(self.places[0], outputs) - at(self.places[0], 0)
+        place = self.places[0].inner
+        return at(place, outputs) - at(place, 0)
 
     def reach(self, outputs: int) -> tuple[int, int]:
         """The first and the last element that the first so many neighbours of a line read."""
-        read = [at(place, i) for place in self.places for i in range(outputs)]
+        places = [expr for place in self.places for expr in place.every]
+        read = [at(place, i) for place in places for i in range(outputs)]
         return min(read), max(read)
 
 
@@ -138,22 +154,22 @@ def find_resampled(loops: Loops) -> Resampled | None:
     if any(isinstance(op, GatherOp) for op in made):
         return None
     reads = [op for op in made if isinstance(op, ReadOp)]
-    groups: dict[tuple[object, ...], list[tuple[ReadOp, AffineExpr]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[ReadOp, Place]]] = {}
     others: list[ReadOp] = []
     for read in reads:
-        place = _along(read, str(space.column))
+        place = _along(read, str(space.column), space.sizes[-1].constant())
         if place is None:
             others.append(read)
             continue
         rest = _lines_read(read)
-        period = period_of(place)
-        slope = (at(place, period) - at(place, 0)) / period
+        period = period_of(place.inner)
+        slope = (at(place.inner, period) - at(place.inner, 0)) / period
         groups.setdefault((read.tensor, rest, slope), []).append((read, place))
     resamples = tuple(
         Resample(tuple(r for r, _ in group), tuple(p for _, p in group))
         for group in groups.values()
     )
-    if not any(len(set(one.places)) > 1 or one.places[0] != COLUMN for one in resamples):
+    if not any(len(set(one.places)) > 1 or one.places[0] != Place(COLUMN) for one in resamples):
         return None
     work = sum(operations(op) for op in made if not isinstance(op, ReadOp))
     return Resampled(resamples, tuple(others), space, outer, work)
@@ -176,7 +192,7 @@ def _named(place: Linear, labels: Sequence[str]) -> tuple[object, ...]:
     return terms, place.constant
 
 
-def _along(read: ReadOp, column: str) -> AffineExpr | None:
+def _along(read: ReadOp, column: str, line: int | None) -> Place | None:
     """Where along the lines of its tensor a read is, as a function of the outputs' innermost axis
     alone, which goes on with it; None where it is no such function."""
     labels, results = read.result.type.labels, read.map.data.results
@@ -185,11 +201,14 @@ def _along(read: ReadOp, column: str) -> AffineExpr | None:
     number = labels.index(column)
     if any(number in expr.used_dims() for expr in results[:-1]):
         return None
-    place = alone(results[-1], number)
-    if place is None:
+    whole = alone(results[-1], number)
+    if whole is None:
         return None
-    period = period_of(place)
-    return place if period <= MOST_OUTPUTS and at(place, period) > at(place, 0) else None
+    inner, ends = (whole, ()) if not line else inner_and_ends(whole, line)
+    period = period_of(inner)
+    if period > MOST_OUTPUTS or at(inner, period) <= at(inner, 0):
+        return None
+    return Place(inner, ends)
 
 
 # Tiles --------------------------------------------------------------------------------------
@@ -224,7 +243,7 @@ class Brought:
         """How it lies."""
         return tile.along(self.span, self.beside)
 
-    def place(self, place: AffineExpr, column: AffineExpr) -> AffineExpr:
+    def find(self, place: AffineExpr, column: AffineExpr) -> AffineExpr:
         """Where in it a point of the tile finds what it reads at ``place``."""
         return place.replace_dims_and_symbols([column], []) - self.first
 
@@ -235,11 +254,11 @@ def is_possible(found: Resampled, tile: LineTile) -> bool:
         return False
     for one in found.resamples:
         brought = Brought.of(one, tile)
-        used = {at(place, i) for place in one.places for i in range(tile.outputs)}
+        used = {at(place.inner, i) for place in one.places for i in range(tile.outputs)}
         if brought.span > min(MOST_ELEMENTS, MOST_WASTE * max(len(used), brought.vector)):
             return False
         for place in one.places:
-            registers = [at(place, i) - brought.first for i in range(tile.outputs)]
+            registers = [at(place.inner, i) - brought.first for i in range(tile.outputs)]
             if floor_line(registers) is None:
                 return False
     return True
@@ -267,7 +286,8 @@ def time_of(
 
     Threads store ``stored`` elements at once, of so many bytes in each output.
     """
-    each = AROUND + tile.outputs * (found.operations + len(found.others) * LOAD + STEP)
+    ends = sum(len(place.ends) for one in found.resamples for place in one.places) * END
+    each = AROUND + tile.outputs * (found.operations + len(found.others) * LOAD + STEP + ends)
     asked = len(found.others) * tile.outputs * ISSUED
 
     def accesses(count: float, apart: int) -> float:

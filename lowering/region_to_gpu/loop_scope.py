@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from polyc.affine.repeating import End
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
@@ -20,7 +22,7 @@ from polyc.families.loops.recognise import Space
 from polyc.families.loops.resampled import Resampled
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Indices, Point
 from polyc.rewriting.emit import Emit
 
 
@@ -75,6 +77,17 @@ class Scope:
         return 0 in used, 1 in used
 
 
+@dataclass(frozen=True)
+class AtHand:
+    """A fragment that holds what a read finds along ``column``: first where it does so inside of a
+    line, then where at each of the ``ends``."""
+
+    fragment: SSAValue
+    places: tuple[Indices, ...]
+    ends: tuple[End, ...]
+    column: str
+
+
 class LoopPoint(Point):
     """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first; and
     some of whose reads are ``at_hand``: in fragments, without what guards them."""
@@ -87,7 +100,7 @@ class LoopPoint(Point):
         origin: Sequence[SSAValue],
         held: Mapping[SSAValue, Held],
         turned: Mapping[Operation, SSAValue],
-        at_hand: Mapping[Operation, Held],
+        at_hand: Mapping[Operation, AtHand],
     ) -> None:
         super().__init__(frame, block, {}, axes, 2, origin, held.get)
         self.turned, self.at_hand = turned, at_hand
@@ -96,8 +109,25 @@ class LoopPoint(Point):
         if op in self.turned:
             return self.turned[op], (COLUMN, ROW)
         if op in self.at_hand:
-            return self.at_hand[op].fragment, self.at_hand[op].place
+            return self.at_hand[op].fragment, self.at_hand[op].places[0]
         return super().source(op)
+
+    def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        found = super().element(op, tensor, place)
+        if op not in self.at_hand:
+            return found
+        held = self.at_hand[op]
+        for end, where in zip(held.ends, held.places[1:], strict=True):
+            other, at = self.input(held.fragment, where), self.index(self.axes[held.column])
+            # Ends that lie further out choose last.
+            if end.first == end.last:
+                here = self.emit.compare("eq", at, self.emit.index(end.first))
+            elif end.in_front:
+                here = self.emit.compare("sle", at, self.emit.index(end.last))
+            else:
+                here = self.emit.compare("sge", at, self.emit.index(end.first))
+            found = self.emit.value(arith.SelectOp(here, other, found))
+        return found
 
 
 class WindowPoint(Point):

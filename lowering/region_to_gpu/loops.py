@@ -68,6 +68,7 @@ from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.loop_parts import Part, combine, joined, store
 from polyc.lowering.region_to_gpu.loop_scope import (
+    AtHand,
     AxisPlace,
     LoopPoint,
     Scope,
@@ -249,7 +250,7 @@ class LoopBuilder(Builder):
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
-        self.at_hand: dict[Operation, Held] = {}
+        self.at_hand: dict[Operation, AtHand] = {}
         """Where a thread has what is resampled."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
@@ -453,7 +454,8 @@ class LoopBuilder(Builder):
             load = tile.MapOp(held, point.origin, [tensor], [held], maps, Region(point.block))
             scope.emit.op(located(load, read))
             for each, where in zip(one.reads, one.places, strict=True):
-                self.at_hand[each] = Held(held, (ROW, brought.place(where, COLUMN)))
+                places = [(ROW, brought.find(e, COLUMN)) for e in where.every]
+                self.at_hand[each] = AtHand(held, tuple(places), where.ends, column)
 
     def fragment(
         self,

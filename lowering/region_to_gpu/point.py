@@ -361,7 +361,7 @@ class Point:
             asked = self.asked_where(tensor, at)
             arg = self.emit.value(LoadGlobalOp(tensor, at, kind, asked), op.tensor.name_hint)
         else:
-            arg = self.input(tensor, place)
+            arg = self.element(op, tensor, place)
             arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
@@ -374,6 +374,10 @@ class Point:
         """Whether a read's guard holds at the point, which reads ``place``."""
         assert op.guard is not None
         return self.inside(op.guard.data, op.result.type.labels, op)
+
+    def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        """What is read at a place that is no data."""
+        return self.input(tensor, place)
 
     def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
         """What a tensor or a fragment has at a place, as an input of the map."""
