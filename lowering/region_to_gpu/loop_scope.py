@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.affine.repeating import End
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, number_of, without_sign
+from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
@@ -151,6 +154,21 @@ class WindowPoint(Point):
         tensor, place = super().source(op)
         along = self.slid.get(op)
         return tensor, tuple(e + self.step if i == along else e for i, e in enumerate(place))
+
+    def read(self, op: ReadOp) -> SSAValue:
+        """What slides has its fill where it is outside of its tensor, which the load itself gives:
+        all of a vector is inside, or nothing."""
+        kind = without_sign(op.result.type.element_type)
+        if op not in self.slid or op.fill is None or op.fill.value.data == 0 or kind == i1:
+            return super().read(op)
+        number = number_of(op.fill)
+        if is_integer(kind):
+            fill = IntegerAttr(int(number), cast(IntegerType, kind))
+        else:
+            fill = FloatAttr(number, cast(AnyFloat, kind))
+        tensor, place = self.source(op)
+        load = LoadGlobalOp(tensor, [self.index(e) for e in place], kind, None, fill)
+        return self.emit.value(load, op.tensor.name_hint)
 
     def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
         """The guard of what slides is that it is in its tensor, which is asked of the place itself:
