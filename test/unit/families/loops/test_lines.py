@@ -245,3 +245,24 @@ def test_other_reductions_and_types_slide_too(element: str) -> None:
     result = simulate(built, inputs, {}, variant.variant_name)
     result.check()
     assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("element", ["i8", "f16", "f32", "bf16"])
+@pytest.mark.parametrize("fn", ["max", "min"])
+def test_what_is_outside_of_an_extreme_comes_with_the_load(fn: str, element: str) -> None:
+    """No element is chosen: a vector is inside, or each of it is the number that is outside."""
+    x, y = (f"!frontend.tensor<[2, 3, {n}], {element}>" for n in ("9, 16", "5, 8"))
+    text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}) {{
+  %0 = frontend.pool {fn} %x axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1]
+      dilation [1, 1] : {x} -> {y}
+  frontend.output %0 : {y}
+}}"""
+    module = parse_text(make_context(), text, "pool.mlir")
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    (variant,) = built.dispatch().variants()
+    assert "line" in variant.variant_name
+    assert "_if_else(" in "".join(cuda_units(built))
+    result = simulate(built, inputs, {}, variant.variant_name)
+    result.check()
+    assert_agree(result.outputs, wanted)
