@@ -32,7 +32,7 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.dialects.region import CastOp, CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import Lines, LineTile, find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
@@ -90,6 +90,7 @@ from polyc.lowering.region_to_gpu.point import (
     Point,
     Wanted,
     element_of,
+    is_there_and_back,
 )
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
@@ -433,11 +434,12 @@ class LoopBuilder(Builder):
         for one in resampled.resamples:
             brought, read = Brought.of(one, tile_of), one.reads[0]
             kind, labels = without_sign(element_of(read.result)), read.result.type.labels
-            held_kind = FragmentType.of(brought.sizes(tile_of), kind, brought.layout(tile_of))
+            wide = f32 if all(map(_is_widened, one.reads)) else kind
+            held_kind = FragmentType.of(brought.sizes(tile_of), wide, brought.layout(tile_of))
             held = scope.emit.value(tile.FragmentOp(held_kind), read.tensor.name_hint)
             origin: list[SSAValue] = []
             axes = {label: placed(scope.places[label], origin) for label in labels}
-            point = Point(self.frame, Block(arg_types=[kind]), {}, axes, 2, origin)
+            point = Point(self.frame, Block(arg_types=[wide]), {}, axes, 2, origin)
             tensor, place = point.source(read)
             # A tile's columns are so many periods that what is read goes on by whole elements.
             start = placed(AxisPlace(None, scope.places[column].start), origin)
@@ -446,7 +448,8 @@ class LoopBuilder(Builder):
                 step = start
             element = point.block.insert_arg(kind, 1)
             element.name_hint = read.tensor.name_hint
-            point.block.add_op(tile.YieldOp([element]))
+            found = point.cast(element, wide)
+            point.block.add_ops([*point.emit.ops, tile.YieldOp([found])])
             maps = [
                 point.map((*place[:-1], COLUMN + step + brought.first)),
                 point.map((ROW, COLUMN)),
@@ -785,6 +788,21 @@ class LoopBuilder(Builder):
         self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
         if fold is not None:
             scope.emit.op(tile.ReduceOp(reduce.fn.data, here, fold, acc, accumulate=True))
+
+
+def _is_widened(read: ReadOp) -> bool:
+    """Whether all that is made of a read is made of it as f32, and it is not chosen from a fill."""
+    casts = [use.operation for use in read.result.uses]
+    if read.guard is not None or not all(isinstance(op, CastOp) for op in casts):
+        return False
+    for op in casts:
+        assert isinstance(op, CastOp)
+        back = [u.operation for u in op.result.uses]
+        if op.result.type.element_type != f32:
+            return False
+        if all(isinstance(b, CastOp) and is_there_and_back(b) for b in back):
+            return False
+    return True
 
 
 def _narrowest(kernel: KernelOp) -> int:
