@@ -273,9 +273,12 @@ def tiles(found: Resampled) -> Iterator[LineTile]:
         if outputs > max(line, found.period):
             return
         across = min(power_of_two(-(-line // outputs)), WARP)
-        tile = LineTile(THREADS // across, across * outputs, outputs)
-        if is_possible(found, tile):
+        # Fewer threads of a line may share it without a rest.
+        while across and is_possible(
+            found, tile := LineTile(THREADS // across, across * outputs, outputs)
+        ):
             yield tile
+            across //= 2
 
 
 def time_of(
