@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
@@ -26,7 +26,7 @@ from polyc.cost.values import (
 )
 from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
+from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
@@ -113,20 +113,19 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
     work.blocks = float(-(-lines // rows) * -(-line // columns))
     threads = work.blocks * work.threads
-    each = AROUND + outputs * LOAD_STORE
+    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs)
     spans: dict[tuple[object, ...], tuple[int, int]] = {}
     for op in values.behind(roots):
         if not isinstance(op, ReadOp):
-            each += outputs * operations(op)
             continue
-        labels, results = op.result.type.labels, op.map.data.results
-        place = alone(results[-1], labels.index(column)) if column in labels and results else None
+        place = _place_along(op, column)
         if place is None:
             each += outputs * LOAD
             work.cache += outputs * threads * size_in_bytes(op.result.type.element_type)
             continue
         read = [at(place, i) for i in range(outputs)]
-        key = (op.tensor, *(str(e) for e in results[:-1]), labels)
+        labels = op.result.type.labels
+        key = (op.tensor, *(str(e) for e in op.map.data.results[:-1]), labels)
         low, high = spans.get(key, (min(read), max(read)))
         spans[key] = min(low, *read), max(high, *read)
     for (tensor, *_), (low, high) in spans.items():
@@ -138,6 +137,42 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps = 1.0
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
+    """Where along the lines of its tensor a read is, as a function of a line's points alone."""
+    labels, results = op.result.type.labels, op.map.data.results
+    return alone(results[-1], labels.index(column)) if column in labels and results else None
+
+
+def resampled_operations(values: Values, outputs: int) -> float:
+    """The instructions of a thread for what so many neighbours of a line are made of, other than
+    loads, where it has what they read in registers."""
+    roots = list(values.kernel.yield_op.values)
+    column = val_type(roots[0]).labels[-1]
+    made = [op for op in values.behind(roots) if not isinstance(op, ReadOp)]
+    return sum(_times(values, op, column, outputs) * operations(op) for op in made)
+
+
+def _times(values: Values, op: Operation, column: str, outputs: int) -> int:
+    """How often a thread that has so many neighbours of a line computes an op: once where these are
+    alike, not at all of a place, which its register says, and once for each element of a tensor
+    where it is made of those of one place alone."""
+    (result,) = op.results
+    if column not in values.own(result):
+        return 1
+    behind = list(values.behind([result]))
+    reads = [o for o in behind if isinstance(o, ReadOp)]
+    if not reads and values.own(result) == {column}:
+        return 0
+    if any(isinstance(o, IndexOp | InsideOp) and column in o.result.type.labels for o in behind):
+        return outputs
+    places = {_place_along(o, column) for o in reads}
+    if len(places) != 1 or None in places:
+        return outputs
+    (place,) = places
+    assert place is not None
+    return len({at(place, i) for i in range(outputs)})
 
 
 def _tap(values: Values, reduce: ReduceOp, read: ReadOp, column: str) -> tuple[str, int]:

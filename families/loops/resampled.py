@@ -20,7 +20,9 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import Floor, Linear, linear_of
 from polyc.affine.repeating import End, alone, at, floor_line, inner_and_ends, period_of
-from polyc.cost.values import operations
+from polyc.cost.loops import resampled_operations
+from polyc.cost.time import TYPICAL
+from polyc.cost.values import Values, operations
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentLayoutAttr, element_bytes
@@ -53,7 +55,15 @@ MOST_ELEMENTS = 96
 """Elements at most that a thread brings of the lines of one tensor."""
 
 END = 2.0
-"""Instructions of a point that is another one at an end."""
+"""Instructions of what a line's end changes: a thread has one such point of a line at most."""
+
+READ = 12.0
+"""Instructions of an element's own access, with where it is and whether that is inside."""
+
+SECTOR, WRITTEN = 32, 5.0
+"""Bytes that memory is written by, and instructions that warps issue while one is: what a store
+has a part of is written as the whole.  An H100 doubles 67 million halves in 64 us where threads
+write 32 bytes in two stores, each of half a sector."""
 
 MOST_WASTE = 4
 """Elements that a thread brings for each that it uses at most, beyond a vector."""
@@ -124,8 +134,8 @@ class Resampled:
     """What is read in another way."""
     space: Space
     outer: tuple[tuple[str, int, int | None], ...]
-    operations: float
-    """Of a point, other than reads."""
+    values: Values
+    """What the region computes, with open sizes taken as typical ones."""
 
     @property
     def line(self) -> Dim:
@@ -171,8 +181,9 @@ def find_resampled(loops: Loops) -> Resampled | None:
     )
     if not any(len(set(one.places)) > 1 or one.places[0] != Place(COLUMN) for one in resamples):
         return None
-    work = sum(operations(op) for op in made if not isinstance(op, ReadOp))
-    return Resampled(resamples, tuple(others), space, outer, work)
+    kernel = loops.expanded
+    typical = Values(kernel, dict.fromkeys(kernel.symbol_names, TYPICAL))
+    return Resampled(resamples, tuple(others), space, outer, typical)
 
 
 def _lines_read(read: ReadOp) -> tuple[object, ...]:
@@ -289,34 +300,53 @@ def time_of(
 
     Threads store ``stored`` elements at once, of so many bytes in each output.
     """
+    count = tile.outputs
     ends = sum(len(place.ends) for one in found.resamples for place in one.places) * END
-    each = AROUND + tile.outputs * (found.operations + len(found.others) * LOAD + STEP + ends)
-    asked = len(found.others) * tile.outputs * ISSUED
-
-    def accesses(count: float, apart: int) -> float:
-        return count * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
-
+    each = AROUND + ends + resampled_operations(found.values, count)
+    each += count * (len(found.others) * LOAD + STEP)
+    asked = len(found.others) * count * ISSUED
     for one in found.resamples:
         brought = Brought.of(one, tile)
         loads = brought.span / brought.vector
         each += loads * (LOAD + GUARD) + brought.span
-        asked += accesses(loads, brought.beside * one.size)
-    vector = gcd(stored, tile.outputs)
+        apart = brought.beside * one.size
+        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
+    vector = gcd(stored, count)
     for size in sizes:
-        each += tile.outputs / vector * LOAD
-        asked += accesses(tile.outputs / vector, tile.outputs * size)
+        each += count / vector * LOAD
+        asked += count / vector * LANES * min(count * size / SECTOR, 1.0) * WRITTEN
     each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
     number, line = (size.constant() for size in found.space.sizes)
     along = -(-(line or tile.columns) // tile.columns)
+    return each * _rounds(number, along * tile.across, arch)
+
+
+def alone_time(found: Resampled, sizes: Sequence[int], arch: str) -> float:
+    """The same where threads have an element each, and read what it takes one by one: neighbours
+    of a warp are neighbours in memory."""
+    reads = len(found.others) + sum(len(one.reads) for one in found.resamples)
+    made = sum(operations(o) for o in found.values.reached if not isinstance(o, ReadOp))
+    each = reads * READ + made + STEP
+    asked = reads * ISSUED
+    for size in sizes:
+        each += READ
+        asked += LANES * size / SECTOR * WRITTEN
+    each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
+    number, line = (size.constant() for size in found.space.sizes)
+    return each * _rounds(number, line or 1, arch)
+
+
+def _rounds(lines: int | None, threads: int, arch: str) -> float:
+    """How often a chip takes the threads of so many lines; of an open number it is many."""
     at_once = ARCHS[arch].multiprocessors * AT_ONCE
-    threads = along * tile.across * (at_once if number is None else number)
-    return each * max(threads / at_once, 1.0)
+    return max(threads * (at_once if lines is None else lines) / at_once, 1.0)
 
 
 def best(loops: Loops, found: Resampled, arch: str) -> LineTile | None:
-    """The tile that takes the least; None where lines are of open length."""
+    """The tile that takes the least; None where lines are of open length, or threads that have an
+    element each take less."""
     stored = stored_vector(found.line, loops.values)
     sizes = [element_bytes(type_of(value).element_type) for value in loops.values]
-    return min(
-        tiles(found), key=lambda tile: time_of(found, tile, stored, sizes, arch), default=None
-    )
+    times = [(time_of(found, tile, stored, sizes, arch), tile) for tile in tiles(found)]
+    least, tile = min(times, key=lambda one: one[0], default=(0.0, None))
+    return tile if least < alone_time(found, sizes, arch) else None
