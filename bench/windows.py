@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from polyc.bench import race
 from polyc.bench.race import Contestant
@@ -89,10 +89,10 @@ def _seen(function: Peer, last: bool) -> Peer:
 
     def peer(torch: Any, x: list[Any]) -> Any:
         found = function(torch, [x[0].permute(0, 3, 1, 2), *x[1:]])
-        whole = found if isinstance(found, tuple) else (found,)
-        # Their results lie as their input does; a place counts the pixels of a plane in both.
-        seen = tuple(one.permute(0, 2, 3, 1) for one in whole)
-        return seen if len(seen) > 1 else seen[0]
+        # Their results lie as their input does.
+        if not isinstance(found, tuple):
+            return found.permute(0, 2, 3, 1)
+        return tuple(one.permute(0, 2, 3, 1) for one in cast("tuple[Any, ...]", found))
 
     return peer if last else function
 

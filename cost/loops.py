@@ -147,32 +147,55 @@ def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
 
 def resampled_operations(values: Values, outputs: int) -> float:
     """The instructions of a thread for what so many neighbours of a line are made of, other than
-    loads, where it has what they read in registers."""
+    loads, where it has what they read in registers.
+
+    An op is computed once where the neighbours are alike, not at all of a place alone, which its
+    register says, and once for each element of a tensor where it is made of those of one place.
+    """
     roots = list(values.kernel.yield_op.values)
     column = val_type(roots[0]).labels[-1]
-    made = [op for op in values.behind(roots) if not isinstance(op, ReadOp)]
-    return sum(_times(values, op, column, outputs) * operations(op) for op in made)
+    total = 0.0
+    made: dict[SSAValue, frozenset[tuple[int, ...] | None]] = {}
+    """The elements that neighbours read of what a value is made of, by place; None of what is made
+    of the points themselves, or read in another way."""
+    for op in _operands_first(values, roots):
+        (result,) = op.results
+        found = frozenset[tuple[int, ...] | None]()
+        if isinstance(op, ReadOp):
+            place = _place_along(op, column)
+            read = None if place is None else tuple(at(place, i) for i in range(outputs))
+            found = frozenset((read,)) if column in read_labels(op) else found
+        elif isinstance(op, IndexOp | InsideOp) and column in op.result.type.labels:
+            found = frozenset((None,))
+        else:
+            found = found.union(*(made[v] for v in values.operands(op)))
+        made[result] = found
+        if isinstance(op, ReadOp):
+            continue
+        if not found:
+            total += operations(op)
+        elif len(found) == 1 and None not in found:
+            total += len(set(next(iter(found)) or ())) * operations(op)
+        elif set(values.own(result)) != {column}:
+            total += outputs * operations(op)
+    return total
 
 
-def _times(values: Values, op: Operation, column: str, outputs: int) -> int:
-    """How often a thread that has so many neighbours of a line computes an op: once where these are
-    alike, not at all of a place, which its register says, and once for each element of a tensor
-    where it is made of those of one place alone."""
-    (result,) = op.results
-    if column not in values.own(result):
-        return 1
-    behind = list(values.behind([result]))
-    reads = [o for o in behind if isinstance(o, ReadOp)]
-    if not reads and values.own(result) == {column}:
-        return 0
-    if any(isinstance(o, IndexOp | InsideOp) and column in o.result.type.labels for o in behind):
-        return outputs
-    places = {_place_along(o, column) for o in reads}
-    if len(places) != 1 or None in places:
-        return outputs
-    (place,) = places
-    assert place is not None
-    return len({at(place, i) for i in range(outputs)})
+def _operands_first(values: Values, roots: Sequence[SSAValue]) -> list[Operation]:
+    """The ops behind values, each before what it takes."""
+    found: dict[Operation, None] = {}
+    stack: list[tuple[SSAValue, bool]] = [(values.real(v), False) for v in roots]
+    while stack:
+        value, done = stack.pop()
+        op = value.owner
+        if not isinstance(op, Operation) or op in found:
+            continue
+        if done:
+            found[op] = None
+            continue
+        stack.append((value, True))
+        stack += [(v, False) for v in values.operands(op)]
+    return list(found)
 
 
 def _tap(values: Values, reduce: ReduceOp, read: ReadOp, column: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ and stores its points in vectors; in which register a point finds what it reads 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd, lcm
 from typing import cast
@@ -84,6 +84,11 @@ class Place:
         """What it may be."""
         return [self.inner, *(self.inner + end.more for end in self.ends)]
 
+    @cached_property
+    def inside(self) -> list[int]:
+        """What it is inside at as many points as a thread may have, and one more."""
+        return [at(self.inner, i) for i in range(MOST_OUTPUTS + 1)]
+
 
 @dataclass(frozen=True)
 class Resample:
@@ -112,13 +117,17 @@ class Resample:
 
         Any of them: reads that go by unlike steps are no ``Resample``.
         """
-        place = self.places[0].inner
-        return at(place, outputs) - at(place, 0)
+        inside = self.places[0].inside
+        return inside[outputs] - inside[0]
 
     def reach(self, outputs: int) -> tuple[int, int]:
         """The first and the last element that the first so many neighbours of a line read."""
-        places = [expr for place in self.places for expr in place.every]
-        read = [at(place, i) for place in places for i in range(outputs)]
+        read = [
+            value + more
+            for place in self.places
+            for more in (0, *(end.more for end in place.ends))
+            for value in (min(place.inside[:outputs]), max(place.inside[:outputs]))
+        ]
         return min(read), max(read)
 
 
@@ -136,6 +145,13 @@ class Resampled:
     outer: tuple[tuple[str, int, int | None], ...]
     values: Values
     """What the region computes, with open sizes taken as typical ones."""
+    known: dict[int, float] = field(default_factory=dict[int, float], compare=False)
+
+    def operations(self, outputs: int) -> float:
+        """The instructions of a thread that has so many points of a line, other than loads."""
+        if outputs not in self.known:
+            self.known[outputs] = resampled_operations(self.values, outputs)
+        return self.known[outputs]
 
     @property
     def line(self) -> Dim:
@@ -265,12 +281,11 @@ def is_possible(found: Resampled, tile: LineTile) -> bool:
         return False
     for one in found.resamples:
         brought = Brought.of(one, tile)
-        used = {at(place.inner, i) for place in one.places for i in range(tile.outputs)}
+        used = {i for place in one.places for i in place.inside[: tile.outputs]}
         if brought.span > min(MOST_ELEMENTS, MOST_WASTE * max(len(used), brought.vector)):
             return False
         for place in one.places:
-            registers = [at(place.inner, i) - brought.first for i in range(tile.outputs)]
-            if floor_line(registers) is None:
+            if floor_line(place.inside[: tile.outputs]) is None:
                 return False
     return True
 
@@ -284,11 +299,11 @@ def tiles(found: Resampled) -> Iterator[LineTile]:
         if outputs > max(line, found.period):
             return
         across = min(power_of_two(-(-line // outputs)), WARP)
+        if not is_possible(found, LineTile(THREADS // across, across * outputs, outputs)):
+            continue
         # Fewer threads of a line may share it without a rest.
-        while across and is_possible(
-            found, tile := LineTile(THREADS // across, across * outputs, outputs)
-        ):
-            yield tile
+        while across:
+            yield LineTile(THREADS // across, across * outputs, outputs)
             across //= 2
 
 
@@ -302,7 +317,7 @@ def time_of(
     """
     count = tile.outputs
     ends = sum(len(place.ends) for one in found.resamples for place in one.places) * END
-    each = AROUND + ends + resampled_operations(found.values, count)
+    each = AROUND + ends + found.operations(count)
     each += count * (len(found.others) * LOAD + STEP)
     asked = len(found.others) * count * ISSUED
     for one in found.resamples:

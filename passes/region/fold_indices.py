@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -54,7 +54,7 @@ class FoldIndex(RewritePattern):
         operands = list(op.operands)
         rewriter.replace(op, [located(new, op)])
         for value in operands:
-            if not isinstance(value.owner, region.IndexOp) or not value.uses:
+            if isinstance(value.owner, Operation) and not value.uses:
                 erase_unused(value.owner, rewriter)
 
 

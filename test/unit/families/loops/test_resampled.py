@@ -30,7 +30,7 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
-from polyc.test.support.sketch import Sketch
+from polyc.test.support.sketch import Sketch, dim
 from polyc.test.support.split_programs import wanted_of, written
 from polyc.test.unit.families.loops.test_lines import Size, lowered
 
@@ -45,7 +45,8 @@ def resized(
     """An image as it lies in NCHW, resized, with work after it and a second operand."""
     s = Sketch("resized", element)
     x = s.input("x", *image)
-    op = frontend.ResizeOp(x, [2, 3], list(to), mode=mode, coordinates=coordinates)
+    sizes = [dim(size) for size in to]
+    op = frontend.ResizeOp(x, [2, 3], sizes, mode=mode, coordinates=coordinates)
     skip = s.input("skip", image[0], image[1], *to)
     return s.done(y=s.fn("add", s.add(op), skip))
 
