@@ -62,8 +62,8 @@ READ = 12.0
 
 SECTOR, WRITTEN = 32, 5.0
 """Bytes that memory is written by, and instructions that warps issue while one is: what a store
-has a part of is written as the whole.  An H100 doubles 67 million halves in 64 us where threads
-write 32 bytes in two stores, each of half a sector."""
+has a part of is written as the whole.  67 million halves that each store puts into a sector of its
+own take an H100 724 us; the figure is half of that."""
 
 MOST_WASTE = 4
 """Elements that a thread brings for each that it uses at most, beyond a vector."""

@@ -275,7 +275,8 @@ def _lines(loops: Loops, arch: str) -> ScheduleOp | None:
     tile = None if lines is None else best(lines, arch)
     if lines is None or tile is None:
         return None
-    widest = max(stored_vector(lines.line, loops.values), *map(tile.vector, lines.sliding))
+    slid = [tile.vector(one) for part in lines.every for one in part.sliding]
+    widest = max(stored_vector(lines.line, loops.values), *slid)
     name = f"line_{tile.outputs}"
     return _schedule(loops, arch, False, name, widest, (), lines=tile)
 

@@ -534,7 +534,8 @@ class LoopBuilder(Builder):
         neutral = _neutral(emit, reduce)
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
-        slid = self.lines if self.slides is None else self.slides[0]
+        lines = None if self.lines is None else self.lines.of(reduce)
+        slid = lines if self.slides is None else self.slides[0]
         inner = {*apart, *([] if slid is None else [slid.label])}
         order = sorted(reduce.labels, key=lambda label: label in inner)
         if self.part is None:
@@ -603,8 +604,9 @@ class LoopBuilder(Builder):
         if self.slides is not None and list(labels) == [self.slides[0].label]:
             self.slide(scope, *self.slides, acc)
             return
-        if self.lines is not None and list(labels) == [self.lines.label]:
-            self.slide_along(scope, self.lines, acc)
+        lines = None if self.lines is None else self.lines.of(reduce)
+        if lines is not None and list(labels) == [lines.label]:
+            self.slide_along(scope, lines, acc)
             return
         label, *rest = labels
         along = apart.get(label)
