@@ -233,6 +233,9 @@ class LoopBuilder(Builder):
         below = not adds and any(
             0 in parted(r, self.along_of(r), self.tile).values() for r in self.reductions
         )
+        # Lines have a layout of their own, whose loads are wider than a tile may be.
+        if self.of_lines is not None:
+            vector = 1
         layout, _ = row_layout(*self.tile, vector, size, threads, along=below)
         self.slides: tuple[Window, WindowTile] | None = None
         """The windows that slide along the tile's rows, and their tile."""

@@ -167,6 +167,17 @@ def test_what_neighbours_read_comes_once_and_in_vectors(tmp_path: Path) -> None:
     assert "load_global_nc_f16_if" not in text and "load_global_nc_f16(" not in text
 
 
+def test_a_line_may_have_one_point() -> None:
+    """What it is brought for is several elements all the same, in a vector wider than the tile."""
+    module = resized((2, 2, 4, 4), (1, 1), "cubic", f32)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
 def test_tiles_are_chosen_by_what_they_take() -> None:
     module = resized((8, 64, 64, 64), (128, 128))
     found = resampled_of(module)
