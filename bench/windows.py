@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from polyc.bench import race
 from polyc.bench.race import Contestant
@@ -70,24 +70,83 @@ class Case:
         return f"frontend.graph @f({arguments}) -> {outputs} {{\n{chr(10).join(lines)}\n{end}\n}}\n"
 
 
-POOL = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
-IMAGE, POOLED = (64, 64, 112, 112), (64, 64, 56, 56)
-SMALL, LARGE = (2, 320, 64, 64), (2, 320, 128, 128)
-FIELD, PLACES = (16, 64, 128, 128), (16, 128, 128, 2)
+Dims2 = tuple[int, int]
 
 
 def _f(torch: Any) -> Any:
     return torch.nn.functional
 
 
-def _resize(mode: str, text: str, theirs: str) -> Case:
-    how = {} if theirs.startswith("nearest") else {"align_corners": False}
+def _planes(dims: Dims, last: bool) -> Dims:
+    """An image of [N, C, H, W] as it lies: with channels ``last`` [N, H, W, C]."""
+    n, c, h, w = dims
+    return (n, h, w, c) if last else dims
+
+
+def _seen(function: Peer, last: bool) -> Peer:
+    """PyTorch's function of images, whose channels may lie ``last`` in memory.  It is given the
+    same bytes, and what it gives is seen in our order."""
 
     def peer(torch: Any, x: list[Any]) -> Any:
-        return _f(torch).interpolate(x[0], size=LARGE[2:], mode=theirs, **how)
+        found = function(torch, [x[0].permute(0, 3, 1, 2), *x[1:]])
+        # Their results lie as their input does.
+        if not isinstance(found, tuple):
+            return found.permute(0, 2, 3, 1)
+        return tuple(one.permute(0, 2, 3, 1) for one in cast("tuple[Any, ...]", found))
 
-    op = f"resize {mode} %x axes [2, 3] half_pixel{text}"
-    return Case((SMALL,), (op,), ((LARGE, ""),), peer)
+    return peer if last else function
+
+
+def _pool(fn: str, dims: Dims, size: int, stride: int, padding: int, last: bool = False) -> Case:
+    """A pool of square windows."""
+    n, c, *sides = dims
+    high, wide = ((side + 2 * padding - size) // stride + 1 for side in sides)
+    axes = "[1, 2]" if last else "[2, 3]"
+    ends = ", ".join([str(padding)] * 4)
+    where = f"axes {axes} size [{size}, {size}] stride [{stride}, {stride}]"
+    where += f" padding [{ends}] dilation [1, 1]"
+    kind, rest = ("mean", " count_include_pad") if fn == "mean" else (fn, "")
+
+    def peer(torch: Any, x: list[Any]) -> Any:
+        if fn == "mean":
+            return _f(torch).avg_pool2d(x[0], size, stride, padding)
+        return _f(torch).max_pool2d(x[0], size, stride, padding)
+
+    result = _planes((n, c, high, wide), last)
+    op = f"pool {kind} %x {where}{rest}"
+    return Case((_planes(dims, last),), (op,), ((result, ""),), _seen(peer, last))
+
+
+def _places(dims: Dims, size: int, stride: int, padding: int) -> Case:
+    """A maximum with its places."""
+    plain = _pool("max", dims, size, stride, padding)
+    (op,), ((result, _),) = plain.ops, plain.outputs
+
+    def peer(torch: Any, x: list[Any]) -> Any:
+        return _f(torch).max_pool2d(x[0], size, stride, padding, return_indices=True)
+
+    ops = (op, op.replace("pool max", "arg_pool max", 1))
+    return Case((dims,), ops, ((result, ""), (result, "i64")), peer)
+
+
+def _resize(mode: str, dims: Dims, to: Dims2, last: bool = False, text: str = "half_pixel") -> Case:
+    """A resize to so many pixels; ``text`` is how places are found, with a rounding."""
+    theirs = {"nearest": "nearest-exact", "linear": "bilinear", "cubic": "bicubic"}[mode]
+    how: dict[str, Any] = {} if mode == "nearest" else {"align_corners": False}
+    if "align_corners" in text:
+        how = {"align_corners": True}
+
+    def peer(torch: Any, x: list[Any]) -> Any:
+        return _f(torch).interpolate(x[0], size=to, mode=theirs, **how)
+
+    n, c, *_ = dims
+    result = _planes((n, c, *to), last)
+    rounding = " round_prefer_ceil" if mode == "nearest" else ""
+    op = f"resize {mode} %x axes {'[1, 2]' if last else '[2, 3]'} {text}{rounding}"
+    return Case((_planes(dims, last),), (op,), ((result, ""),), _seen(peer, last))
+
+
+FIELD, PLACES = (16, 64, 128, 128), (16, 128, 128, 2)
 
 
 def _grid(mode: str, theirs: str, padding: str = "zeros") -> Case:
@@ -98,34 +157,53 @@ def _grid(mode: str, theirs: str, padding: str = "zeros") -> Case:
     return Case((FIELD, PLACES), (f"grid_sample {mode} %x, %g {padding}",), ((FIELD, ""),), peer)
 
 
+STEM, BLOCK, HEAD = (64, 64, 112, 112), (32, 256, 28, 28), (256, 2048, 7, 7)
+"""What a ResNet pools first, an Inception pools in place, and a head takes the mean of."""
+
+DOWN, VGG = (8, 128, 128, 128), (16, 64, 224, 224)
+"""What a UNet and a VGG halve."""
+
+SMALL, MIDDLE, INNER = (2, 320, 64, 64), (2, 640, 32, 32), (2, 1280, 16, 16)
+"""What a diffusion model's UNet doubles."""
+
+DECODED, FEATURES = (8, 128, 128, 128), (8, 64, 90, 160)
+"""What a decoder doubles, and a segmentation's features."""
+
 CASES = {
-    "max_pool": Case(
-        (IMAGE,),
-        (f"pool max %x {POOL}",),
-        ((POOLED, ""),),
-        lambda torch, x: _f(torch).max_pool2d(*x, 3, 2, 1),
-    ),
-    "places": Case(
-        (IMAGE,),
-        (f"pool max %x {POOL}", f"arg_pool max %x {POOL}"),
-        ((POOLED, ""), (POOLED, "i64")),
-        lambda torch, x: _f(torch).max_pool2d(*x, 3, 2, 1, return_indices=True),
-    ),
-    "avg_pool": Case(
-        (IMAGE,),
-        (f"pool mean %x {POOL} count_include_pad",),
-        ((POOLED, ""),),
-        lambda torch, x: _f(torch).avg_pool2d(*x, 3, 2, 1),
-    ),
-    "nearest": _resize("nearest", " round_prefer_ceil", "nearest-exact"),
-    "linear": _resize("linear", "", "bilinear"),
-    "cubic": _resize("cubic", "", "bicubic"),
+    "max_pool": _pool("max", STEM, 3, 2, 1),
+    "places": _places(STEM, 3, 2, 1),
+    "avg_pool": _pool("mean", STEM, 3, 2, 1),
+    "nearest": _resize("nearest", SMALL, (128, 128)),
+    "linear": _resize("linear", SMALL, (128, 128)),
+    "cubic": _resize("cubic", SMALL, (128, 128)),
+    "max_last": _pool("max", STEM, 3, 2, 1, True),
+    "avg_last": _pool("mean", STEM, 3, 2, 1, True),
+    "max_halves": _pool("max", DOWN, 2, 2, 0),
+    "max_halves_large": _pool("max", VGG, 2, 2, 0),
+    "max_halves_last": _pool("max", DOWN, 2, 2, 0, True),
+    "avg_halves": _pool("mean", DOWN, 2, 2, 0),
+    "max_same": _pool("max", BLOCK, 3, 1, 1),
+    "avg_same": _pool("mean", BLOCK, 3, 1, 1),
+    "places_halves": _places(DOWN, 2, 2, 0),
+    "global": _pool("mean", HEAD, 7, 1, 0),
+    "global_last": _pool("mean", HEAD, 7, 1, 0, True),
+    "nearest_middle": _resize("nearest", MIDDLE, (64, 64)),
+    "nearest_inner": _resize("nearest", INNER, (32, 32)),
+    "nearest_large": _resize("nearest", DECODED, (256, 256)),
+    "nearest_last": _resize("nearest", DECODED, (256, 256), True),
+    "nearest_odd": _resize("nearest", FEATURES, (135, 240)),
+    "linear_middle": _resize("linear", MIDDLE, (64, 64)),
+    "linear_large": _resize("linear", DECODED, (256, 256)),
+    "linear_last": _resize("linear", DECODED, (256, 256), True),
+    "linear_fourfold": _resize("linear", FEATURES, (360, 640)),
+    "linear_odd": _resize("linear", FEATURES, (135, 240)),
+    "linear_down": _resize("linear", DECODED, (64, 64)),
     "nearest_grid": _grid("nearest", "nearest"),
     "linear_grid": _grid("linear", "bilinear"),
     "reflected_grid": _grid("linear", "bilinear", "reflection"),
     "cubic_grid": _grid("cubic", "bicubic"),
 }
-"""What is timed, by name."""
+"""What is timed, by name: networks' sizes, odd ones, and channels that lie last."""
 
 
 def wrong(torch: Any, found: Sequence[Any], wanted: Sequence[Any], tolerance: float) -> float:

@@ -12,9 +12,10 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
+from polyc.affine.repeating import alone, at
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
@@ -26,9 +27,9 @@ from polyc.cost.values import (
 )
 from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
+from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
-from polyc.dialects.region.types import val_type
+from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
 """Of what a block has of a reduction, f32."""
@@ -51,6 +52,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
         return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
+        return work
+    if plan.resamples_lines:
+        _count_resampled(values, plan, work)
         return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
@@ -100,6 +104,103 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps = 1.0
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan whose threads bring what neighbours of a line read.
+
+    What is computed of the same elements of a tensor alone, a thread computes once for them.
+    """
+    roots = list(values.kernel.yield_op.values)
+    *outer, column = val_type(roots[0]).labels
+    rows, columns, _ = plan.tile_sizes
+    line, lines = values.extents[column], prod(values.extents[a] for a in outer)
+    outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
+    work.blocks = float(-(-lines // rows) * -(-line // columns))
+    threads = work.blocks * work.threads
+    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs)
+    spans: dict[tuple[object, ...], tuple[int, int]] = {}
+    for op in values.behind(roots):
+        if not isinstance(op, ReadOp):
+            continue
+        place = _place_along(op, column)
+        if place is None:
+            each += outputs * LOAD
+            work.cache += outputs * threads * size_in_bytes(op.result.type.element_type)
+            continue
+        read = [at(place, i) for i in range(outputs)]
+        labels = op.result.type.labels
+        key = (op.tensor, *(str(e) for e in op.map.data.results[:-1]), labels)
+        low, high = spans.get(key, (min(read), max(read)))
+        spans[key] = min(low, *read), max(high, *read)
+    for (tensor, *_), (low, high) in spans.items():
+        span = high + 1 - low
+        each += (-(-span // vector) + (vector > 1)) * (LOAD + GUARD) + span
+        kind = cast("MemRefType", cast(SSAValue, tensor).type).element_type
+        work.cache += threads * span * size_in_bytes(kind)
+    work.operations += threads * each
+    work.steps = 1.0
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
+    """Where along the lines of its tensor a read is, as a function of a line's points alone."""
+    labels, results = op.result.type.labels, op.map.data.results
+    return alone(results[-1], labels.index(column)) if column in labels and results else None
+
+
+def resampled_operations(values: Values, outputs: int) -> float:
+    """The instructions of a thread for what so many neighbours of a line are made of, other than
+    loads, where it has what they read in registers.
+
+    An op is computed once where the neighbours are alike, not at all of a place alone, which its
+    register says, and once for each element of a tensor where it is made of those of one place.
+    """
+    roots = list(values.kernel.yield_op.values)
+    column = val_type(roots[0]).labels[-1]
+    total = 0.0
+    made: dict[SSAValue, frozenset[tuple[int, ...] | None]] = {}
+    """The elements that neighbours read of what a value is made of, by place; None of what is made
+    of the points themselves, or read in another way."""
+    for op in _operands_first(values, roots):
+        (result,) = op.results
+        found = frozenset[tuple[int, ...] | None]()
+        if isinstance(op, ReadOp):
+            place = _place_along(op, column)
+            read = None if place is None else tuple(at(place, i) for i in range(outputs))
+            found = frozenset((read,)) if column in read_labels(op) else found
+        elif isinstance(op, IndexOp | InsideOp) and column in op.result.type.labels:
+            found = frozenset((None,))
+        else:
+            found = found.union(*(made[v] for v in values.operands(op)))
+        made[result] = found
+        if isinstance(op, ReadOp):
+            continue
+        if not found:
+            total += operations(op)
+        elif len(found) == 1 and None not in found:
+            total += len(set(next(iter(found)) or ())) * operations(op)
+        elif set(values.own(result)) != {column}:
+            total += outputs * operations(op)
+    return total
+
+
+def _operands_first(values: Values, roots: Sequence[SSAValue]) -> list[Operation]:
+    """The ops behind values, each before what it takes."""
+    found: dict[Operation, None] = {}
+    stack: list[tuple[SSAValue, bool]] = [(values.real(v), False) for v in roots]
+    while stack:
+        value, done = stack.pop()
+        op = value.owner
+        if not isinstance(op, Operation) or op in found:
+            continue
+        if done:
+            found[op] = None
+            continue
+        stack.append((value, True))
+        stack += [(v, False) for v in values.operands(op)]
+    return list(found)
 
 
 def _tap(values: Values, reduce: ReduceOp, read: ReadOp, column: str) -> tuple[str, int]:

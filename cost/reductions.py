@@ -272,7 +272,7 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
         problem = reduction_of(values, None) if walks and column is None else None
         return None if problem is None else (problem, tile, H100_ROWS)
     bound = plan.bind.data
-    if plan.slides_windows or plan.slides_lines or plan.cached:
+    if plan.slides_windows or plan.slides_lines or plan.resamples_lines or plan.cached:
         return None
     if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
         return None

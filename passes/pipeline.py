@@ -68,6 +68,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "region-inline-deferred",
             "region-postpone-division",
             "region-streaming-softmax",
+            "region-fold-indices",
             "region-merge-axes",
         ),
         "plan": ("plan-select", "region-expand-together", "region-invert-divisors"),

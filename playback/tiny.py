@@ -261,7 +261,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return views.window(args[0], op.axes, sizes(op.size, symbols), op.stride, op.dilation)
         case tiny.SampleOp():
             count = sizes(tiny.tensor_of(op.result).dims, symbols)[op.axis]
-            places = (np.arange(count) * op.step + op.offset) // op.divisor
+            places = np.array(op.places(args[0].shape[op.axis], count), int)
             return args[0][(*(slice(None) for _ in range(op.axis)), places)]
         case tiny.MaskOp():
             return _mask(op, args[0], views.whole(args[0].shape), symbols)

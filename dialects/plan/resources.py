@@ -127,6 +127,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "lines"
 
     @property
+    def resamples_lines(self) -> bool:
+        """Whether a thread of loops has neighbours of a line, and brings what they read."""
+        return record_of(self.algo_choice).get("loops") == "resampled"
+
+    @property
     def of_few_queries(self) -> bool:
         """Whether it is a schedule of attention for few queries and many keys."""
         return plan_attention.of_few_queries(self)

@@ -11,10 +11,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import AffineSetAttr, DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineSet
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -176,6 +182,10 @@ class SampleOp(MovementOp):
     ``tiny.sample %x axis 1 step 2 offset 1 divisor 3 : [M, K] -> [M, L]``: element ``(m, i)`` is
     operand element ``(m, (2 * i + 1) floordiv 3)``.  What is read lies inside of the operand, as
     far as the assumptions say.  The nearest elements of a resize are read so.
+
+    With ``ends`` the first or the last element is read where that is outside, and both sizes of the
+    axis are numbers: ``tiny.sample %x axis 0 step 2 offset -1 divisor 4 ends : [3] -> [6]`` reads
+    elements 0, 0, 0, 1, 1 and 2.
     """
 
     name = "tiny.sample"
@@ -184,12 +194,21 @@ class SampleOp(MovementOp):
     step_attr = prop_def(IntegerAttr, prop_name="step")
     offset_attr = prop_def(IntegerAttr, prop_name="offset")
     divisor_attr = prop_def(IntegerAttr, prop_name="divisor")
+    ends = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
     KEYS: ClassVar[tuple[str, ...]] = ("axis", "step", "offset", "divisor")
 
     def __init__(
-        self, operand: SSAValue, axis: int, size: Dim | int, step: int, offset: int, divisor: int
+        self,
+        operand: SSAValue,
+        axis: int,
+        size: Dim | int,
+        step: int,
+        offset: int,
+        divisor: int,
+        *,
+        ends: bool = False,
     ) -> None:
         """``size`` is that of the axis in the result."""
         dims = list(tensor_of(operand).dims)
@@ -198,8 +217,21 @@ class SampleOp(MovementOp):
         super().__init__(
             operands=[operand],
             result_types=[self.typed(operand, dims)],
-            properties={key: IntegerAttr(value, i64) for key, value in numbers},
+            properties={
+                **{key: IntegerAttr(value, i64) for key, value in numbers},
+                "ends": UnitAttr() if ends else None,
+            },
         )
+
+    @property
+    def repeats_ends(self) -> bool:
+        """Whether the first or the last element is read where a place is outside."""
+        return self.ends is not None
+
+    def places(self, size: int, count: int) -> list[int]:
+        """Where each of ``count`` elements is read, of an axis of ``size`` ones."""
+        found = [(self.step * i + self.offset) // self.divisor for i in range(count)]
+        return [min(max(at, 0), size - 1) for at in found] if self.repeats_ends else found
 
     @property
     def axis(self) -> int:
@@ -240,6 +272,9 @@ class SampleOp(MovementOp):
                 f"result says {shape_text(result)}"
             )
         count = result[axis]
+        if self.repeats_ends:
+            self._verify_ends(operand[axis], count)
+            return
         last = operand[axis] * self.divisor - (count - 1) * self.step - self.offset - 1
         if count.constant() != 0 and (
             self.offset < 0 or not never_negative(last, self, [count - 1])
@@ -250,18 +285,33 @@ class SampleOp(MovementOp):
                 f"its size {operand[axis]}, as far as the assumptions say; read less, or assume it"
             )
 
+    def _verify_ends(self, size: Dim, count: Dim) -> None:
+        if size.constant() is None or count.constant() is None:
+            raise VerifyException(
+                f"sample repeats the ends of axis {self.axis}, whose size {size} or {count} is no "
+                "number; give numbers for both, or read what is inside"
+            )
+        if size.constant() == 0 and count.constant() != 0:
+            raise VerifyException(
+                f"sample reads the ends of axis {self.axis}, which has no element; give it one"
+            )
+
     @classmethod
     def parse_rest(cls, parser: Parser) -> dict[str, Attribute]:
         found: dict[str, Attribute] = {}
         for key in cls.KEYS:
             parser.parse_keyword(key)
             found[key] = IntegerAttr(parse_constant(parser, f"the {key} of a sample"), i64)
+        if parser.parse_optional_keyword("ends") is not None:
+            found["ends"] = UnitAttr()
         return found
 
     def print_rest(self, printer: Printer) -> None:
         printer.print_string(
             f" axis {self.axis} step {self.step} offset {self.offset} divisor {self.divisor}"
         )
+        if self.repeats_ends:
+            printer.print_string(" ends")
 
 
 @irdl_op_definition

@@ -12,8 +12,8 @@ channels and images as it takes, however small an image is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import cast
 
@@ -36,7 +36,7 @@ from polyc.families.loops.recognise import (
     size_of,
     type_of,
 )
-from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, is_zero, sliding
+from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, sliding
 
 LINES = "lines"
 """The name of the axis that all axes outside of the lines are together."""
@@ -57,10 +57,9 @@ LINE_BYTES, LANES = 128, 32
 """Of memory that a load of a warp reaches at once; where its threads begin far apart it is several,
 one after another, while other warps issue four instructions each."""
 
-LOAD, CONVERT, STEP, GUARD, AROUND, FILL = 4.0, 1.0, 1.0, 4.0, 24.0, 2.0
+LOAD, CONVERT, STEP, GUARD, AROUND = 4.0, 1.0, 1.0, 4.0, 24.0
 """A load in instructions of a thread, what each of its elements takes beside, a step of a sum, the
-bounds of a vector, what is around a step of the other axes of a window, and for each element the
-choice of a fill that is not 0."""
+bounds of a vector, and what is around a step of the other axes of a window."""
 
 ISSUED, BESIDE = 3.0, 4
 """Instructions that other warps issue meanwhile, and how well the two go beside each other: as the
@@ -69,7 +68,7 @@ model of time has it."""
 
 @dataclass(frozen=True)
 class Lines:
-    """How the windows of a region's one reduction slide along the lines of its outputs.
+    """How the windows of a region's reduction slide along the lines of its outputs.
 
     ``label`` is the reduced axis of ``taps`` points that slides.  ``outer`` are the axes that are
     one axis of lines, each with the number of lines of a point of it and its size, which is open
@@ -84,6 +83,17 @@ class Lines:
     """What is the same all along a line, as weights."""
     space: Space
     outer: tuple[tuple[str, int, int | None], ...]
+    others: tuple[Lines, ...] = ()
+    """The same of the region's further reductions."""
+
+    @property
+    def every(self) -> tuple[Lines, ...]:
+        """Those of all reductions."""
+        return (self, *self.others)
+
+    def of(self, reduce: ReduceOp) -> Lines:
+        """Those of one of them."""
+        return next(one for one in self.every if one.reduce is reduce)
 
     @property
     def line(self) -> Dim:
@@ -100,31 +110,29 @@ class Lines:
 def find_lines(loops: Loops) -> Lines | None:
     """The windows of a region that slide along lines; None where they do not.
 
-    The outputs need one reduction, which has a result for each of them and needs no other one, over
+    The outputs need reductions that have a result for each of them and need no other one, each over
     a window of known size that slides along the innermost axis of the outputs and of what is read.
     Outside of a tensor it reads what that is filled with, and nothing else that it reads goes along
-    a line.
+    a line.  Of several reductions, as of a maximum and its place, one is after the other.
     """
-    values = loops.values
-    labels = type_of(values[0]).labels if values else ()
-    if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
+    found = lines_of(loops.values)
+    if found is None or not loops.reductions:
         return None
-    if len(loops.reductions) != 1:
+    parts = [_slid(loops, reduce, *found) for reduce in loops.reductions]
+    whole = [part for part in parts if part is not None]
+    if len(whole) < len(parts):
         return None
-    (reduce,) = loops.reductions
-    *leading, column = labels
+    return replace(whole[0], others=tuple(whole[1:]))
+
+
+def _slid(
+    loops: Loops, reduce: ReduceOp, space: Space, outer: tuple[tuple[str, int, int | None], ...]
+) -> Lines | None:
+    """How the windows of one reduction slide; None where they do not."""
+    column = str(space.column)
     own = type_of(reduce.result).labels
-    if sorted(own) != sorted(labels) or reductions_in([reduce.operand]):
+    if sorted(own) != sorted(type_of(loops.values[0]).labels) or reductions_in([reduce.operand]):
         return None
-    sizes = dict(zip(labels, type_of(values[0]).shape, strict=True))
-    outer: list[tuple[str, int, int | None]] = []
-    inside = 1
-    for label in reversed(leading):
-        size = sizes[label].constant()
-        if size == 0 or (size is None and label != leading[0]):
-            return None
-        outer.append((label, inside, size))
-        inside *= size or 1
     reads = [op for op in made_by([reduce.operand]) if isinstance(op, ReadOp)]
     along = [read for read in reads if column in read.result.type.labels]
     for label in reduce.labels:
@@ -135,12 +143,34 @@ def find_lines(loops: Loops) -> Lines | None:
         slid = [one for one in found if one is not None and _is_innermost(one, column, label)]
         if not slid or len(slid) < len(along):
             continue
-        whole = (prod((sizes[a] for a in leading), start=Dim.const(1)), sizes[column])
-        outputs = tuple(range(len(values)))
-        space = Space(outputs, (), LINES, column, whole, frozenset())
         still = tuple(read for read in reads if read not in along)
-        return Lines(reduce, label, taps, tuple(slid), still, space, tuple(reversed(outer)))
+        return Lines(reduce, label, taps, tuple(slid), still, space, outer)
     return None
+
+
+def lines_of(
+    values: Sequence[SSAValue],
+) -> tuple[Space, tuple[tuple[str, int, int | None], ...]] | None:
+    """Outputs as lines: the space of these, and the axes outside of them, as ``Lines`` has both.
+
+    None where outputs have unlike axes, or another size than the outermost one's is open or 0.
+    """
+    labels = type_of(values[0]).labels if values else ()
+    if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
+        return None
+    *leading, column = labels
+    sizes = dict(zip(labels, type_of(values[0]).shape, strict=True))
+    outer: list[tuple[str, int, int | None]] = []
+    inside = 1
+    for label in reversed(leading):
+        size = sizes[label].constant()
+        if size == 0 or (size is None and label != leading[0]):
+            return None
+        outer.append((label, inside, size))
+        inside *= size or 1
+    whole = (prod((sizes[a] for a in leading), start=Dim.const(1)), sizes[column])
+    outputs = tuple(range(len(values)))
+    return Space(outputs, (), LINES, column, whole, frozenset()), tuple(reversed(outer))
 
 
 def _is_innermost(one: Sliding, column: str, label: str) -> bool:
@@ -204,7 +234,7 @@ class LineTile:
     @property
     def layout(self) -> FragmentLayoutAttr:
         """A thread's points are neighbours, and so are threads that have neighbouring ones."""
-        return self._along(self.outputs, self.outputs)
+        return self.along(self.outputs, self.outputs)
 
     def vector(self, one: Sliding) -> int:
         """Elements that one load of what slides brings."""
@@ -224,9 +254,9 @@ class LineTile:
     def window(self, one: Sliding, taps: int) -> tuple[list[int], FragmentLayoutAttr]:
         """The sizes of what a tile brings, and how it lies: what neighbours share, each has."""
         span, beside = self.span(one, taps), self.outputs * one.step
-        return [self.rows, (self.across - 1) * beside + span], self._along(span, beside)
+        return [self.rows, (self.across - 1) * beside + span], self.along(span, beside)
 
-    def _along(self, count: int, beside: int) -> FragmentLayoutAttr:
+    def along(self, count: int, beside: int) -> FragmentLayoutAttr:
         """``count`` points of a line, which begin ``beside`` after those of the thread before."""
         thread, register = AffineExpr.dimension(0), AffineExpr.dimension(1)
         column = register + thread % self.across * beside
@@ -260,21 +290,24 @@ def tiles(lines: Lines) -> Iterator[LineTile]:
 def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
     """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
     chip takes as many threads; lines whose number is open are many."""
-    each, asked = AROUND, 0.0
-    for one in lines.sliding:
-        loads = tile.span(one, lines.taps) / tile.vector(one)
-        filled = one.read.guard is not None and not is_zero(one.read)
-        apiece = CONVERT + (FILL if filled else 0.0)
-        each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * apiece
-        apart = tile.outputs * one.step * element_bytes(element_of(one))
-        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
-    each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
-    each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
     number, line = (size.constant() for size in lines.space.sizes)
     tiles_along = -(-(line or tile.columns) // tile.columns)
     at_once = ARCHS[arch].multiprocessors * AT_ONCE
     threads = tiles_along * tile.across * (at_once if number is None else number)
-    return lines.steps * each * max(threads / at_once, 1.0)
+    each = sum(one.steps * _step_time(one, tile) for one in lines.every)
+    return each * max(threads / at_once, 1.0)
+
+
+def _step_time(lines: Lines, tile: LineTile) -> float:
+    """The instructions of a thread at one point of the other axes of a reduction's window."""
+    each, asked = AROUND, 0.0
+    for one in lines.sliding:
+        loads = tile.span(one, lines.taps) / tile.vector(one)
+        each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
+        apart = tile.outputs * one.step * element_bytes(element_of(one))
+        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
+    each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
+    return (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
 
 
 def best(lines: Lines, arch: str) -> LineTile | None:
@@ -282,7 +315,7 @@ def best(lines: Lines, arch: str) -> LineTile | None:
     return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch), default=None)
 
 
-def stored_vector(lines: Lines, values: list[SSAValue]) -> int:
-    """Elements that a thread stores at once."""
+def stored_vector(line: Dim, values: Sequence[SSAValue]) -> int:
+    """Elements of so long a line that a thread stores at once."""
     size = max(element_bytes(type_of(value).element_type) for value in values)
-    return gcd(widest(size), lines.line.constant() or 1)
+    return gcd(widest(size), line.constant() or 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import prod
+from math import gcd, prod
 from typing import cast
 
 from xdsl.ir import SSAValue
@@ -60,6 +60,8 @@ from polyc.families.loops.recognise import (
     steps_of,
     type_of,
 )
+from polyc.families.loops.resampled import Brought, find_resampled, is_possible
+from polyc.families.loops.resampled import best as best_resampled
 from polyc.families.loops.shared_space import ranked as ranked_tiles
 from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
 from polyc.families.loops.windows import facts as window_facts
@@ -94,6 +96,8 @@ FEW = 64
 """Points of a column at most that a thread reduces alone, where there are columns for all."""
 LONG = 2
 """Steps that each of them has at least."""
+OF_LINES = ("lines", "resampled")
+"""The ways of loops whose tiles are of lines: the axes outside of these are one axis."""
 
 
 def deepest(loops: Loops) -> Dim:
@@ -219,10 +223,11 @@ def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
                 return found
     # Every vector divides a row of 0 elements, and a tile of that has no room for one.
     empty = any(row.constant() == 0 for row in rows)
-    if not empty and (plan := _lines(loops, arch)) is not None:
-        found.append(plan)
-        if not plan.when.data and pointers_promised(kernel, plan.widest):
-            return found
+    for plan in () if empty else (_lines(loops, arch), _resampled(loops, arch)):
+        if plan is not None:
+            found.append(plan)
+            if not plan.when.data and pointers_promised(kernel, plan.widest):
+                return found
     vector = 1 if empty else vector_of(loops)
     while vector > 1:
         facts = [Assumption(row.mod(vector), "==") for row in rows]
@@ -292,9 +297,22 @@ def _lines(loops: Loops, arch: str) -> ScheduleOp | None:
     tile = None if lines is None else best(lines, arch)
     if lines is None or tile is None:
         return None
-    widest = max(stored_vector(lines, loops.values), *map(tile.vector, lines.sliding))
+    slid = [tile.vector(one) for part in lines.every for one in part.sliding]
+    widest = max(stored_vector(lines.line, loops.values), *slid)
     name = f"line_{tile.outputs}"
     return _schedule(loops, arch, False, name, widest, (), lines=tile)
+
+
+def _resampled(loops: Loops, arch: str) -> ScheduleOp | None:
+    """A schedule whose threads bring what neighbours of a line read, and know where each is."""
+    found = find_resampled(loops)
+    tile = None if found is None else best_resampled(loops, found, arch)
+    if found is None or tile is None:
+        return None
+    vectors = [Brought.of(one, tile).vector for one in found.resamples]
+    widest = max(gcd(stored_vector(found.line, loops.values), tile.outputs), *vectors)
+    name = f"resampled_{tile.outputs}"
+    return _schedule(loops, arch, False, name, widest, (), lines=tile, algorithm="resampled")
 
 
 def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:
@@ -372,15 +390,20 @@ def _schedule(
     window: WindowTile | None = None,
     lines: LineTile | None = None,
     box: Box | None = None,
+    algorithm: str = "lines",
 ) -> ScheduleOp:
-    """A schedule of the family; the tile and what a warp has of it follow where none is given."""
-    algorithm = "serial" if way is None else "partial_sums"
+    """A schedule of the family; the tile and what a warp has of it follow where none is given.
+
+    ``algorithm`` is that of ``lines``.
+    """
+    slid = window or lines
     if box is not None:
         tile, algorithm = box.result.tile, "boxes"
-    slid = window or lines
-    if slid is not None:
+    elif slid is not None:
         tile = slid.rows, slid.columns
-        algorithm = "lines" if window is None else "windows"
+        algorithm = algorithm if window is None else "windows"
+    else:
+        algorithm = "serial" if way is None else "partial_sums"
     if tile is None:
         tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
     chosen: Fields = {
@@ -490,7 +513,7 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
     Which tensors are turned in shared memory is chosen.
     """
     kernel, spaces = loops.kernel, loops.spaces
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "lines":
+    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") in OF_LINES:
         return _restated_lines(loops, cast("list[int]", fields["tile"]))
     rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
@@ -566,7 +589,8 @@ def check(loops: Loops, plan: ScheduleOp) -> None:
         _check_box(loops, plan)
         return
     # What slides along lines is read in vectors, and a thread may store whole lines of any length.
-    if columns % plan.integer("vectorize") and not plan.slides_lines:
+    of_lines = plan.slides_lines or plan.resamples_lines
+    if columns % plan.integer("vectorize") and not of_lines:
         raise bad_plan(
             plan,
             f"has tiles of {columns} columns, no multiple of its vectors of "
@@ -644,12 +668,18 @@ def _check_box(loops: Loops, plan: ScheduleOp) -> None:
 
 
 def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse lines along which no windows slide, or a tile that threads do not part."""
-    if find_lines(loops) is None:
+    """Refuse lines along which no windows slide, or that nothing resamples, or a tile that threads
+    do not part."""
+    resampled = find_resampled(loops) if plan.resamples_lines else None
+    what = "threads resample" if plan.resamples_lines else "windows slide along"
+    if plan.slides_lines and find_lines(loops) is None:
         why = "slides windows along lines, where no reduction of known size slides along those"
         refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if plan.resamples_lines and resampled is None:
+        why = "resamples lines, where nothing is read along those but element by element"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
     if plan.integer("split_k") > 1:
-        refuse_choice(plan, "split_k", "windows along lines do not have", "1")
+        refuse_choice(plan, "split_k", "tiles of lines do not have", "1")
     rows, columns, _ = plan.tile_sizes
     tile = line_tile_from((rows, columns), plan.threads())
     if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
@@ -658,7 +688,13 @@ def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
             plan,
             f"gives each of {plan.threads() // plan.target.warp} warps "
             f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
-            f"windows slide along lines by {wanted} a warp",
+            f"{what} lines by {wanted} a warp",
+        )
+    if resampled is not None and not is_possible(resampled, tile):
+        raise bad_plan(
+            plan,
+            f"gives each thread {tile.outputs} points of a line, where what they read repeats "
+            f"after {resampled.period}, and a thread has few enough of it in registers",
         )
 
 
@@ -679,7 +715,7 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     if plan.slides_windows:
         _check_windows(loops, plan)
         return
-    if plan.slides_lines:
+    if plan.slides_lines or plan.resamples_lines:
         _check_lines(loops, plan)
         return
     threads = plan.threads() // plan.target.warp

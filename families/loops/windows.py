@@ -160,11 +160,6 @@ def sliding(kernel: KernelOp, read: ReadOp, row: str, label: str, taps: int) -> 
     return Sliding(read, using[0], step, dilation) if whole else None
 
 
-def is_zero(read: ReadOp) -> bool:
-    """Whether a read gives zeros outside of its guard."""
-    return read.fill is not None and read.fill.value.data == 0
-
-
 def held_value(read: ReadOp) -> SSAValue:
     """What a thread holds of a read: it in f32, where that alone is used, so that it is once."""
     uses = [use.operation for use in read.result.uses]

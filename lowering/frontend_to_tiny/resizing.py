@@ -19,6 +19,7 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
+from polyc.affine.repeating import clamped
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.elements import neutral
@@ -30,9 +31,9 @@ from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
 class LowerResize(RewritePattern):
     """``frontend.resize`` → samples of each axis, between copies of the ends (S3.2).
 
-    Legal when the operand is lowered.  Where a place is outside, the end is there as often; the
-    parts are joined as ``frontend.concat`` is.  What lies between elements is a sum of samples,
-    each times a weight that the place's rest makes.
+    Legal when the operand is lowered.  Where a place is outside, the end is there as often: a
+    sample of known sizes reads that, and else parts are joined as ``frontend.concat`` is.  What
+    lies between elements is a sum of samples, each times a weight that the place's rest makes.
     """
 
     @op_type_rewrite_pattern
@@ -149,6 +150,9 @@ def _resized(build: Builder, x: SSAValue, axis: int, count: Dim, places: Places)
     if places == Places(1, 0, 1, 0, 0) and dims[axis] == count:
         return x
     low, high = places.low, places.high
+    if (low or high) and _few_outside(places, dims[axis], count):
+        numbers = places.step, places.offset, places.divisor
+        return build.add(tiny.SampleOp(x, axis, count, *numbers, ends=True))
     between = count - low - high
     parts: list[SSAValue] = []
     if low:
@@ -173,6 +177,16 @@ def _resized(build: Builder, x: SSAValue, axis: int, count: Dim, places: Places)
         result = part if result is None else build.binary("max", result, part)
     assert result is not None
     return result
+
+
+def _few_outside(places: Places, size: Dim, count: Dim) -> bool:
+    """Whether places along an axis of known sizes are outside by so little that one sample reads
+    them all."""
+    known, many = size.constant(), count.constant()
+    if not known or not many:
+        return False
+    here = (AffineDimExpr(0) * places.step + places.offset) // places.divisor
+    return clamped(here, many, known) is not None
 
 
 def _end(build: Builder, x: SSAValue, axis: int, at: Dim, times: int) -> SSAValue:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f16, f32
 from xdsl.ir import Operation, SSAValue
 
+from polyc.dialects.gpu.types import element_bytes
 from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
 from polyc.lowering.gpu_to_cuda.types import CType
-from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered
+from polyc.lowering.gpu_to_cuda.writer import (
+    KernelWriter,
+    bfloat_bits,
+    half_bits,
+    not_lowered,
+    single_bits,
+)
 
 _REGISTERS = {
     "bool": ("r", "u8"),
@@ -31,6 +39,26 @@ _BYTES = {"bool": "r != 0", "u8": "(u8)r"}
 """A byte's value from its register."""
 
 
+_FILLS = {"r": "r", "f": "r", "h": "h", "l": "l"}
+"""The constraint letter of a word's bits, by that of the word."""
+
+_FILL_TYPES = {"r": "u32", "f": "u32", "h": "u16", "l": "i64"}
+"""Their type."""
+
+
+def fill_word(fill: FloatAttr | IntegerAttr, t: CType) -> int:
+    """The bits of a word whose elements are all a number."""
+    if isinstance(fill, IntegerAttr):
+        size = element_bytes(fill.type) * 8
+        bits = fill.value.data & ((1 << size) - 1)
+    elif fill.type == f32:
+        size, bits = 32, single_bits(fill.value.data)
+    else:
+        size = 16
+        bits = half_bits(fill.value.data) if fill.type == f16 else bfloat_bits(fill.value.data)
+    return sum(bits << size * lane for lane in range(t.lanes))
+
+
 def can_move(t: CType) -> bool:
     """Whether one instruction loads or stores a value of this type."""
     return t.word in _REGISTERS and t.words in (1, 2, 4) and t.bytes <= 16
@@ -50,10 +78,11 @@ _SPACES = {"cluster": "shared::cluster"}
 
 
 @cache
-def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
+def load(space: str, t: CType, predicated: bool = False, filled: bool = False) -> DeviceFunction:
     """Load a value from ``global``, ``global.nc`` (read-only data), ``shared`` or ``cluster``.
 
-    With ``predicated`` a false predicate reads nothing and gives zero.
+    With ``predicated`` a false predicate reads nothing and gives zero, or with ``filled`` an
+    argument's bits in each word.
     """
     letter, kind = _REGISTERS[t.word]
     suffix, places = _vector(t, 0)
@@ -62,16 +91,21 @@ def load(space: str, t: CType, predicated: bool = False) -> DeviceFunction:
     ins = '"r"(address)' if shared else '"l"(pointer)'
     if predicated:
         width = "b" + kind.lstrip("ubf") if kind != "u8" else "b32"
-        zeros = "".join(f"mov.{width} %{i}, 0;\n" for i in range(t.words))
+        other = f"%{t.words + 2}" if filled else "0"
+        zeros = "".join(f"mov.{width} %{i}, {other};\n" for i in range(t.words))
         code = f"{{\n.reg .pred p;\nsetp.ne.b32 p, %{t.words + 1}, 0;\n{zeros}@p {code}\n}}"
         ins += ', "r"((u32)valid)'
+        if filled:
+            ins += f', "{_FILLS[letter]}"(fill)'
     pure = space == "global.nc"
     name = f"load_{space.replace('.', '_')}_{_short(t)}{'_if' if predicated else ''}"
+    name += "_else" if filled else ""
     argument = "u32 address" if shared else "const void* pointer"
     local, result = ("u32", _BYTES[t.word]) if t.word in _BYTES else (t.name, "r")
     outs = ", ".join(f'"={letter}"({part})' for part in t.parts("r"))
     return device_function(
-        f"{t.name} {name}({argument}{', bool valid' if predicated else ''})",
+        f"{t.name} {name}({argument}{', bool valid' if predicated else ''}"
+        f"{f', {_FILL_TYPES[letter]} fill' if filled else ''})",
         f"{local} r;\n{asm(code, outs, ins, volatile=not pure, memory=not pure)}\nreturn {result};",
     )
 

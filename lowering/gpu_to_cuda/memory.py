@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import CACHE_HINTS
-from polyc.lowering.gpu_to_cuda.accesses import load, movable, pointer_to, store
+from polyc.lowering.gpu_to_cuda.accesses import fill_word, load, movable, pointer_to, store
 from polyc.lowering.gpu_to_cuda.asm import ADDRESS, DeviceFunction, asm, define, device_function
 from polyc.lowering.gpu_to_cuda.sync import barrier_at
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
@@ -123,8 +123,12 @@ def _load_global(w: KernelWriter, op: hw.LoadGlobalOp) -> None:
     if op.predicate is None:
         w.define(op.result, w.call(load(space, t), pointer))
         return
-    function = load(space, t, True)
-    w.define(op.result, w.call(function, pointer, w.text(op.predicate)))
+    if op.fill is None:
+        w.define(op.result, w.call(load(space, t, True), pointer, w.text(op.predicate)))
+        return
+    function = load(space, t, True, True)
+    word = f"0x{fill_word(op.fill, t):x}{'ull' if t.word == 'i64' else 'u'}"
+    w.define(op.result, w.call(function, pointer, w.text(op.predicate), word))
 
 
 @prints(hw.StoreGlobalOp)

@@ -141,6 +141,14 @@ def float_literal(value: float) -> str:
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
+def single_bits(value: float) -> int:
+    """The bits of ``value`` as f32, rounded to nearest even."""
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0x7F800000 | (0x80000000 if value < 0 else 0)
+
+
 def half_bits(value: float) -> int:
     """The bits of ``value`` as f16, rounded to nearest even."""
     try:

@@ -21,6 +21,7 @@ from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
+from polyc.passes.region.fold_indices import fold_indices
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
@@ -111,6 +112,7 @@ def _prepared(kernel: KernelOp) -> KernelOp:
     normalise(module)
     postpone(module)
     stream(module)
+    fold_indices(module)
     rewrite(module, [MergeAxes()])
     return next(op for op in module.ops if isinstance(op, KernelOp))
 

@@ -7,19 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from polyc.affine.repeating import End
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer, number_of, without_sign
+from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
+from polyc.families.loops.resampled import Resampled
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Indices, Point
 from polyc.rewriting.emit import Emit
 
 
@@ -74,8 +80,20 @@ class Scope:
         return 0 in used, 1 in used
 
 
+@dataclass(frozen=True)
+class AtHand:
+    """A fragment that holds what a read finds along ``column``: first where it does so inside of a
+    line, then where at each of the ``ends``."""
+
+    fragment: SSAValue
+    places: tuple[Indices, ...]
+    ends: tuple[End, ...]
+    column: str
+
+
 class LoopPoint(Point):
-    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first."""
+    """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first; and
+    some of whose reads are ``at_hand``: in fragments, without what guards them."""
 
     def __init__(
         self,
@@ -85,14 +103,34 @@ class LoopPoint(Point):
         origin: Sequence[SSAValue],
         held: Mapping[SSAValue, Held],
         turned: Mapping[Operation, SSAValue],
+        at_hand: Mapping[Operation, AtHand],
     ) -> None:
         super().__init__(frame, block, {}, axes, 2, origin, held.get)
-        self.turned = turned
+        self.turned, self.at_hand = turned, at_hand
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         if op in self.turned:
             return self.turned[op], (COLUMN, ROW)
+        if op in self.at_hand:
+            return self.at_hand[op].fragment, self.at_hand[op].places[0]
         return super().source(op)
+
+    def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        found = super().element(op, tensor, place)
+        if op not in self.at_hand:
+            return found
+        held = self.at_hand[op]
+        for end, where in zip(held.ends, held.places[1:], strict=True):
+            other, at = self.input(held.fragment, where), self.index(self.axes[held.column])
+            # Ends that lie further out choose last.
+            if end.first == end.last:
+                here = self.emit.compare("eq", at, self.emit.index(end.first))
+            elif end.in_front:
+                here = self.emit.compare("sle", at, self.emit.index(end.last))
+            else:
+                here = self.emit.compare("sge", at, self.emit.index(end.first))
+            found = self.emit.value(arith.SelectOp(here, other, found))
+        return found
 
 
 class WindowPoint(Point):
@@ -116,6 +154,21 @@ class WindowPoint(Point):
         tensor, place = super().source(op)
         along = self.slid.get(op)
         return tensor, tuple(e + self.step if i == along else e for i, e in enumerate(place))
+
+    def read(self, op: ReadOp) -> SSAValue:
+        """What slides has its fill where it is outside of its tensor, which the load itself gives:
+        all of a vector is inside, or nothing."""
+        kind = without_sign(op.result.type.element_type)
+        if op not in self.slid or op.fill is None or op.fill.value.data == 0 or kind == i1:
+            return super().read(op)
+        number = number_of(op.fill)
+        if is_integer(kind):
+            fill = IntegerAttr(int(number), cast(IntegerType, kind))
+        else:
+            fill = FloatAttr(number, cast(AnyFloat, kind))
+        tensor, place = self.source(op)
+        load = LoadGlobalOp(tensor, [self.index(e) for e in place], kind, None, fill)
+        return self.emit.value(load, op.tensor.name_hint)
 
     def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
         """The guard of what slides is that it is in its tensor, which is asked of the place itself:
@@ -149,7 +202,7 @@ def places_of(space: Space, at: Coordinates) -> dict[str, AxisPlace]:
     return places
 
 
-def line_places(lines: Lines, at: Coordinates) -> dict[str, AxisPlace]:
+def line_places(lines: Lines | Resampled, at: Coordinates) -> dict[str, AxisPlace]:
     """The same of a tile of lines: those of all axes outside of them are its rows."""
     row, column = at[lines.space.row or ""], at[lines.space.column or ""]
     places: dict[str, AxisPlace] = {}

@@ -35,7 +35,7 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.dialects.region import CastOp, CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
 from polyc.dialects.region.moments import Moments, moments_of
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.lines import Lines, LineTile, find_lines
@@ -56,6 +56,7 @@ from polyc.families.loops.recognise import (
     turned_reads,
     type_of,
 )
+from polyc.families.loops.resampled import Brought, Resampled, find_resampled
 from polyc.families.loops.windows import (
     Sliding,
     Window,
@@ -71,6 +72,7 @@ from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.loop_parts import Part, combine, joined, store
 from polyc.lowering.region_to_gpu.loop_scope import (
+    AtHand,
     AxisPlace,
     LoopPoint,
     Scope,
@@ -92,6 +94,7 @@ from polyc.lowering.region_to_gpu.point import (
     Point,
     Wanted,
     element_of,
+    is_there_and_back,
 )
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.passes.support.gpu.spread import Spread
@@ -175,9 +178,14 @@ def _lines(kernel: KernelOp, plan: ScheduleOp) -> Lines | None:
     return find_lines(Loops(kernel, kernel)) if plan.slides_lines else None
 
 
+def _resampled(kernel: KernelOp, plan: ScheduleOp) -> Resampled | None:
+    """What a schedule resamples along lines; None where that is nothing."""
+    return find_resampled(Loops(kernel, kernel)) if plan.resamples_lines else None
+
+
 def _spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     """The spaces of a region's outputs as a schedule parts them."""
-    lines = _lines(kernel, plan)
+    lines = _lines(kernel, plan) or _resampled(kernel, plan)
     return spaces_of(kernel) if lines is None else [lines.space]
 
 
@@ -218,6 +226,8 @@ class LoopBuilder(Builder):
         self.spaces = _spaces(kernel, plan)
         self.lines = _lines(kernel, plan)
         """The windows that slide along lines of the outputs."""
+        self.resampled = _resampled(kernel, plan)
+        """What is resampled along them."""
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
@@ -237,6 +247,9 @@ class LoopBuilder(Builder):
         below = not adds and any(
             0 in parted(r, self.along_of(r), self.tile).values() for r in self.reductions
         )
+        # Lines have a layout of their own, whose loads are wider than a tile may be.
+        if self.of_lines is not None:
+            vector = 1
         layout, _ = row_layout(*self.tile, vector, size, threads, along=below)
         self.slides: tuple[Window, WindowTile] | None = None
         """The windows that slide along the tile's rows, and their tile."""
@@ -248,13 +261,15 @@ class LoopBuilder(Builder):
             assert window is not None and windows is not None  # checked with the plan
             self.slides, layout = (window, windows), windows.layout
         self.line_tile: LineTile | None = None
-        if self.lines is not None:
+        if self.of_lines is not None:
             self.line_tile = line_tile_from(self.tile, threads)
             assert self.line_tile is not None  # checked with the plan
             layout = self.line_tile.layout
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile."""
+        self.at_hand: dict[Operation, AtHand] = {}
+        """Where a thread has what is resampled."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
         for read in turned_reads(kernel, self.spaces):
@@ -312,6 +327,11 @@ class LoopBuilder(Builder):
             return self.moments.reductions
         return reductions_in(list(self.kernel.yield_op.values))
 
+    @property
+    def of_lines(self) -> Lines | Resampled | None:
+        """What makes a tile one of lines: the axes outside of them are one axis."""
+        return self.lines or self.resampled
+
     def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
         """Whether the results of a reduction differ between a tile's rows, and its columns."""
         labels = type_of(reduce.result).labels
@@ -343,7 +363,8 @@ class LoopBuilder(Builder):
         and the first one writes.
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
-        places = places_of(space, at) if self.lines is None else line_places(self.lines, at)
+        lines = self.of_lines
+        places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
         if self.moments is not None and not self.adds:
             self.rank = at[PART]
@@ -389,6 +410,8 @@ class LoopBuilder(Builder):
         """
         for read, shared in self.turned.items():
             self.turn(scope, cast(ReadOp, read), shared)
+        if self.resampled is not None:
+            self.bring(scope, self.resampled)
         end = self.kernel.yield_op
         values = [end.values[i] for i in space.outputs]
         labels = [type_of(v).labels for v in values]
@@ -427,6 +450,40 @@ class LoopBuilder(Builder):
         store = tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(shared), tile.CopyView((0, 0)))
         for op in (load, store):
             scope.emit.op(located(op, read))
+
+    def bring(self, scope: Scope, resampled: Resampled) -> None:
+        """Bring what is resampled into registers: whole vectors of lines, for all reads of one
+        tensor's; what lies outside of it is 0."""
+        tile_of, column = self.line_tile, str(resampled.space.column)
+        assert tile_of is not None
+        for one in resampled.resamples:
+            brought, read = Brought.of(one, tile_of), one.reads[0]
+            kind, labels = without_sign(element_of(read.result)), read.result.type.labels
+            wide = f32 if all(map(_is_widened, one.reads)) else kind
+            held_kind = FragmentType.of(brought.sizes(tile_of), wide, brought.layout(tile_of))
+            held = scope.emit.value(tile.FragmentOp(held_kind), read.tensor.name_hint)
+            origin: list[SSAValue] = []
+            axes = {label: placed(scope.places[label], origin) for label in labels}
+            point = Point(self.frame, Block(arg_types=[wide]), {}, axes, 2, origin)
+            tensor, place = point.source(read)
+            # A tile's columns are so many periods that what is read goes on by whole elements.
+            start = placed(AxisPlace(None, scope.places[column].start), origin)
+            step = start * one.moves(tile_of.outputs) // tile_of.outputs
+            if one.moves(tile_of.outputs) == tile_of.outputs:
+                step = start
+            element = point.block.insert_arg(kind, 1)
+            element.name_hint = read.tensor.name_hint
+            found = point.cast(element, wide)
+            point.block.add_ops([*point.emit.ops, tile.YieldOp([found])])
+            maps = [
+                point.map((*place[:-1], COLUMN + step + brought.first)),
+                point.map((ROW, COLUMN)),
+            ]
+            load = tile.MapOp(held, point.origin, [tensor], [held], maps, Region(point.block))
+            scope.emit.op(located(load, read))
+            for each, where in zip(one.reads, one.places, strict=True):
+                places = [(ROW, brought.find(e, COLUMN)) for e in where.every]
+                self.at_hand[each] = AtHand(held, tuple(places), where.ends, column)
 
     def fragment(
         self,
@@ -471,7 +528,7 @@ class LoopBuilder(Builder):
                 axes[label] = placed(place, origin)
         known = {**held, **self.shared}
         own = Block(arg_types=[cast("FragmentType", space.type).element_type])
-        point = LoopPoint(self.frame, own, axes, origin, known, self.turned)
+        point = LoopPoint(self.frame, own, axes, origin, known, self.turned, self.at_hand)
         point.block.args[0].name_hint = space.name_hint
         for value in held:
             point.known(value)
@@ -503,7 +560,8 @@ class LoopBuilder(Builder):
         neutral = _neutral(emit, reduce)
         emit.op(tile.FillOp(neutral, acc))
         # Axes that threads part go innermost: what is computed a step of the others is shared.
-        slid = self.lines if self.slides is None else self.slides[0]
+        lines = None if self.lines is None else self.lines.of(reduce)
+        slid = lines if self.slides is None else self.slides[0]
         inner = {*apart, *([] if slid is None else [slid.label])}
         order = sorted(reduce.labels, key=lambda label: label in inner)
         if self.part is None:
@@ -690,8 +748,9 @@ class LoopBuilder(Builder):
         if self.slides is not None and list(labels) == [self.slides[0].label]:
             self.slide(scope, *self.slides, acc)
             return
-        if self.lines is not None and list(labels) == [self.lines.label]:
-            self.slide_along(scope, self.lines, acc)
+        lines = None if self.lines is None else self.lines.of(reduce)
+        if lines is not None and list(labels) == [lines.label]:
+            self.slide_along(scope, lines, acc)
             return
         label, *rest = labels
         along = apart.get(label)
@@ -875,6 +934,21 @@ class LoopBuilder(Builder):
         self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
         if fold is not None:
             scope.emit.op(tile.ReduceOp(reduce.fn.data, here, fold, acc, accumulate=True))
+
+
+def _is_widened(read: ReadOp) -> bool:
+    """Whether all that is made of a read is made of it as f32, and it is not chosen from a fill."""
+    casts = [use.operation for use in read.result.uses]
+    if read.guard is not None or not all(isinstance(op, CastOp) for op in casts):
+        return False
+    for op in casts:
+        assert isinstance(op, CastOp)
+        back = [u.operation for u in op.result.uses]
+        if op.result.type.element_type != f32:
+            return False
+        if all(isinstance(b, CastOp) and is_there_and_back(b) for b in back):
+            return False
+    return True
 
 
 def _narrowest(kernel: KernelOp) -> int:

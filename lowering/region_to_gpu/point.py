@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, f32, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, bf16, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineConstraintKind,
@@ -169,6 +169,15 @@ MakePoint: TypeAlias = Callable[
 """Makes a point; the arguments are those of ``Point``."""
 
 
+def is_there_and_back(op: CastOp) -> bool:
+    """Whether a cast takes a narrower float, which another one made f32, to what it was: exact."""
+    inner = op.operand.owner
+    if not isinstance(inner, CastOp) or inner.result.type.element_type != f32:
+        return False
+    own = op.result.type.element_type
+    return own in (f16, bf16) and element_of(inner.operand) == own
+
+
 class Point:
     """The scalars of region values at one point of a tile.
 
@@ -308,6 +317,9 @@ class Point:
                 return (yield from self.gather(op))
             case CastOp():
                 source, target = element_of(op.operand), op.result.type.element_type
+                inner = op.operand.owner
+                if isinstance(inner, CastOp) and is_there_and_back(op):
+                    return (yield inner.operand)
                 return self.converted((yield op.operand), source, target)
             case BitcastOp():
                 value = yield op.operand
@@ -361,7 +373,7 @@ class Point:
             asked = self.asked_where(tensor, at)
             arg = self.emit.value(LoadGlobalOp(tensor, at, kind, asked), op.tensor.name_hint)
         else:
-            arg = self.input(tensor, place)
+            arg = self.element(op, tensor, place)
             arg.name_hint = op.tensor.name_hint
         if op.guard is None or op.fill is None:
             return arg
@@ -374,6 +386,10 @@ class Point:
         """Whether a read's guard holds at the point, which reads ``place``."""
         assert op.guard is not None
         return self.inside(op.guard.data, op.result.type.labels, op)
+
+    def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
+        """What is read at a place that is no data."""
+        return self.input(tensor, place)
 
     def input(self, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
         """What a tensor or a fragment has at a place, as an input of the map."""

@@ -22,6 +22,7 @@ from xdsl.ir.affine import (
 from xdsl.pattern_rewriter import PatternRewriter, op_type_rewrite_pattern
 
 from polyc.affine import isl
+from polyc.affine.repeating import clamped
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.signature import same_size
@@ -280,7 +281,19 @@ class IndexSample(IndexRule):
         for i in range(len(sizes)):
             places: list[AffineExpr] = [AffineDimExpr(d) for d in placed[i]]
             if i == op.axis:
-                places = [(places[0] * op.step + op.offset) // op.divisor]
+                here = (AffineDimExpr(0) * op.step + op.offset) // op.divisor
+                if op.repeats_ends:
+                    size, count = (
+                        tiny.tensor_of(v).dims[i].constant() for v in (op.operand, op.result)
+                    )
+                    assert size is not None and count is not None  # verified
+                    inside = clamped(here, count, size)
+                    if inside is None and count:
+                        reason = f"the sample reads far outside of axis {i}, at more than its ends"
+                        not_affine(self, op, reason, rewriter)
+                        return
+                    here = inside or here
+                places = [here.replace_dims_and_symbols([places[0]], [])]
             results += places
         write(rewriter, op, placed, [_canonical(op, len(placed.axes), results)])
 

@@ -63,7 +63,7 @@ def picks_a_point(index: SSAValue, dim: Dim, kernel: KernelOp) -> bool:
 
 
 class GuardLoad(RewritePattern):
-    """An element outside the tensor is not read; its value is 0.
+    """An element outside the tensor is not read; its value is the load's fill, or 0.
 
     A vector is guarded by its first element: rows hold whole vectors (``gpu-vectorize``).
     """
@@ -75,7 +75,7 @@ class GuardLoad(RewritePattern):
         emit = Emit()
         guard = in_bounds(emit, op, op.tensor, op.indices)
         if guard is not None:
-            new = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type, guard)
+            new = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type, guard, op.fill)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

@@ -141,7 +141,7 @@ class LinearizeLoad(RewritePattern):
         last = enclosing_kernel(op) in self.apart
         offset = linear_offset(emit, op, op.tensor, op.indices, last=last)
         if offset is not None:
-            new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate)
+            new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate, op.fill)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

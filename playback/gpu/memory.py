@@ -41,10 +41,11 @@ class Memory:
         width: int,
         vector: bool,
         m: Mask,
+        fill: float = 0,
     ) -> Array:
         lanes = self.core.active(m, predicate)
         lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, width)
-        result = np.zeros((32, width), tensor.data.dtype)
+        result = np.full((32, width), fill, tensor.data.dtype)
         if lanes.size:
             elements = offsets[:, None] + np.arange(width)
             self.core.cta.record(number, self.core.threads[lanes], offsets)
@@ -409,10 +410,13 @@ class Tma:
 @simulates(hw.LoadGlobalOp)
 def _load_global(t: Translator, op: hw.LoadGlobalOp) -> None:
     width, vector = width_of(op.result.type)
+    fill = "" if op.fill is None else f", float('{op.fill.value.data}')"
+    if op.fill is not None and isinstance(op.fill.value.data, int):
+        fill = f", {op.fill.value.data}"
     t.define(
         op.result,
         f"w.memory.load_global({t.number(op)}, {t.name(op.tensor)}, ({t.values(op.indices)}), "
-        f"{t.predicate(op.predicate)}, {width}, {vector}, {t.mask})",
+        f"{t.predicate(op.predicate)}, {width}, {vector}, {t.mask}{fill})",
     )
 
 

@@ -443,13 +443,14 @@ def _written(cta: Cta, op: StoreGlobalOp | AtomicGlobalOp) -> None:
 
 
 def _loaded(cta: Cta, op: LoadGlobalOp) -> Array:
-    """Elements at places that a map computes, 0 outside of the tensor."""
+    """Elements at places that a map computes, and a fill or 0 outside of the tensor."""
     tensor: Array = cta.values[op.tensor]
     places = [np.asarray(cta.values[i]) for i in op.indices]
     kind = op.result.type
-    found = gather(tensor, places, range(tensor.ndim), 0, kind) if places else tensor
+    fill = 0 if op.fill is None else op.fill.value.data
+    found = gather(tensor, places, range(tensor.ndim), fill, kind) if places else tensor
     if op.predicate is not None:
-        found = np.where(cta.values[op.predicate], found, tensor.dtype.type(0))
+        found = np.where(cta.values[op.predicate], found, tensor.dtype.type(fill))
     return found
 
 

@@ -69,3 +69,51 @@ def test_windows_that_slide(build: Build, taps: int, stride: int, groups: int, a
     program = build(case.text(), arch)
     assert any("window" in name for name in program.kernels)
     compare(program, module, {})
+
+
+def windows(op: str, image: str, result: str, element: str) -> str:
+    """A pool or a resize of an image."""
+    x, y = (f"!frontend.tensor<[{dims}], {element}>" for dims in (image, result))
+    return (
+        f"frontend.graph @windows(%x: {x}) -> (y: {y}) {{\n"
+        f"  %0 = frontend.{op} : {x} -> {y}\n  frontend.output %0 : {y}\n}}"
+    )
+
+
+HALF = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
+WINDOWS = {
+    "maximum": (f"pool max %x {HALF}", "32, 64, 30, 48", "32, 64, 15, 24"),
+    "minimum": (f"pool min %x {HALF}", "32, 64, 30, 48", "32, 64, 15, 24"),
+    "places": (f"arg_pool max %x {HALF}", "32, 64, 30, 48", "32, 64, 15, 24"),
+    "twice": ("resize nearest %x axes [2, 3] half_pixel floor", "32, 64, 20, 48", "32, 64, 40, 96"),
+    "half as large again": (
+        "resize nearest %x axes [2, 3] half_pixel floor",
+        "32, 64, 20, 48",
+        "32, 64, 30, 72",
+    ),
+    "linear": ("resize linear %x axes [2, 3] half_pixel", "2, 64, 20, 48", "2, 64, 40, 96"),
+    "linear, odd": ("resize linear %x axes [2, 3] half_pixel", "2, 64, 20, 50", "2, 64, 30, 75"),
+    "linear, smaller": (
+        "resize linear %x axes [2, 3] half_pixel",
+        "2, 64, 40, 96",
+        "2, 64, 20, 48",
+    ),
+    "cubic": ("resize cubic %x axes [2, 3] half_pixel", "2, 64, 20, 48", "2, 64, 40, 96"),
+    "channels last": (
+        "resize linear %x axes [1, 2] half_pixel",
+        "2, 20, 48, 64",
+        "2, 40, 96, 64",
+    ),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("element", ["f16", "f32"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_and_resizes(build: Build, name: str, element: str, arch: str) -> None:
+    op, image, result = WINDOWS[name]
+    text = windows(op, image, result, element)
+    if name == "places":
+        text = text.replace(f"[{result}], {element}", f"[{result}], i64")
+    module = parse_text(make_context(), text, "windows.mlir")
+    assert compare(build(text, arch), module, {}) >= 1

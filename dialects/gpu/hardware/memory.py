@@ -9,9 +9,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     I1,
+    FloatAttr,
     IndexType,
+    IntegerAttr,
     StringAttr,
     UnitAttr,
+    i1,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -30,6 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu.hardware.checks import (
     I32,
     access_bytes,
@@ -56,8 +60,9 @@ from polyc.dialects.gpu.types import (
 class LoadGlobalOp(IRDLOperation):
     """Load one element or a vector of consecutive elements.
 
-    Where ``predicate`` is given and false nothing is read and the result is zero.
-    A tensor that the kernel never stores to is read as read-only data (``ld.global.nc``).
+    Where ``predicate`` is given and false nothing is read and the result is ``fill``, a number of
+    the tensor's element type in each element; zero without one.  A tensor that the kernel never
+    stores to is read as read-only data (``ld.global.nc``).
     """
 
     name = "gpu.load_global"
@@ -65,11 +70,12 @@ class LoadGlobalOp(IRDLOperation):
     tensor = operand_def(base(GlobalType))
     indices = var_operand_def()
     predicate = opt_operand_def(I1)
+    fill = opt_prop_def(base(FloatAttr) | base(IntegerAttr))
     result = result_def()
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
-        "$tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? attr-dict "
-        "`:` type($tensor) `->` type($result)"
+        "$tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? (`else` $fill^)? "
+        "attr-dict `:` type($tensor) `->` type($result)"
     )
 
     def __init__(
@@ -78,12 +84,25 @@ class LoadGlobalOp(IRDLOperation):
         indices: Sequence[SSAValue],
         result_type: Attribute,
         predicate: SSAValue | None = None,
+        fill: Attribute | None = None,
     ) -> None:
-        super().__init__(operands=[tensor, list(indices), predicate], result_types=[result_type])
+        super().__init__(
+            operands=[tensor, list(indices), predicate],
+            result_types=[result_type],
+            properties={"fill": fill},
+        )
 
     def verify_(self) -> None:
         verify_indices(self.tensor, self.indices)
         verify_global_vector(self.tensor, self.result.type)
+        if self.fill is not None:
+            assert isinstance(self.tensor.type, GlobalType)
+            element = without_sign(self.tensor.type.element_type)
+            if self.fill.type != element or element == i1:
+                raise VerifyException(
+                    f"what a load has where it reads nothing is {self.fill.type}; the elements of "
+                    f"{self.tensor.type} are {element}, of which a number that is no condition"
+                )
 
 
 @irdl_op_definition

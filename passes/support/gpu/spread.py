@@ -23,6 +23,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.affine.expressions import linear_of
+from polyc.affine.repeating import floor_line
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 
 Point = tuple[int, ...]
@@ -162,8 +163,18 @@ class Spread:
         )
 
     def register_expr(self) -> AffineExpr:
-        """The first coordinate of an element as a function of its register, dimension 0."""
-        parts, total = digits(self.registers), len(self.registers)
+        """The first coordinate of an element as a function of its register, dimension 0.
+
+        It is a sum of digits, or the floor of a line.  Raises ValueError where it is neither.
+        """
+        try:
+            parts, total = digits(self.registers), len(self.registers)
+        except ValueError:
+            found = floor_line([r for r, *_ in self.registers])
+            if found is None:
+                raise
+            times, plus, by, base = found
+            return (AffineExpr.dimension(0) * times + plus) // by + (base + self.threads[0][0])
         expr = _expr(parts, 0, AffineExpr.dimension(0), total) + self.at(0, 0)[0]
         return _tidy(expr)
 

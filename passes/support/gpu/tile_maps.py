@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import memref, vector
+from xdsl.dialects import affine, memref, vector
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.affine.expressions import expr_of, linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
@@ -26,6 +27,7 @@ from polyc.passes.support.gpu.scope import thread_in_scope
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.tile_contracts import registers_of
 from polyc.passes.support.gpu.tile_fragments import first_holders, spread_of, when_needed
+from polyc.passes.support.gpu.vectors import divisor
 from polyc.rewriting.emit import Emit, clone_into
 
 
@@ -179,8 +181,43 @@ class ThreadMap:
             for o in op.body.block.ops
             if o is not self.end and not isinstance(o, tile.TileIndexOp)
         ]
-        clone_into(computed, found, emit)
+        for o in computed:
+            less = self.known_part(o, found, emit, r) if isinstance(o, affine.ApplyOp) else None
+            if less is None:
+                clone_into([o], found, emit)
+            else:
+                found[o.results[0]] = less
         return found
+
+    def known_part(
+        self, op: affine.ApplyOp, found: Mapping[SSAValue, SSAValue], emit: Emit, r: SSAValue
+    ) -> SSAValue | None:
+        """An index that the body makes of the tile's own, where a thread's place leaves less of it:
+        a rest by what all threads, and all tiles, begin at multiples of is one of the register's.
+
+        None where it stays as it is.
+        """
+        whole, inside = op.map.data, [isinstance(v.owner, tile.TileIndexOp) for v in op.operands]
+        if not any(inside) or not _floors(whole):
+            return None
+        others = [v for v, here in zip(op.operands, inside, strict=True) if not here]
+        steps = [max(divisor(v), 1) for v in others]
+        places: list[AffineExpr] = []
+        for value in op.operands:
+            if isinstance(value.owner, tile.TileIndexOp):
+                places.append(self.layout.map.data.results[value.owner.axis.value.data])
+            else:
+                at = others.index(value)
+                places.append(AffineExpr.dimension(2 + at) * steps[at])
+        dims = whole.num_dims
+        spread = whole.results[0].replace_dims_and_symbols(places[:dims], places[dims:])
+        less = linear_of(spread)
+        if len(less.terms) >= len(linear_of(whole.results[0]).terms):
+            return None
+        if any(d > 1 for d in expr_of(less).used_dims()):
+            return None  # What a tile begins at is in it: in steps, which nothing has.
+        hint = op.results[0].name_hint
+        return emit.apply(expr_of(less), [self.thread, r], hint=hint)
 
     def store(self, emit: Emit, values: Mapping[SSAValue, SSAValue], r: SSAValue) -> None:
         """Write what the body gives at a register, but for packed fragments."""
@@ -235,6 +272,13 @@ class ThreadMap:
             emit.apply(expr.replace_dims_and_symbols(tile_axes, symbols), [self.thread, r], origin)
             for expr in access.results
         ]
+
+
+def _floors(whole: AffineMap) -> list[AffineExpr]:
+    """The parts of a map that divide."""
+    kinds = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
+    parts = (e for result in whole.results for e in result.dfs())
+    return [e for e in parts if isinstance(e, AffineBinaryOpExpr) and e.kind in kinds]
 
 
 def register_expr(

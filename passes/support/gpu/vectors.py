@@ -290,7 +290,7 @@ def clone_lanes(
     if isinstance(op, hw.LoadGlobalOp) and wide:
         vector = vector_of(op.result.type, len(maps))
         load = hw.LoadGlobalOp(
-            op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate)
+            op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate), op.fill
         )
         loaded = emit.value(load, op.result.name_hint)
         for lane, values in enumerate(maps):

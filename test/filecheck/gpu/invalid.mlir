@@ -34,6 +34,17 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: what a load has where it reads nothing is f32; the elements of !gpu.global<[M], f16> are f16, of which a number that is no condition
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%A: !gpu.global<[M], f16> = tensor 0, %i: index = symbol M) threads 128 {
+    %in = arith.cmpi slt, %i, %i : index
+    %x = gpu.load_global %A[%i : index] if %in else 1.000000e+00 : f32 : !gpu.global<[M], f16> -> f16
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: a tensor of rank 2 is accessed at 2 coordinates of type index, or at one i64 offset, not at (index)
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16> = tensor 0, %i: index = symbol M) threads 128 {

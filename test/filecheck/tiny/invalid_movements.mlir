@@ -246,3 +246,19 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
   %r = tiny.sample %x axis 1 step 1 offset -1 divisor 2 : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, N], f32>
   tiny.output %x : !tiny.tensor<[M, N], f32>
 }
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sample repeats the ends of axis 1, whose size N or 6 is no number; give numbers for both, or read what is inside
+tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, 6], f32> {
+  %r = tiny.sample %x axis 1 step 2 offset -1 divisor 4 ends : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[M, 6], f32>
+  tiny.output %r : !tiny.tensor<[M, 6], f32>
+}
+
+// -----
+
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: sample reads the ends of axis 1, which has no element; give it one
+tiny.graph @f(%x: !tiny.tensor<[M, 0], f32>) -> !tiny.tensor<[M, 6], f32> {
+  %r = tiny.sample %x axis 1 step 2 offset -1 divisor 4 ends : !tiny.tensor<[M, 0], f32> -> !tiny.tensor<[M, 6], f32>
+  tiny.output %r : !tiny.tensor<[M, 6], f32>
+}

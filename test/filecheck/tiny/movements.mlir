@@ -43,6 +43,13 @@ tiny.graph @sampled(%x: !tiny.tensor<[M, K + 1], f16>) -> !tiny.tensor<[M, 2 * K
   tiny.output %0 : !tiny.tensor<[M, 2 * K], f16>
 }
 
+// CHECK: tiny.graph @repeats_ends(%x: !tiny.tensor<[M, 3], f16>) -> (C: !tiny.tensor<[M, 6], f16>) {
+// CHECK-NEXT: %0 = tiny.sample %x axis 1 step 2 offset -1 divisor 4 ends : !tiny.tensor<[M, 3], f16> -> !tiny.tensor<[M, 6], f16>
+tiny.graph @repeats_ends(%x: !tiny.tensor<[M, 3], f16>) -> !tiny.tensor<[M, 6], f16> {
+  %0 = tiny.sample %x axis 1 step 2 offset -1 divisor 4 ends : !tiny.tensor<[M, 3], f16> -> !tiny.tensor<[M, 6], f16>
+  tiny.output %0 : !tiny.tensor<[M, 6], f16>
+}
+
 // A condition is over the axes and the signature's symbols.
 
 // CHECK: tiny.graph @masks(%x: !tiny.tensor<[M, N], f32>) -> (C: !tiny.tensor<[M, N], f32>) {

@@ -24,3 +24,17 @@ frontend.graph @ends(%x: !frontend.tensor<[H], f32>) -> !frontend.tensor<[4 * H]
   %0 = frontend.resize nearest %x axes [0] half_pixel floor : !frontend.tensor<[H], f32> -> !frontend.tensor<[4 * H], f32>
   frontend.output %0 : !frontend.tensor<[4 * H], f32>
 }
+
+// Of known sizes one sample reads them, whose place is affine for all points.
+
+// CHECK-LABEL: tiny.graph @between
+// CHECK: tiny.sample %x axis 0 step 8 offset -4 divisor 16 ends : !tiny.tensor<[4], f32> -> !tiny.tensor<[8], f32>
+// CHECK: tiny.sample %x axis 0 step 8 offset 12 divisor 16 ends : !tiny.tensor<[4], f32> -> !tiny.tensor<[8], f32>
+// CHECK-NOT: tiny.pad
+// INDEX-LABEL: tiny.graph @between
+// INDEX: box from [affine_map<(d0) -> ((((d0 + 1) floordiv 2) + (((d0 + 7) floordiv 8) * -1)))>]
+// INDEX: box from [affine_map<(d0) -> ((((d0 + 1) floordiv 2) + (((d0 + 1) floordiv 8) * -1)))>]
+frontend.graph @between(%x: !frontend.tensor<[4], f32>) -> !frontend.tensor<[8], f32> {
+  %0 = frontend.resize linear %x axes [0] half_pixel : !frontend.tensor<[4], f32> -> !frontend.tensor<[8], f32>
+  frontend.output %0 : !frontend.tensor<[8], f32>
+}

@@ -21,6 +21,9 @@ gpu.module @global arch "sm_80" symbols [M] {
     %behind = gpu.address_remainder %C of 4 : !gpu.global<[M], f16, align 16>
     %at = arith.addi %i, %behind : index
     gpu.store_global %z, %C[%at : index] aligned 4 : vector<2xf16>, !gpu.global<[M], f16, align 16>
+    // What is read where nothing is read, in each element.
+    %f = gpu.load_global %A[%i : index] if %in else 0xFC00 : f16 : !gpu.global<[M], f16, align 16> -> vector<4xf16>
+    gpu.store_global %f, %C[%i : index] : vector<4xf16>, !gpu.global<[M], f16, align 16>
     gpu.return
   }
 }
@@ -106,4 +109,6 @@ gpu.module @global arch "sm_80" symbols [M] {
 // CHECK-NEXT:   int behind = (int)((unsigned long long)C & 3u);
 // CHECK-NEXT:   int at = i + behind;
 // CHECK-NEXT:   store_global_f16x2(C + at, z);
+// CHECK-NEXT:   f16x4 f = load_global_nc_f16x4_if_else(A + i, in, 0xfc00fc00u);
+// CHECK-NEXT:   store_global_f16x4(C + i, f);
 // CHECK-NEXT: }

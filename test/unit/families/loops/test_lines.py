@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -28,7 +29,7 @@ from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
-from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of, written
@@ -245,3 +246,51 @@ def test_other_reductions_and_types_slide_too(element: str) -> None:
     result = simulate(built, inputs, {}, variant.variant_name)
     result.check()
     assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("element", ["i8", "f16", "f32", "bf16"])
+@pytest.mark.parametrize("fn", ["max", "min"])
+def test_what_is_outside_of_an_extreme_comes_with_the_load(fn: str, element: str) -> None:
+    """No element is chosen: a vector is inside, or each of it is the number that is outside."""
+    x, y = (f"!frontend.tensor<[2, 3, {n}], {element}>" for n in ("9, 16", "5, 8"))
+    text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}) {{
+  %0 = frontend.pool {fn} %x axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1]
+      dilation [1, 1] : {x} -> {y}
+  frontend.output %0 : {y}
+}}"""
+    module = parse_text(make_context(), text, "pool.mlir")
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    (variant,) = built.dispatch().variants()
+    assert "line" in variant.variant_name
+    assert "_if_else(" in "".join(cuda_units(built))
+    result = simulate(built, inputs, {}, variant.variant_name)
+    result.check()
+    assert_agree(result.outputs, wanted)
+
+
+def test_a_maximum_and_its_place_are_one_kernel() -> None:
+    """Several reductions slide one after another, and what both are of is stored once."""
+    x, y, z = (f"!frontend.tensor<[{n}], {e}>" for n, e in WITH_PLACES)
+    how = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
+    text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}, z: {z}) {{
+  %0 = frontend.pool max %x {how} : {x} -> {y}
+  %1 = frontend.arg_pool max %x {how} : {x} -> {z}
+  frontend.output %0, %1 : {y}, {z}
+}}"""
+    module = parse_text(make_context(), text, "pool.mlir")
+    lines = lines_of(module)
+    assert lines is not None and len(lines.every) == 2
+    inputs, wanted = wanted_of(module, {})
+    inputs[0][0, 0, :3, :4] = np.nan
+    inputs[0][1, 2, 4:, 8:] = 1.0
+    wanted = meant(module, inputs, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    (variant,) = built.dispatch().variants()
+    assert "line" in variant.variant_name
+    result = simulate(built, inputs, {}, variant.variant_name)
+    result.check()
+    assert_agree(result.outputs, wanted)
+
+
+WITH_PLACES = (("2, 3, 9, 16", "f16"), ("2, 3, 5, 8", "f16"), ("2, 3, 5, 8", "i64"))
