@@ -42,6 +42,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     MOST_COLUMNS,
     Tiling,
+    loading_registers,
     registers_begun,
     registers_left,
     space,
@@ -88,6 +89,10 @@ what is on its way to these."""
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
+
+GATHER_REGISTERS = 80
+"""Registers that a thread of a producer has at least which loads pixels: those on their way, and
+where they lie."""
 
 KEPT = 0.5
 """Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
@@ -143,6 +148,7 @@ class Form:
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
                   they do not
+    ``gathers``   whether threads of the producer load the operand of the columns
     """
 
     crowded: bool = False
@@ -160,6 +166,7 @@ class Form:
     sums: bool = True
     image: Image | None = None
     held: int = 0
+    gathers: bool = False
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -176,6 +183,7 @@ class Form:
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
+        picks = picks or self.gathers
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -186,6 +194,8 @@ class Form:
         if plan.summed and not self.sums:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
+            return False
+        if self.gathers and (plan.persistent or loading_registers(plan) < GATHER_REGISTERS):
             return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)

@@ -36,7 +36,9 @@ class Schedule(IRDLOperation):
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``; or ``padded``,
                         where launches before the kernel copy them to rows of whole panels, and
                         TMA (mma.sync: cp.async of 16 bytes) brings those; or ``flat``,
-                        where TMA takes the rows of one operand that a step has as one
+                        where TMA takes the rows of one operand that a step has as one, or
+                        ``gather``, where the producer's threads load one operand along its rows,
+                        which are planes of pixels, and TMA brings the other
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none; of a
@@ -136,7 +138,7 @@ class Schedule(IRDLOperation):
     @property
     def brings(self) -> str:
         """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
-        if self.loader.data == "flat":
+        if self.loader.data in ("flat", "gather"):
             return "tma"
         if self.loader.data != "padded":
             return self.loader.data
@@ -159,10 +161,11 @@ class Schedule(IRDLOperation):
     def widest(self) -> int:
         """Elements that its addresses are multiples of at most, as wide accesses of them are.
 
-        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes.
+        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes, and so is that
+        which ``gather`` leaves to TMA.
         """
         wide = 16 // self.operand_bytes
-        return wide if self.loader.data == "padded" else self.integer("vectorize")
+        return wide if self.loader.data in ("padded", "gather") else self.integer("vectorize")
 
     @property
     def stores_lines(self) -> bool:

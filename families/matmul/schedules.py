@@ -29,7 +29,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import flat, padded, tensor_float
+from polyc.families.matmul import flat, gathered, padded, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -58,8 +58,8 @@ cuTensorMapEncodeTiled)."""
 LINE = 64
 """Elements of a line of the L2 cache."""
 
-FLAT = 6
-"""Of these, plans that take rows of an operand as one."""
+FLAT, GATHER = 6, 6
+"""Plans beside these that take rows of an operand as one, or whose producers load it."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -93,6 +93,8 @@ def conditions(
         depth = cast("list[int]", variant.fields["tile"])[2]
         if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
             return None
+    if loader == "gather" and (arch != "sm_90a" or gathered.gathered_of(gemm) is None):
+        return None
     gemm = tensor_float.as_fields(gemm, variant.fields)
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
@@ -177,7 +179,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    if chosen["loader"] == "padded" and not gemm.is_exact:
+    if chosen["loader"] in ("padded", "gather") and not gemm.is_exact:
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
@@ -331,6 +333,19 @@ def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVarian
     ]
 
 
+def gather_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
+    """So many plans of the space whose producers load the operand of the columns; none where they
+    do not, or where sizes are open.
+    """
+    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm) is None:
+        return []
+    form = replace(
+        _form(gemm, arch, True), stored=Stored(along=False), alone=True, gathers=True
+    )
+    plans = ranking.fastest(problem_of(gemm), arch, form, count)
+    return [MatmulVariant(p.gather_name, 1, p.gathering(), where=()) for p in plans]
+
+
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
     """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
     variant = MatmulVariant("tma", 8, WGMMA)
@@ -434,7 +449,8 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
     found: list[ScheduleOp] = []
-    for variant in flat_variants(gemm, arch, FLAT):
+    both = (*gather_variants(gemm, arch, GATHER), *flat_variants(gemm, arch, FLAT))
+    for variant in both:
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
     if not _is_plain(gemm, arch):
@@ -520,6 +536,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     if plan.loader.data == "flat":
         _check_flat(gemm, plan)
+    if plan.loader.data == "gather":
+        _check_gather(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
@@ -580,6 +598,17 @@ def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
             plan,
             f"has tiles of {plan.tile_sizes[0]} rows, and one has all {found.length} points of "
             f"{gemm.n}; make them {wanted}",
+        )
+
+
+def _check_gather(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse a schedule whose producer's threads load an operand where they cannot."""
+    if gathered.gathered_of(gemm) is None or plan.tensor_float:
+        raise bad_plan(
+            plan,
+            f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies along "
+            f"{gemm.n}, all of it, in rows of a known number that is no multiple of {flat.VECTOR}, "
+            f"beside one that lies along {gemm.k} in rows of such multiples; use padded",
         )
 
 

@@ -1,0 +1,174 @@
+"""The pattern that lowers ``gpu.copy`` of planes: pixels of a tap, read where they lie (S9.3).
+
+An image ``[N, C, H, W]`` has a plane for each channel.  A tile ``[channels, pixels]`` has what a tap
+of the filter reads for neighbouring pixels of the output, which are neighbours in a row of the tile
+as well: so threads load them along the planes, and nothing is turned on the way.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.types import GlobalType, MBarrierType, element_bytes, vector_of
+from polyc.passes.support.gpu.im2col import OUTSIDE, divided, invariant_place, operands_of, tap_of
+from polyc.passes.support.gpu.scope import leader, scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
+from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES
+from polyc.rewriting.emit import Emit, affine_dim
+
+IN_FLIGHT = 16
+"""What a thread has loaded before it stores the first of it: more hides more of memory's latency,
+and takes registers."""
+
+LEAST = 2
+"""Pixels that a thread stores at once at least: a word of shared memory."""
+
+
+class LowerPlanes(RewritePattern):
+    """The threads of the scope load pixels, neighbours neighbouring ones, and store them.
+
+    A thread stays at its pixels: where they lie in a plane is computed before the loops that do not
+    change the tile.  It goes through the channels by as many rows as the threads have at once.  A
+    filter of one tap at each pixel reads as many together as rows of the tensor are aligned for;
+    others are read one by one, where they are in the image, and are zero elsewhere.
+
+    A load that signals ends with a fence, behind which wgmma sees the tile, and a barrier of the
+    threads, of which one arrives.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
+        if op.im2col is None or op.planes is None:
+            return
+        source, target, geometry = operands_of(op)
+        depth, pixels = target.sizes
+        threads = scope_of(op).threads
+        width = self.width(source, geometry, pixels)
+        together = max(width, LEAST)
+        across = pixels // together
+        if across > threads or pixels % together:
+            raise PolycError(
+                "UnsupportedCopy",
+                f"{threads} threads load {together} pixels each, and a row of {target} has more; "
+                "make the tile narrower",
+                op,
+            )
+        rows = min(depth, 1 << (threads // across).bit_length() - 1)
+        early, emit = Emit(), Emit()
+        kernel = enclosing_kernel(op)
+        channels, *extents = (size_value(early, d, kernel) for d in source.dims[1:])
+        outputs = [size_value(early, d, kernel) for d in geometry.output_dims(*source.dims[2:])]
+        thread = thread_in_scope(early, op)
+        row = early.apply(affine_dim(0) // across, [thread], hint="row")
+        column = early.apply(affine_dim(0) % across * together, [thread], hint="column")
+        image, channel, p, q = op.indices
+        plane = wide(early, early.value(arith.MuliOp(*extents)))
+        first = early.value(arith.MuliOp(image, channels))
+        first = early.apply(affine_dim(0) + affine_dim(1), [first, row])
+        base = early.value(arith.MuliOp(wide(early, first), plane))
+        begins = early.value(arith.MuliOp(p, outputs[1]))
+        begins = early.apply(sum((affine_dim(i) for i in (1, 2)), affine_dim(0)), [begins, q, column])
+        down, right = tap_of(emit, op, geometry)
+        tap = emit.value(arith.MuliOp(down, extents[1]))
+        tap = emit.value(arith.AddiOp(tap, right))
+        ahead = emit.value(arith.MuliOp(wide(emit, channel), plane))
+        here = emit.value(arith.AddiOp(base, ahead))
+        places: list[tuple[SSAValue, SSAValue]] = []
+        for e in range(0, together, width):
+            number = early.apply(affine_dim(0) + e, [begins])
+            line, at = divided(early, number, outputs[1])
+            there = early.compare("slt", line, outputs[0])
+            (step_h, step_w), (pad_h, pad_w) = geometry.steps, geometry.pads
+            height = early.apply(affine_dim(0) * step_h - pad_h, [line])
+            height = early.value(arith.SelectOp(there, height, early.index(OUTSIDE)))
+            over = early.apply(affine_dim(0) * step_w - pad_w, [at])
+            inside: SSAValue | None = None
+            for place, further, extent in zip((height, over), (down, right), extents, strict=True):
+                moved = emit.apply(affine_dim(0) + affine_dim(1), [place, further])
+                inside = emit.both(inside, emit.compare("ult", moved, extent))
+            assert inside is not None
+            offset = early.value(arith.AddiOp(early.value(arith.MuliOp(height, extents[1])), over))
+            whole = emit.value(arith.AddiOp(offset, tap))
+            places.append((emit.value(arith.AddiOp(here, wide(emit, whole))), inside))
+        count = source.dims[1].constant()
+        sure = count is not None and count % depth == 0
+        slot = op.slot or emit.index(0)
+        kind = source.element_type if width == 1 else vector_of(source.element_type, width)
+
+        def load(then: Emit, number: int) -> SSAValue:
+            """The pixels of one channel."""
+            taken: list[SSAValue] = []
+            for place, inside in places:
+                if number:
+                    further = then.value(arith.ConstantOp(IntegerAttr(number * rows, i64)))
+                    step = then.value(arith.MuliOp(plane, further))
+                    place = then.value(arith.AddiOp(place, step))
+                guard = inside
+                if not sure:
+                    at = then.apply(
+                        affine_dim(0) + affine_dim(1) + number * rows, [channel, row]
+                    )
+                    guard = then.both(inside, then.compare("slt", at, channels))
+                taken.append(then.value(hw.LoadGlobalOp(op.source, [place], kind, guard)))
+            return taken[0] if len(taken) == 1 else then.value(hw.PackOp(taken))
+
+        def move(then: Emit) -> None:
+            passes = range(depth // rows)
+            for start in passes[::IN_FLIGHT]:
+                some = passes[start : start + IN_FLIGHT]
+                for number, value in [(number, load(then, number)) for number in some]:
+                    high = then.apply(affine_dim(0) + number * rows, [row])
+                    address = then.value(tile.ElementAddressOp(op.target, slot, high, column))
+                    then.op(hw.StoreSharedOp(value, address))
+
+        if across * rows < threads:
+            emit.when(emit.compare("slt", thread, emit.index(across * rows)), move)
+        else:
+            move(emit)
+        self.arrive(emit, op)
+        rewriter.insert(early.ops, InsertPoint.before(invariant_place(op, [image, p, q])))
+        rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def width(source: GlobalType, geometry: Im2colAttr, pixels: int) -> int:
+        """Pixels that are neighbours in a plane as they are in the output, and aligned together."""
+        plain = geometry.taps == geometry.steps == (1, 1) and not any(
+            (*geometry.pads, *geometry.pads_after)
+        )
+        size = element_bytes(source.element_type)
+        if not plain or source.dims[2].constant() != 1:
+            return 1
+        found = min(CHUNK_BYTES, max(source.align.data, size)) // size
+        while pixels % found:
+            found //= 2
+        return found
+
+    @staticmethod
+    def arrive(emit: Emit, op: tile.CopyOp) -> None:
+        """Say that all of the tile is there, where somebody waits for that."""
+        if op.signal is None:
+            return
+        if not isinstance(op.signal.type, MBarrierType):
+            raise PolycError("NoBarrier", "a load of planes signals an mbarrier; none is given", op)
+        assert op.signal_index is not None
+        emit.op(hw.FenceProxyAsyncOp())
+        scope_barrier(emit, op)
+        arrival = hw.MBarrierArriveOp(op.signal, op.signal_index)
+        alone = leader(emit, op)
+        if alone is None:
+            emit.op(arrival)
+        else:
+            emit.when(alone, lambda then: then.ops.append(arrival))
+
+
+def wide(emit: Emit, value: SSAValue) -> SSAValue:
+    """An index in 64 bits."""
+    return emit.value(arith.IndexCastOp(value, i64))
