@@ -369,9 +369,9 @@ def check_loader(op: ScheduleResources) -> None:
                 f"for {op.pattern or 'nothing'} by {op.mma.data}; use another loader"
             )
     elif op.loader.data == "gather":
-        if op.pattern not in ("matmul", "conv") or op.mma.data != "wgmma":
+        if op.pattern not in ("matmul", "conv") or op.mma.data not in ("wgmma", "mma.sync"):
             raise VerifyException(
-                f"the gather loader brings planes of pixels to wgmma, and the plan is for "
+                f"the gather loader brings planes of pixels to tensor cores, and the plan is for "
                 f"{op.pattern or 'nothing'} by {op.mma.data}; use another loader"
             )
         if any(op.integers("registers")):

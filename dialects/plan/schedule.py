@@ -37,8 +37,9 @@ class Schedule(IRDLOperation):
                         where launches before the kernel copy them to rows of whole panels, and
                         TMA (mma.sync: cp.async of 16 bytes) brings those; or ``flat``,
                         where TMA takes the rows of one operand that a step has as one, or
-                        ``gather``, where the producer's threads load one operand along its rows,
-                        which are planes of pixels, and TMA brings the other
+                        ``gather``, where threads, of the producer if there is one, load one
+                        operand along its rows, which are planes of pixels, and TMA or cp.async
+                        brings the other
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none; of a
@@ -138,9 +139,9 @@ class Schedule(IRDLOperation):
     @property
     def brings(self) -> str:
         """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
-        if self.loader.data in ("flat", "gather"):
+        if self.loader.data == "flat":
             return "tma"
-        if self.loader.data != "padded":
+        if self.loader.data not in ("padded", "gather"):
             return self.loader.data
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 

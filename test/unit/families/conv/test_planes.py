@@ -1,0 +1,175 @@
+"""Convolutions of an image that lies as [N, C, H, W]: threads load its planes, beside TMA."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.module import ModuleOp as GpuModule
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.conv.recognise import find_convolution
+from polyc.families.conv.schedules import CONV, measured, schedules
+from polyc.lowering.gpu_to_cuda import cuda_units
+from polyc.passes.finish import finished
+from polyc.passes.pipeline import build
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.rewriting.driver import verify
+from polyc.runtime import nvrtc
+from polyc.test.support.conv_programs import Conv, of
+from polyc.test.support.gemm_programs import assert_tiles_agree, inputs_of, regions
+from polyc.test.support.gpu_text import only
+from polyc.test.support.im2col_programs import convolution
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+PLANES = replace(of(), turned=True, planes=True)
+
+
+def drawn(seed: int) -> Conv:
+    """A filter with any strides, dilation, and padding before and after, of known sizes."""
+    draw = random.Random(seed)
+
+    def pair(low: int, high: int) -> list[int]:
+        return [draw.randint(low, high) for _ in range(2)]
+
+    geometry = Im2colAttr.of(pair(1, 3), pair(1, 3), pair(0, 2), pair(1, 2), pair(0, 2))
+    spans = [(t - 1) * d + 1 for t, d in zip(geometry.taps, geometry.dilations, strict=True)]
+    height, width = (draw.randint(span + 2, 11) for span in spans)
+    x = (draw.randint(1, 3), height, width, 8 * draw.randint(2, 5))
+    return Conv(geometry, x, draw.randint(1, 40), turned=True, planes=True)
+
+
+def planned(conv: Conv, number: int) -> ModuleOp:
+    """A convolution under one of the plans that the model has first."""
+    module = regions(conv.text)
+    region = only(module, KernelOp)
+    found = find_convolution(region)
+    assert found.planes
+    plans = measured(found, "sm_90a")
+    block = region.parent_block()
+    assert block is not None
+    block.insert_op_after(plans[number % len(plans)], region)
+    return module
+
+
+def built(module: ModuleOp) -> GpuModule:
+    """Its kernels, as tiles."""
+    module = module.clone()
+    build("region-to-gpu", "sm_90a").apply(make_context(), module)
+    verify(module)
+    return gpu_module_of(module)
+
+
+CASES = {
+    "three taps": replace(PLANES, x=(2, 9, 7, 24), filters=40),
+    "every second pixel": replace(
+        PLANES, geometry=of((1, 1), (2, 2), (0, 0)).geometry, x=(2, 8, 8, 72), filters=72
+    ),
+    "steps and a bias": replace(
+        PLANES,
+        geometry=of(strides=(2, 2)).geometry,
+        x=(3, 9, 11, 40),
+        filters=64,
+        more=(((64, 1, 1), "add"),),
+        after=("relu",),
+    ),
+    "far apart": replace(
+        PLANES, geometry=of(padding=(2, 2), dilation=(2, 2)).geometry, x=(1, 6, 9, 16), filters=16
+    ),
+}
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("name", CASES)
+def test_the_kernels_agree_with_the_region(name: str) -> None:
+    """In tiles and in threads, without a race."""
+    for number in (0, 3):
+        module = planned(CASES[name], number)
+        tiles = built(module)
+        plan = only(module, ScheduleOp)
+        assert plan.loader.data == "gather"
+        inputs = inputs_of(module, {})
+        wanted = play(module, "g", inputs, {})
+        assert wanted is not None
+        np.testing.assert_array_equal(tile.run(tiles, inputs, {}, plan.kernel_name)[0], wanted[0])
+        found = simulate(
+            finished(tiles), inputs, {}, plan.kernel_name, schedule="random", completion="random"
+        )
+        found.check()
+        np.testing.assert_array_equal(found.outputs[0], wanted[0])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_geometry_agrees_with_a_direct_evaluation(seed: int, arch: str) -> None:
+    conv = drawn(seed)
+    module = regions(conv.text)
+    assert find_convolution(only(module, KernelOp)).planes
+    assert assert_tiles_agree(conv.text, arch, {})
+    x, w = inputs_of(module, {})
+    found = play(module, "g", [x, w], {})
+    assert found is not None
+    wanted = convolution(np.moveaxis(x, 1, -1), w, conv.geometry).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(np.asarray(found[0]), wanted.astype(np.float16))
+
+
+def test_threads_of_sm_80_simulate() -> None:
+    conv = CASES["steps and a bias"]
+    module = regions(conv.text)
+    build("plan-select", "sm_80").apply(make_context(), module)
+    (plan,) = (op for op in module.ops if isinstance(op, ScheduleOp))
+    assert (plan.variant.data, plan.brings) == ("gather", "cp_async")
+    inputs = inputs_of(regions(conv.text), {})
+    wanted = play(regions(conv.text), "g", inputs, {})
+    assert wanted is not None
+    build("region-to-gpu", "sm_80").apply(make_context(), module)
+    found = simulate(finished(gpu_module_of(module)), inputs, {}, plan.kernel_name)
+    found.check()
+    np.testing.assert_array_equal(found.outputs[0], wanted[0])
+
+
+@pytest.mark.parametrize(
+    ("conv", "why"),
+    [
+        (replace(PLANES, x=(2, 9, 7, 12), filters=8), None),
+        (replace(PLANES, x=("N", 9, 7, "C"), filters=8), None),
+        (replace(PLANES, x=(2, 9, 7, 16), filters=8, turned=False), "are not its last axis"),
+    ],
+)
+def test_what_it_is_not_for(conv: Conv, why: str | None) -> None:
+    """Channels in no vectors, open sizes: no schedule; and an output whose pixels are rows."""
+    module = regions(conv.text)
+    for kernel in (op for op in module.walk() if isinstance(op, KernelOp)):
+        attempt = CONV.attempt(kernel, "sm_90a")
+        if why is None and isinstance(attempt, list) and attempt:
+            assert not find_convolution(kernel).planes
+        elif why is not None and not isinstance(attempt, list):
+            assert kernel is not None
+
+
+@pytest.mark.parametrize("name", ["three taps", "every second pixel"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_they_spill_nothing(name: str, arch: str) -> None:
+    x = (32, 28, 28, 256) if name == "three taps" else (32, 56, 56, 256)
+    conv = replace(CASES[name], x=x, filters=512)
+    module = regions(conv.text)
+    region = only(module, KernelOp)
+    found = find_convolution(region)
+    plans = measured(found, arch) if arch == "sm_90a" else schedules(found, arch)
+    block = region.parent_block()
+    assert block is not None
+    for plan in plans[:6]:
+        block.insert_op_after(plan.clone(), region)
+    build("region-to-gpu", arch).apply(make_context(), module)
+    units = cuda_units(finished(gpu_module_of(module)))
+    for result in nvrtc.compile_each(units, arch):
+        spilled = {name: info.spill_bytes for name, info in result.kernels.items()}
+        assert set(spilled.values()) <= {0}, (spilled, nvrtc.version())
