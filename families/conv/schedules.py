@@ -221,13 +221,19 @@ def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVaria
         return ()
     if not ARCHS[arch].wgmma:
         return (ConvVariant("gather", _PLANES),)
-    form = replace(form_of(conv), gathers=True, stored=Stored(along=False))
-    plans = ranking.fastest(problem_of(conv), arch, form, count)
-    width = stored_width(conv)
-    return tuple(
-        ConvVariant(plan.gather_name, {**plan.gathering("conv"), "vectorize": width})
-        for plan in plans
-    )
+    plans = ranking.fastest(problem_of(conv), arch, planes_form(conv), count)
+    return tuple(of_planes(conv, plan) for plan in plans)
+
+
+def planes_form(conv: Convolution) -> ranking.Form:
+    """What there is beside its sizes of a convolution whose image has planes."""
+    return replace(form_of(conv), gathers=True, stored=Stored(along=False))
+
+
+def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:
+    """The variant of a plan of the space whose producers load the pixels."""
+    fields = {**plan.gathering("conv"), "vectorize": stored_width(conv)}
+    return ConvVariant(plan.gather_name, fields)
 
 
 def stored_width(conv: Convolution) -> int:
