@@ -7,6 +7,8 @@ as well: so threads load them along the planes, and nothing is turned on the way
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
@@ -36,9 +38,12 @@ class LowerPlanes(RewritePattern):
     """The threads of the scope load pixels, neighbours neighbouring ones, and store them.
 
     A thread stays at its pixels: where they lie in a plane is computed before the loops that do not
-    change the tile.  It goes through the channels by as many rows as the threads have at once.  A
-    filter of one tap at each pixel reads as many together as rows of the tensor are aligned for;
-    others are read one by one, where they are in the image, and are zero elsewhere.
+    change the tile.  It goes through the channels by as many rows as the threads have at once.
+
+    Where no window reaches beyond what the step to the next one passes, nor beyond the image,
+    pixels of a row are read together with what lies between them, as wide as rows of the tensor are
+    aligned for; a tap has one of each step.  Others are read one by one, where they are in the image,
+    and are zero elsewhere.
 
     A load that signals ends with a fence, behind which wgmma sees the tile, and a barrier of the
     threads, of which one arrives.
@@ -77,8 +82,8 @@ class LowerPlanes(RewritePattern):
         begins = early.value(arith.MuliOp(p, outputs[1]))
         begins = early.apply(sum((affine_dim(i) for i in (1, 2)), affine_dim(0)), [begins, q, column])
         down, right = tap_of(emit, op, geometry)
-        tap = emit.value(arith.MuliOp(down, extents[1]))
-        tap = emit.value(arith.AddiOp(tap, right))
+        line_of_tap = emit.value(arith.MuliOp(down, extents[1]))
+        tap = emit.value(arith.AddiOp(line_of_tap, right))
         ahead = emit.value(arith.MuliOp(wide(emit, channel), plane))
         here = emit.value(arith.AddiOp(base, ahead))
         places: list[tuple[SSAValue, SSAValue]] = []
@@ -96,28 +101,35 @@ class LowerPlanes(RewritePattern):
                 inside = emit.both(inside, emit.compare("ult", moved, extent))
             assert inside is not None
             offset = early.value(arith.AddiOp(early.value(arith.MuliOp(height, extents[1])), over))
-            whole = emit.value(arith.AddiOp(offset, tap))
+            # What is read together begins at the window's first pixel, whichever the tap is.
+            whole = emit.value(arith.AddiOp(offset, tap if width == 1 else line_of_tap))
             places.append((emit.value(arith.AddiOp(here, wide(emit, whole))), inside))
         count = source.dims[1].constant()
         sure = count is not None and count % depth == 0
         slot = op.slot or emit.index(0)
-        kind = source.element_type if width == 1 else vector_of(source.element_type, width)
+        step = geometry.steps[1]
+        span = 1 if width == 1 else width * step
+        kind = source.element_type if span == 1 else vector_of(source.element_type, span)
+        taps = {d: emit.compare("eq", right, emit.index(d)) for d in self.taps(geometry, span)}
 
         def load(then: Emit, number: int) -> SSAValue:
             """The pixels of one channel."""
             taken: list[SSAValue] = []
             for place, inside in places:
                 if number:
-                    further = then.value(arith.ConstantOp(IntegerAttr(number * rows, i64)))
-                    step = then.value(arith.MuliOp(plane, further))
-                    place = then.value(arith.AddiOp(place, step))
+                    planes = then.value(arith.ConstantOp(IntegerAttr(number * rows, i64)))
+                    behind = then.value(arith.MuliOp(plane, planes))
+                    place = then.value(arith.AddiOp(place, behind))
                 guard = inside
                 if not sure:
                     at = then.apply(
                         affine_dim(0) + affine_dim(1) + number * rows, [channel, row]
                     )
                     guard = then.both(inside, then.compare("slt", at, channels))
-                taken.append(then.value(hw.LoadGlobalOp(op.source, [place], kind, guard)))
+                value = then.value(hw.LoadGlobalOp(op.source, [place], kind, guard))
+                if span > width:
+                    value = self.picked(then, value, width, step, taps)
+                taken.append(value)
             return taken[0] if len(taken) == 1 else then.value(hw.PackOp(taken))
 
         def move(then: Emit) -> None:
@@ -139,17 +151,37 @@ class LowerPlanes(RewritePattern):
 
     @staticmethod
     def width(source: GlobalType, geometry: Im2colAttr, pixels: int) -> int:
-        """Pixels that are neighbours in a plane as they are in the output, and aligned together."""
-        plain = geometry.taps == geometry.steps == (1, 1) and not any(
-            (*geometry.pads, *geometry.pads_after)
-        )
-        size = element_bytes(source.element_type)
-        if not plain or source.dims[2].constant() != 1:
+        """Pixels of a row that are read together, with what lies between them: 1 where none are."""
+        reach = (geometry.taps[1] - 1) * geometry.dilations[1] + 1
+        _, across = geometry.output_dims(*source.dims[2:])
+        count, step = across.constant(), geometry.steps[1]
+        if reach > step or geometry.pads[1] or geometry.pads_after[1] or count is None:
             return 1
-        found = min(CHUNK_BYTES, max(source.align.data, size)) // size
-        while pixels % found:
+        size = element_bytes(source.element_type)
+        found = min(CHUNK_BYTES, max(source.align.data, size)) // size // step
+        while found > 1 and (pixels % found or count % found):
             found //= 2
-        return found
+        return max(1, found)
+
+    @staticmethod
+    def taps(geometry: Im2colAttr, span: int) -> list[int]:
+        """How far taps of a row behind the first one are from it, where several are read at once."""
+        return [] if span == 1 else [t * geometry.dilations[1] for t in range(1, geometry.taps[1])]
+
+    @staticmethod
+    def picked(
+        emit: Emit, value: SSAValue, width: int, step: int, taps: Mapping[int, SSAValue]
+    ) -> SSAValue:
+        """What a tap reads of each step of a vector; ``taps`` say whether it is so far behind the
+        first one."""
+        found: list[SSAValue] = []
+        for number in range(width):
+            one = emit.value(hw.UnpackOp(value, number * step))
+            for further, there in taps.items():
+                other = emit.value(hw.UnpackOp(value, number * step + further))
+                one = emit.value(arith.SelectOp(there, other, one))
+            found.append(one)
+        return found[0] if width == 1 else emit.value(hw.PackOp(found))
 
     @staticmethod
     def arrive(emit: Emit, op: tile.CopyOp) -> None:

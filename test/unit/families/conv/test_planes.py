@@ -73,6 +73,12 @@ CASES = {
     "every second pixel": replace(
         PLANES, geometry=of((1, 1), (2, 2), (0, 0)).geometry, x=(2, 8, 8, 72), filters=72
     ),
+    "patches": replace(
+        PLANES, geometry=of((2, 2), (2, 2), (0, 0)).geometry, x=(2, 8, 8, 16), filters=40
+    ),
+    "a row of four": replace(
+        PLANES, geometry=of((2, 2), (1, 4), (0, 0), (1, 2)).geometry, x=(2, 5, 16, 24), filters=40
+    ),
     "steps and a bias": replace(
         PLANES,
         geometry=of(strides=(2, 2)).geometry,
