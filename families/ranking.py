@@ -90,10 +90,6 @@ LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
 
-GATHER_REGISTERS = 80
-"""Registers that a thread of a producer has at least which loads pixels: those on their way, and
-where they lie."""
-
 KEPT = 0.5
 """Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
 on either side read."""
@@ -148,7 +144,8 @@ class Form:
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
                   they do not
-    ``gathers``   whether threads of the producer load the operand of the columns
+    ``gathers``   registers that a thread of the producer has at least, where those load the operand
+                  of the columns; 0 where they do not
     """
 
     crowded: bool = False
@@ -166,7 +163,7 @@ class Form:
     sums: bool = True
     image: Image | None = None
     held: int = 0
-    gathers: bool = False
+    gathers: int = 0
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -183,7 +180,7 @@ class Form:
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
-        picks = picks or self.gathers
+        picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -195,7 +192,7 @@ class Form:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False
-        if self.gathers and (plan.persistent or loading_registers(plan) < GATHER_REGISTERS):
+        if self.gathers and (plan.persistent or loading_registers(plan) < self.gathers):
             return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)

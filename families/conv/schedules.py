@@ -33,7 +33,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.space import COLUMN_STEP, Tiling, space
+from polyc.families.space import COLUMN_STEP, PIXEL_REGISTERS, Tiling, space
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 
 
@@ -227,7 +227,7 @@ def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVaria
 
 def planes_form(conv: Convolution) -> ranking.Form:
     """What there is beside its sizes of a convolution whose image has planes."""
-    return replace(form_of(conv), gathers=True, stored=Stored(along=False))
+    return replace(form_of(conv), gathers=PIXEL_REGISTERS[False], stored=Stored(along=False))
 
 
 def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:

@@ -34,6 +34,12 @@ class Gathered:
         return cast("BlockArgument", self.gemm.rhs.read.tensor).index
 
     @property
+    def pairs(self) -> bool:
+        """Whether two pixels of a row or more begin where cp.async takes them."""
+        length = self.gemm.size(self.gemm.n).constant()
+        return length is not None and length % 2 == 0
+
+    @property
     def dims(self) -> Shape:
         """Images, channels, and one line of pixels."""
         *outer, k, n = self.gemm.kernel.seen[self.number].shape

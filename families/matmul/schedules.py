@@ -47,7 +47,7 @@ from polyc.families.matmul.variants import (
     MatmulVariant,
     followed,
 )
-from polyc.families.space import Tiling
+from polyc.families.space import PIXEL_REGISTERS, Tiling
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
 
@@ -337,10 +337,12 @@ def gather_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVari
     """So many plans of the space whose producers load the operand of the columns; none where they
     do not, or where sizes are open.
     """
-    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm) is None:
+    found = gathered.gathered_of(gemm)
+    if not ARCHS[arch].wgmma or found is None:
         return []
+    registers = PIXEL_REGISTERS[found.pairs]
     form = replace(
-        _form(gemm, arch, True), stored=Stored(along=False), alone=True, gathers=True
+        _form(gemm, arch, True), stored=Stored(along=False), alone=True, gathers=registers
     )
     plans = ranking.fastest(problem_of(gemm), arch, form, count)
     return [MatmulVariant(p.gather_name, 1, p.gathering(), where=()) for p in plans]

@@ -348,7 +348,8 @@ class Products:
             value
             for value, level in self.levels.items()
             if level >= Level.PLAIN and value not in self.given_up and value not in self.planes
-            if self._pixels_first(value) not in (None, (0, 1, 2, 3)) and not self._is_depthwise(value)
+            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
+            and not self._is_depthwise(value)
         ]
 
     def _is_of_planes(self, value: SSAValue, factor: SSAValue) -> bool:

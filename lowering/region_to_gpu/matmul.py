@@ -199,7 +199,7 @@ class Matrices(Contracted):
         tensor = self.frame.view(found.number, found.dims)
         source = tile.CopyEnd(tensor, [outer[0] if outer else zero, row, zero, column])
         view = tile.CopyView(im2col=gathered.ONE_TAP, tap=[zero, zero], planes=True)
-        travel = tile.CopyTravel("register")
+        travel = tile.CopyTravel("cp_async" if found.pairs else "register")
         return tile.CopyOp(source, tile.CopyEnd(target), view, travel)
 
     def held(self, shared: SSAValue) -> SSAValue:

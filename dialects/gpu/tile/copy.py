@@ -620,9 +620,9 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 "planes are of an im2col copy, whose tile has a row for each channel as it is"
             )
-        if self.loader is None or self.loader.data != "register":
+        if self.loader is None or self.loader.data == "tma":
             raise VerifyException(
-                'threads load the pixels of planes; give the copy the loader "register"'
+                'threads load the pixels of planes; give the copy the loader "register" or "cp_async"'
             )
         if isinstance(self.target.type, SharedType) and self.target.type.sizes[-1] % 2:
             raise VerifyException(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
@@ -19,16 +19,22 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.tile.copy import CP_ASYNC_LEAST
 from polyc.dialects.gpu.types import GlobalType, MBarrierType, element_bytes, vector_of
 from polyc.passes.support.gpu.im2col import OUTSIDE, divided, invariant_place, operands_of, tap_of
+from polyc.passes.support.gpu.pipeline_parts import with_needs
 from polyc.passes.support.gpu.scope import leader, scope_barrier, scope_of, thread_in_scope
 from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
 from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.emit import Emit, affine_dim, clone_into
 
 IN_FLIGHT = 16
 """What a thread has loaded before it stores the first of it: more hides more of memory's latency,
 and takes registers."""
+
+RELEASED, LEAST_SLOTS = 2, 3
+"""Slots of a ring that consumers have: that which they read, and that before, which they release
+later; and how many one has at least beside which something is on its way."""
 
 LEAST = 2
 """Pixels that a thread stores at once at least: a word of shared memory."""
@@ -46,7 +52,8 @@ class LowerPlanes(RewritePattern):
     and are zero elsewhere.
 
     A load that signals ends with a fence, behind which wgmma sees the tile, and a barrier of the
-    threads, of which one arrives.
+    threads, of which one arrives.  What cp.async brings is waited for some iterations later, as many
+    as the ring has slots beside the two that consumers read; the last ones behind the loop.
     """
 
     @op_type_rewrite_pattern
@@ -57,7 +64,16 @@ class LowerPlanes(RewritePattern):
         depth, pixels = target.sizes
         threads = scope_of(op).threads
         width = self.width(source, geometry, pixels)
-        together = max(width, LEAST)
+        brought = op.loader is not None and op.loader.data == "cp_async"
+        size = width * element_bytes(source.element_type)
+        if brought and (size < CP_ASYNC_LEAST or geometry.steps[1] > 1):
+            raise PolycError(
+                "UnsupportedCopy",
+                f"cp.async brings {CP_ASYNC_LEAST} bytes or more that follow each other, and pixels "
+                f"of {source} do not by {geometry}; use the loader register",
+                op,
+            )
+        together = width if brought else max(width, LEAST)
         across = pixels // together
         if across > threads or pixels % together:
             raise PolycError(
@@ -80,7 +96,9 @@ class LowerPlanes(RewritePattern):
         first = early.apply(affine_dim(0) + affine_dim(1), [first, row])
         base = early.value(arith.MuliOp(wide(early, first), plane))
         begins = early.value(arith.MuliOp(p, outputs[1]))
-        begins = early.apply(sum((affine_dim(i) for i in (1, 2)), affine_dim(0)), [begins, q, column])
+        begins = early.apply(
+            sum((affine_dim(i) for i in (1, 2)), affine_dim(0)), [begins, q, column]
+        )
         down, right = tap_of(emit, op, geometry)
         line_of_tap = emit.value(arith.MuliOp(down, extents[1]))
         tap = emit.value(arith.AddiOp(line_of_tap, right))
@@ -112,9 +130,9 @@ class LowerPlanes(RewritePattern):
         kind = source.element_type if span == 1 else vector_of(source.element_type, span)
         taps = {d: emit.compare("eq", right, emit.index(d)) for d in self.taps(geometry, span)}
 
-        def load(then: Emit, number: int) -> SSAValue:
-            """The pixels of one channel."""
-            taken: list[SSAValue] = []
+        def pixels_of(then: Emit, number: int) -> list[tuple[SSAValue, SSAValue]]:
+            """Where the pixels of a channel lie, and whether they do."""
+            found: list[tuple[SSAValue, SSAValue]] = []
             for place, inside in places:
                 if number:
                     planes = then.value(arith.ConstantOp(IntegerAttr(number * rows, i64)))
@@ -122,30 +140,47 @@ class LowerPlanes(RewritePattern):
                     place = then.value(arith.AddiOp(place, behind))
                 guard = inside
                 if not sure:
-                    at = then.apply(
-                        affine_dim(0) + affine_dim(1) + number * rows, [channel, row]
-                    )
+                    at = then.apply(affine_dim(0) + affine_dim(1) + number * rows, [channel, row])
                     guard = then.both(inside, then.compare("slt", at, channels))
+                found.append((place, guard))
+            return found
+
+        def load(then: Emit, number: int) -> SSAValue:
+            """The pixels of one channel."""
+            taken: list[SSAValue] = []
+            for place, guard in pixels_of(then, number):
                 value = then.value(hw.LoadGlobalOp(op.source, [place], kind, guard))
                 if span > width:
                     value = self.picked(then, value, width, step, taps)
                 taken.append(value)
             return taken[0] if len(taken) == 1 else then.value(hw.PackOp(taken))
 
+        def address_of(then: Emit, number: int) -> SSAValue:
+            high = then.apply(affine_dim(0) + number * rows, [row])
+            return then.value(tile.ElementAddressOp(op.target, slot, high, column))
+
         def move(then: Emit) -> None:
             passes = range(depth // rows)
-            for start in passes[::IN_FLIGHT]:
+            for number in passes if brought else ():
+                address = address_of(then, number)
+                ((place, guard),) = pixels_of(then, number)
+                then.op(hw.CpAsyncOp(address, op.source, [place], size, guard))
+            for start in () if brought else passes[::IN_FLIGHT]:
                 some = passes[start : start + IN_FLIGHT]
                 for number, value in [(number, load(then, number)) for number in some]:
-                    high = then.apply(affine_dim(0) + number * rows, [row])
-                    address = then.value(tile.ElementAddressOp(op.target, slot, high, column))
-                    then.op(hw.StoreSharedOp(value, address))
+                    then.op(hw.StoreSharedOp(value, address_of(then, number)))
 
         if across * rows < threads:
             emit.when(emit.compare("slt", thread, emit.index(across * rows)), move)
         else:
             move(emit)
-        self.arrive(emit, op)
+        if op.signal is not None:
+            number = op.signal_index
+            assert number is not None
+            if brought:
+                self.arrive_later(emit, op, number, rewriter)
+            else:
+                self.arrive(emit, op, number)
         rewriter.insert(early.ops, InsertPoint.before(invariant_place(op, [image, p, q])))
         rewriter.replace(op, emit.ops, [])
 
@@ -184,21 +219,62 @@ class LowerPlanes(RewritePattern):
         return found[0] if width == 1 else emit.value(hw.PackOp(found))
 
     @staticmethod
-    def arrive(emit: Emit, op: tile.CopyOp) -> None:
-        """Say that all of the tile is there, where somebody waits for that."""
-        if op.signal is None:
-            return
-        if not isinstance(op.signal.type, MBarrierType):
-            raise PolycError("NoBarrier", "a load of planes signals an mbarrier; none is given", op)
-        assert op.signal_index is not None
+    def arrive(emit: Emit, op: tile.CopyOp, slot: SSAValue) -> None:
+        """Say that all of a slot's tile is there."""
+        assert op.signal is not None
         emit.op(hw.FenceProxyAsyncOp())
         scope_barrier(emit, op)
-        arrival = hw.MBarrierArriveOp(op.signal, op.signal_index)
+        arrival = hw.MBarrierArriveOp(op.signal, slot)
         alone = leader(emit, op)
         if alone is None:
             emit.op(arrival)
         else:
             emit.when(alone, lambda then: then.ops.append(arrival))
+
+    def arrive_later(
+        self, emit: Emit, op: tile.CopyOp, slot: SSAValue, rewriter: PatternRewriter
+    ) -> None:
+        """The same of the slot that was filled some iterations before, and behind the loop of those
+        that are left."""
+        loop = op.parent_op()
+        assert op.signal is not None and isinstance(op.signal.type, MBarrierType)
+        if not isinstance(loop, scf.ForOp) or op.signal.type.count.data < LEAST_SLOTS:
+            raise PolycError(
+                "UnsupportedCopy",
+                f"cp.async is waited for iterations later, and {op.signal.type} has no slots for "
+                f"that; put the copy into a pipeline of {LEAST_SLOTS} stages or more",
+                op,
+            )
+        late = op.signal.type.count.data - RELEASED
+        i = loop.body.block.args[0]
+        body = list(loop.body.block.ops)
+        owner = slot.owner
+        needs = with_needs(body, [owner]) if isinstance(owner, Operation) and owner in body else []
+
+        def at(then: Emit, iteration: SSAValue) -> SSAValue:
+            """The slot of an iteration."""
+            values: dict[SSAValue, SSAValue] = {i: iteration}
+            clone_into(needs, values, then)
+            return values.get(slot, slot)
+
+        emit.op(hw.CpAsyncCommitOp())
+        first = emit.apply(affine_dim(0) - late, [i], hint="first")
+
+        def earlier(then: Emit) -> None:
+            then.op(hw.CpAsyncWaitOp(late))
+            self.arrive(then, op, at(then, first))
+
+        emit.when(emit.compare("sge", first, loop.lb), earlier)
+        after = Emit()
+        for left in range(late - 1, -1, -1):
+            last = after.apply(affine_dim(0) - (left + 1), [loop.ub], hint="last")
+
+            def rest(then: Emit, last: SSAValue = last, left: int = left) -> None:
+                then.op(hw.CpAsyncWaitOp(left))
+                self.arrive(then, op, at(then, last))
+
+            after.when(after.compare("sge", last, loop.lb), rest)
+        rewriter.insert(after.ops, InsertPoint.after(loop))
 
 
 def wide(emit: Emit, value: SSAValue) -> SSAValue:
