@@ -90,6 +90,10 @@ LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
 
+BESIDE_PIXELS = 50
+"""Registers beside its sums that a thread has at least whose kernel has threads that load pixels: all
+have as many."""
+
 KEPT = 0.5
 """Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
 on either side read."""
@@ -192,8 +196,10 @@ class Form:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False
-        if self.gathers and (plan.persistent or loading_registers(plan) < self.gathers):
-            return False
+        if self.gathers:
+            few = loading_registers(plan) < self.gathers
+            if plan.persistent or few or registers_begun(plan) < BESIDE_PIXELS:
+                return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
         enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4) if self.crowded and self.alone else 0

@@ -376,8 +376,8 @@ def check_loader(op: ScheduleResources) -> None:
             )
         if any(op.integers("registers")):
             raise VerifyException(
-                "threads of the producer load with the gather loader, and have as many registers as "
-                "the others; leave registers out"
+                "threads of the producer load with the gather loader, and have as many registers "
+                "as the others; leave registers out"
             )
     elif op.loader.data == "tma":
         if not op.target.tma:

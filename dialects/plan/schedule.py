@@ -162,8 +162,8 @@ class Schedule(IRDLOperation):
     def widest(self) -> int:
         """Elements that its addresses are multiples of at most, as wide accesses of them are.
 
-        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes, and so is that
-        which ``gather`` leaves to TMA.
+        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes, and so is
+        that which ``gather`` leaves to TMA.
         """
         wide = 16 // self.operand_bytes
         return wide if self.loader.data in ("padded", "gather") else self.integer("vectorize")

@@ -1,8 +1,8 @@
 """Products of an operand whose rows no tensor map begins at: threads load it along them (S8, S9).
 
-Rows of an operand ``[k, n]`` are planes of an image of one line, and a step has the pixels of a tile
-in each: the producer's threads load them, as they do the windows of a convolution, and store them
-where wgmma reads them.  The copy engine brings the other operand.
+Rows of an operand ``[k, n]`` are planes of an image of one line, and a step has the pixels of a
+tile in each: the producer's threads load them, as they do the windows of a convolution, and store
+them where wgmma reads them.  The copy engine brings the other operand.
 """
 
 from __future__ import annotations

@@ -608,9 +608,10 @@ def _check_gather(gemm: Contraction, plan: ScheduleOp) -> None:
     if gathered.gathered_of(gemm) is None or plan.tensor_float:
         raise bad_plan(
             plan,
-            f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies along "
-            f"{gemm.n}, all of it, in rows of a known number that is no multiple of {flat.VECTOR}, "
-            f"beside one that lies along {gemm.k} in rows of such multiples; use padded",
+            f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies "
+            f"along {gemm.n}, all of it, in rows of a known number that is no multiple of "
+            f"{flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; use "
+            "padded",
         )
 
 

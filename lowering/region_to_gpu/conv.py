@@ -55,8 +55,8 @@ class ConvLowering(ContractedLowering):
         return self.conv.kernel
 
     def aligned(self, plan: ScheduleOp) -> list[int]:
-        """What TMA brings begins at multiples of 16 bytes, whatever threads store at once, and so do
-        filters beside planes that threads load."""
+        """What TMA brings begins at multiples of 16 bytes, whatever threads store at once, and so
+        do filters beside planes that threads load."""
         found = super().aligned(plan)
         if plan.loader.data in ("tma", "gather"):
             images = [] if self.conv.planes else self.conv.image.reads()

@@ -107,7 +107,8 @@ class CopyView:
     A ``turned`` tile has its rows as columns.  ``pages`` are where further runs of rows lie along
     the axis ``across``.  ``line`` is of a shared tile whose elements, row by row, are lines of so
     many, which a fragment takes as its rows; its columns behind the end of a line have the last one
-    of that.  With ``planes`` the image of ``im2col`` has a plane for each channel, and the tile a row.
+    of that.  With ``planes`` the image of ``im2col`` has a plane for each channel, and the tile a
+    row.
     """
 
     window: Sequence[int] | None = None
@@ -263,9 +264,10 @@ class CopyOp(IRDLOperation):
     input ``[N, H, W, C]``: ``indices`` are image, row, column and channel of the tile's first pixel
     *of the output*, ``tap`` is the filter's row and column, the tile's rows are consecutive pixels
     of the output (along its rows, then its images), and padding arrives as zeros.  With ``planes``
-    the input is ``[N, C, H, W]`` and the tile ``[channels, pixels]``: ``indices`` are image, channel,
-    row and column, and pixels behind the last one of the image arrive as zeros.  Threads load such
-    a tile; in a pipeline of wgmma those of the producer do, and a load's end signals the ring.
+    the input is ``[N, C, H, W]`` and the tile ``[channels, pixels]``: ``indices`` are image,
+    channel, row and column, and pixels behind the last one of the image arrive as zeros.  Threads
+    load such a tile; in a pipeline of wgmma those of the producer do, and a load's end signals the
+    ring.
 
     ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
     ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.
@@ -622,12 +624,13 @@ class CopyOp(IRDLOperation):
             )
         if self.loader is None or self.loader.data == "tma":
             raise VerifyException(
-                'threads load the pixels of planes; give the copy the loader "register" or "cp_async"'
+                'threads load the pixels of planes; give the copy the loader "register", or '
+                '"cp_async"'
             )
         if isinstance(self.target.type, SharedType) and self.target.type.sizes[-1] % 2:
             raise VerifyException(
-                f"{self.target.type.sizes[-1]} pixels of a tile are stored two by two or wider; make "
-                "them even"
+                f"{self.target.type.sizes[-1]} pixels of a tile are stored two by two or wider; "
+                "make them even"
             )
 
     def _verify_pages(self) -> None:

@@ -1,8 +1,8 @@
 """The pattern that lowers ``gpu.copy`` of planes: pixels of a tap, read where they lie (S9.3).
 
-An image ``[N, C, H, W]`` has a plane for each channel.  A tile ``[channels, pixels]`` has what a tap
-of the filter reads for neighbouring pixels of the output, which are neighbours in a row of the tile
-as well: so threads load them along the planes, and nothing is turned on the way.
+An image ``[N, C, H, W]`` has a plane for each channel.  A tile ``[channels, pixels]`` has what a
+tap of the filter reads for neighbouring pixels of the output, which are neighbours in a row of the
+tile as well: so threads load them along the planes, and nothing is turned on the way.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class LowerPlanes(RewritePattern):
 
     Where no window reaches beyond what the step to the next one passes, nor beyond the image,
     pixels of a row are read together with what lies between them, as wide as rows of the tensor are
-    aligned for; a tap has one of each step.  Others are read one by one, where they are in the image,
-    and are zero elsewhere.
+    aligned for; a tap has one of each step.  Others are read one by one, where they are in the
+    image, and are zero elsewhere.
 
     A load that signals ends with a fence, behind which wgmma sees the tile, and a barrier of the
-    threads, of which one arrives.  What cp.async brings is waited for some iterations later, as many
-    as the ring has slots beside the two that consumers read; the last ones behind the loop.
+    threads, of which one arrives.  What cp.async brings is waited for some iterations later, as
+    many as the ring has slots beside the two that consumers read; the last ones behind the loop.
     """
 
     @op_type_rewrite_pattern
@@ -69,8 +69,8 @@ class LowerPlanes(RewritePattern):
         if brought and (size < CP_ASYNC_LEAST or geometry.steps[1] > 1):
             raise PolycError(
                 "UnsupportedCopy",
-                f"cp.async brings {CP_ASYNC_LEAST} bytes or more that follow each other, and pixels "
-                f"of {source} do not by {geometry}; use the loader register",
+                f"cp.async brings {CP_ASYNC_LEAST} bytes or more that follow each other, and "
+                f"pixels of {source} do not by {geometry}; use the loader register",
                 op,
             )
         together = width if brought else max(width, LEAST)
@@ -200,7 +200,7 @@ class LowerPlanes(RewritePattern):
 
     @staticmethod
     def taps(geometry: Im2colAttr, span: int) -> list[int]:
-        """How far taps of a row behind the first one are from it, where several are read at once."""
+        """How far taps of a row are behind the first one, where several are read at once."""
         return [] if span == 1 else [t * geometry.dilations[1] for t in range(1, geometry.taps[1])]
 
     @staticmethod
