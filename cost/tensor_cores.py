@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.exact import slower
-from polyc.cost.products import Tiles
+from polyc.cost.products import LEAST_WORD, PRODUCING, Tiles, words_in_flight
 from polyc.cost.values import MOVES, Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import COPY, LOAD, STORE, TAKE, Work, copy_bytes, k_major_bytes, tensor_bytes
 from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
@@ -35,6 +35,14 @@ VECTOR_BYTES = 16
 APART = 4
 """How much more loads take whose lanes are a vector apart: a warp touches four lines."""
 
+
+HELD = 6.0
+"""Instructions by which a thread takes an element of a tile's rows to registers, where they are
+taken as one: an element at a time, before products begin."""
+
+AWAITED, AWAITED_AGAIN = 1.6, 0.9
+"""Latencies of memory in which the pixels of one tap come that a producer's threads load, and those
+of several taps, most of which L2 has."""
 
 _BESIDE = (StringAttr("warpgroup"), StringAttr("warp.y"))
 """What the rows of a tile are parted among, as a schedule binds them."""
@@ -110,6 +118,18 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             (depth,) = values.contractions()[0].labels
             moved = [k_major_bytes(values, tensor, plan, depth) for tensor in brought]
         work.copied = [size for size in moved if size]
+    if plan.loader.data == "flat":
+        # Each tile takes all of its rows to registers, element by element.
+        rows, _, _ = plan.tile_sizes
+        deep = prod(values.extents[a] for a in values.contractions()[0].labels)
+        work.beside += HELD * work.blocks / parts * rows * deep
+    if plan.loader.data == "gather" and plan.mma.data == "wgmma":
+        (reduce,) = (r for r in values.contractions() if r.label in named)
+        if plan.pattern == "conv" or values.extents[plan.vectorize_axis.data.partition(".")[0]] % 2:
+            work.steps += _awaited(values, plan, reduce) / parts
+        if plan.pattern == "conv":
+            points = prod(values.extents[a] for a in reduce.labels)
+            work.beside += LOAD * work.blocks / parts * columns * points
     if plan.brings != "tma" and not exact:
         vectors = work.cache / (plan.operand_bytes * max(1, plan.widest))
         work.operations += COPY * vectors
@@ -138,6 +158,17 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.operations += STORE * points
         work.cache += points * size_in_bytes(kind.element_type)
     return work
+
+
+def _awaited(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> float:
+    """How often a block's producer waits for pixels that its threads load, in latencies of memory;
+    not where cp.async brings them."""
+    *taps, channels = sorted(values.extents[a] for a in reduce.labels)
+    _, columns, depth = plan.tile_sizes
+    words = columns * depth / LEAST_WORD / PRODUCING
+    batches = -(-words // words_in_flight(1, 1))
+    often = AWAITED if prod(taps) == 1 else AWAITED_AGAIN
+    return prod(taps) * -(-channels // depth) * batches * often
 
 
 def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:

@@ -91,8 +91,8 @@ LOOSE_COLUMNS = 192
 rows begin at any element: the places of these stand beside its sums."""
 
 BESIDE_PIXELS = 50
-"""Registers beside its sums that a thread has at least whose kernel has threads that load pixels: all
-have as many."""
+"""Registers beside its sums that a thread has at least whose kernel has threads that load pixels:
+all have as many."""
 
 KEPT = 0.5
 """Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors

@@ -137,6 +137,10 @@ GATHERS: tuple[ConvVariant, ...] = (
 _PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
 """Threads load pixels along the planes of an image, a step ahead."""
 
+AWAITED, AGAIN = 800, 450
+"""What a producer's thread waits for pixels of planes, in ns: of one tap, and of several, most of
+which L2 has (an H100; the latter not measured)."""
+
 LARGE_TILE = 128
 """Pixels and filters of the largest tile of f32: where its pixels lie is in registers too."""
 FMA_ROWS = 32
@@ -227,7 +231,19 @@ def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVaria
 
 def planes_form(conv: Convolution) -> ranking.Form:
     """What there is beside its sizes of a convolution whose image has planes."""
-    return replace(form_of(conv), gathers=PIXEL_REGISTERS[False], stored=Stored(along=False))
+    pixels, step = pixels_at_once(conv), conv.geometry.steps[1]
+    waits = AWAITED if conv.taps == 1 else AGAIN
+    stored = Stored(along=False, pixels=pixels, waits=waits, passed=step if pixels > 1 else 1)
+    return replace(form_of(conv), gathers=PIXEL_REGISTERS[False], stored=stored)
+
+
+def pixels_at_once(conv: Convolution) -> int:
+    """Pixels of an image's planes that a thread reads together."""
+    *_, width, _ = conv.image_dims
+    row, made = width.constant(), conv.output_dims[2].constant()
+    if row is None or made is None or not conv.geometry.is_apart:
+        return 1
+    return max(1, gcd(VECTOR // conv.geometry.steps[1], row // conv.geometry.steps[1], made))
 
 
 def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:

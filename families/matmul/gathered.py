@@ -8,15 +8,22 @@ them where wgmma reads them.  The copy engine brings the other operand.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import cast
 
 from xdsl.ir import BlockArgument
 
+from polyc.cost.products import Stored
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.flat import VECTOR
 from polyc.families.matmul.flat import loose_rows
 from polyc.families.matmul.recognise import Contraction
+
+AWAITED, LATE = 800, 100
+"""What a producer's thread waits for pixels from memory, in ns, and for others where cp.async brings
+them (an H100)."""
 
 ONE_TAP = Im2colAttr.of((1, 1))
 """Each pixel by itself."""
@@ -32,6 +39,13 @@ class Gathered:
     def number(self) -> int:
         """The place of its tensor in the signature."""
         return cast("BlockArgument", self.gemm.rhs.read.tensor).index
+
+    @property
+    def stored(self) -> Stored:
+        """How it lies in memory."""
+        length = self.gemm.size(self.gemm.n).constant() or 1
+        waits = LATE if self.pairs else AWAITED
+        return Stored(along=False, pixels=gcd(VECTOR, length), waits=waits, late=self.pairs)
 
     @property
     def pairs(self) -> bool:

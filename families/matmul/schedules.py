@@ -302,7 +302,7 @@ def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
     """What there is of a product beside its sizes, whose rows are lines that are taken as one."""
     return ranking.Form(
         is_crowded(gemm, "sm_90a"),
-        stored=Stored(along=False),
+        stored=Stored(along=False, held=True),
         depths=tuple(depths),
         alone=True,
         reads=any(op not in gemm.reads for op in _reads(gemm)),
@@ -333,19 +333,58 @@ def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVarian
     ]
 
 
+def _gather_form(gemm: Contraction, arch: str) -> ranking.Form:
+    """What there is of a product beside its sizes, of whose columns' operand threads load rows."""
+    found = gathered.gathered_of(gemm)
+    assert found is not None
+    registers = PIXEL_REGISTERS[found.pairs]
+    form = _form(gemm, arch, True)
+    return replace(form, stored=found.stored, alone=True, sums=False, gathers=registers)
+
+
 def gather_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
     """So many plans of the space whose producers load the operand of the columns; none where they
     do not, or where sizes are open.
     """
-    found = gathered.gathered_of(gemm)
-    if not ARCHS[arch].wgmma or found is None:
+    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm) is None:
         return []
-    registers = PIXEL_REGISTERS[found.pairs]
-    form = replace(
-        _form(gemm, arch, True), stored=Stored(along=False), alone=True, gathers=registers
-    )
-    plans = ranking.fastest(problem_of(gemm), arch, form, count)
+    plans = ranking.fastest(problem_of(gemm), arch, _gather_form(gemm, arch), count)
     return [MatmulVariant(p.gather_name, 1, p.gathering(), where=()) for p in plans]
+
+
+def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
+    threads load it, TMA takes its rows as one, or it is copied, as the model says; none where copies
+    are faster than either.
+    """
+    seen = flat.oriented(gemm)
+    both: list[tuple[int, MatmulVariant]] = []
+    if first := gather_variants(gemm, arch, 1):
+        both.append((_modelled(gemm, arch, _gather_form(gemm, arch), first[0]), first[0]))
+    if first := flat_variants(gemm, arch, 1):
+        depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
+        both.append((_modelled(seen, arch, _flat_form(seen, depths), first[0]), first[0]))
+    if not both:
+        return []
+    time, best = min(both, key=lambda one: one[0])
+    if _is_plain(gemm, arch) and _may_run(gemm, arch, True):
+        form = _form(gemm, arch, True)
+        if plans := ranking.fastest(problem_of(gemm), arch, form, 1):
+            sizes = ranking.known_sizes(problem_of(gemm))
+            batch, m, n, k = (size or 1 for size in sizes)
+            copied = form.of_known((batch, m, n, k), plans[0], arch)
+            moved = batch * k * n * 2 * OPERAND_BYTES
+            if copied + tensor_float.LAUNCH + moved // tensor_float.BANDWIDTH < time:
+                return []
+    return [best]
+
+
+def _modelled(gemm: Contraction, arch: str, form: ranking.Form, variant: MatmulVariant) -> int:
+    """The modelled time of a plan of known sizes, in ns, the first that a form has."""
+    batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(gemm)))
+    names = {plan.named(str(variant.fields["loader"])): plan for plan in form.space(arch, every=True)}
+    plan = names[variant.name]
+    return form.of_known((batch, m, n, k), plan, arch)
 
 
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
@@ -409,6 +448,8 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     Those that read copies of the operands come behind those that read them as they are.
     """
     found: list[MatmulVariant] = []
+    if loose := loose_variants(gemm, arch):
+        return loose
     if _is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
+from polyc.cost.products import words_in_flight
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
@@ -27,10 +28,6 @@ from polyc.passes.support.gpu.scope import leader, scope_barrier, scope_of, thre
 from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
 from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
-
-IN_FLIGHT = 16
-"""What a thread has loaded before it stores the first of it: more hides more of memory's latency,
-and takes registers."""
 
 RELEASED, LEAST_SLOTS = 2, 3
 """Slots of a ring that consumers have: that which they read, and that before, which they release
@@ -165,8 +162,9 @@ class LowerPlanes(RewritePattern):
                 address = address_of(then, number)
                 ((place, guard),) = pixels_of(then, number)
                 then.op(hw.CpAsyncOp(address, op.source, [place], size, guard))
-            for start in () if brought else passes[::IN_FLIGHT]:
-                some = passes[start : start + IN_FLIGHT]
+            ahead = words_in_flight(width, step if width > 1 else 1)
+            for start in () if brought else passes[::ahead]:
+                some = passes[start : start + ahead]
                 for number, value in [(number, load(then, number)) for number in some]:
                     then.op(hw.StoreSharedOp(value, address_of(then, number)))
 
@@ -187,10 +185,9 @@ class LowerPlanes(RewritePattern):
     @staticmethod
     def width(source: GlobalType, geometry: Im2colAttr, pixels: int) -> int:
         """Pixels of a row that are read together, with what lies between them: 1 where none are."""
-        reach = (geometry.taps[1] - 1) * geometry.dilations[1] + 1
         _, across = geometry.output_dims(*source.dims[2:])
         count, step = across.constant(), geometry.steps[1]
-        if reach > step or geometry.pads[1] or geometry.pads_after[1] or count is None:
+        if not geometry.is_apart or count is None:
             return 1
         size = element_bytes(source.element_type)
         found = min(CHUNK_BYTES, max(source.align.data, size)) // size // step

@@ -16,6 +16,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV, measured, schedules
 from polyc.lowering.gpu_to_cuda import cuda_units
+from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.playback import tile
@@ -24,13 +25,25 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
 from polyc.test.support.conv_programs import Conv, of
-from polyc.test.support.gemm_programs import assert_tiles_agree, inputs_of, regions
+from polyc.test.support.gemm_programs import ABOVE, inputs_of, runnable, tiles
 from polyc.test.support.gpu_text import only
 from polyc.test.support.im2col_programs import convolution
+from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 PLANES = replace(of(), turned=True, planes=True)
+
+
+def regions(text: str) -> ModuleOp:
+    """The region of a graph, in one, whatever that takes."""
+    ctx = make_context()
+    module = parse_text(ctx, text, "t.mlir")
+    for name in ABOVE:
+        made = IndexToRegion(fuse="legal") if name == "index-to-region" else build(name, "")
+        made.apply(ctx, module)
+    verify(module)
+    return module
 
 
 def drawn(seed: int) -> Conv:
@@ -99,15 +112,15 @@ def test_the_kernels_agree_with_the_region(name: str) -> None:
     """In tiles and in threads, without a race."""
     for number in (0, 3):
         module = planned(CASES[name], number)
-        tiles = built(module)
+        kernels = built(module)
         plan = only(module, ScheduleOp)
         assert plan.loader.data == "gather"
         inputs = inputs_of(module, {})
         wanted = play(module, "g", inputs, {})
         assert wanted is not None
-        np.testing.assert_array_equal(tile.run(tiles, inputs, {}, plan.kernel_name)[0], wanted[0])
+        np.testing.assert_array_equal(tile.run(kernels, inputs, {}, plan.kernel_name)[0], wanted[0])
         found = simulate(
-            finished(tiles), inputs, {}, plan.kernel_name, schedule="random", completion="random"
+            finished(kernels), inputs, {}, plan.kernel_name, schedule="random", completion="random"
         )
         found.check()
         np.testing.assert_array_equal(found.outputs[0], wanted[0])
@@ -119,12 +132,16 @@ def test_any_geometry_agrees_with_a_direct_evaluation(seed: int, arch: str) -> N
     conv = drawn(seed)
     module = regions(conv.text)
     assert find_convolution(only(module, KernelOp)).planes
-    assert assert_tiles_agree(conv.text, arch, {})
+    kernels = tiles(module, arch)
     x, w = inputs_of(module, {})
     found = play(module, "g", [x, w], {})
     assert found is not None
     wanted = convolution(np.moveaxis(x, 1, -1), w, conv.geometry).transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(np.asarray(found[0]), wanted.astype(np.float16))
+    for variant in (ran := runnable(kernels, {})):
+        (mine,) = tile.run(kernels, [x, w], {}, variant)
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(found[0]))
+    assert ran
 
 
 def test_threads_of_sm_80_simulate() -> None:
