@@ -40,7 +40,7 @@ HELD = 6.0
 """Instructions by which a thread takes an element of a tile's rows to registers, where they are
 taken as one: an element at a time, before products begin."""
 
-AWAITED, AWAITED_AGAIN = 1.6, 0.9
+AWAITED, AWAITED_AGAIN = 1.6, 1.4
 """Latencies of memory in which the pixels of one tap come that a producer's threads load, and those
 of several taps, most of which L2 has."""
 

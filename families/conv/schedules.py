@@ -137,7 +137,7 @@ GATHERS: tuple[ConvVariant, ...] = (
 _PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
 """Threads load pixels along the planes of an image, a step ahead."""
 
-AWAITED, AGAIN = 800, 450
+AWAITED, AGAIN = 800, 650
 """What a producer's thread waits for pixels of planes, in ns: of one tap, and of several, most of
 which L2 has (an H100; the latter not measured)."""
 

@@ -171,7 +171,8 @@ class RingBarriers:
             if not sure:
                 return
             expect = hw.MBarrierExpectOp(self.full, slot, sure)
-            alone = leader(emit, op)
+            together = any(copy.planes is not None for copy in bare)
+            alone = leader(emit, op) if together else None
             if alone is None:
                 emit.op(expect)
             else:
