@@ -40,9 +40,8 @@ HELD = 6.0
 """Instructions by which a thread takes an element of a tile's rows to registers, where they are
 taken as one: an element at a time, before products begin."""
 
-AWAITED, AWAITED_AGAIN = 1.6, 1.4
-"""Latencies of memory in which the pixels of one tap come that a producer's threads load, and those
-of several taps, most of which L2 has."""
+AWAITED = 1.6
+"""Latencies of memory in which the pixels come that a producer's threads load at once."""
 
 _BESIDE = (StringAttr("warpgroup"), StringAttr("warp.y"))
 """What the rows of a tile are parted among, as a schedule binds them."""
@@ -167,8 +166,7 @@ def _awaited(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> float:
     _, columns, depth = plan.tile_sizes
     words = columns * depth / LEAST_WORD / PRODUCING
     batches = -(-words // words_in_flight(1, 1))
-    often = AWAITED if prod(taps) == 1 else AWAITED_AGAIN
-    return prod(taps) * -(-channels // depth) * batches * often
+    return prod(taps) * -(-channels // depth) * batches * AWAITED
 
 
 def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:

@@ -137,9 +137,8 @@ GATHERS: tuple[ConvVariant, ...] = (
 _PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
 """Threads load pixels along the planes of an image, a step ahead."""
 
-AWAITED, AGAIN = 800, 650
-"""What a producer's thread waits for pixels of planes, in ns: of one tap, and of several, most of
-which L2 has (an H100; the latter not measured)."""
+AWAITED = 800
+"""What a producer's thread waits for the pixels that it loads at once, in ns (an H100)."""
 
 LARGE_TILE = 128
 """Pixels and filters of the largest tile of f32: where its pixels lie is in registers too."""
@@ -232,8 +231,7 @@ def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVaria
 def planes_form(conv: Convolution) -> ranking.Form:
     """What there is beside its sizes of a convolution whose image has planes."""
     pixels, step = pixels_at_once(conv), conv.geometry.steps[1]
-    waits = AWAITED if conv.taps == 1 else AGAIN
-    stored = Stored(along=False, pixels=pixels, waits=waits, passed=step if pixels > 1 else 1)
+    stored = Stored(along=False, pixels=pixels, waits=AWAITED, passed=step if pixels > 1 else 1)
     return replace(form_of(conv), gathers=PIXEL_REGISTERS[False], stored=stored)
 
 
