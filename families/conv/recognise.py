@@ -46,6 +46,8 @@ filters lie inside of them."""
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
 LEAST_TILE = 16
 """Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
+VECTOR = 8
+"""Channels of 16 bytes, which filters have beside an image of planes."""
 MAX_PADDING = 127
 """The most zeros at the end of a row or column of an image that are looked for."""
 
@@ -315,8 +317,15 @@ def _image_axes(
 
 
 def _check_planes(product: Product, image: Factor, size: Dim) -> None:
-    """Refuse an image of planes of which a sum has some."""
-    channels = cast("MemRefType", image.read.tensor.type).shape[1]
+    """Refuse an image of planes that threads do not load: of open sizes, of channels in no vectors,
+    or of which a sum has some."""
+    shape = cast("MemRefType", image.read.tensor.type).shape
+    channels, open_ones = shape[1], [size for size in shape if size.constant() is None]
+    if open_ones or (channels.constant() or 0) % VECTOR:
+        why = f"the channels of {image.name} are not its last axis"
+        if open_ones:
+            why += ", and its sizes are not known"
+        raise _refused(product, why, image.read)
     if not same_size(product.kernel, channels, size):
         why = f"it reads {size} channels of {image.name}, which has {channels}"
         raise _refused(product, why, image.read)

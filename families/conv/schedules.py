@@ -216,12 +216,7 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
 
 
 def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:
-    """Those of an image of planes, which threads load, of the producer where there is one; none
-    where sizes are open, or filters do not lie in vectors.
-    """
-    channels = conv.size(conv.channels).constant()
-    if not channels or channels % VECTOR:
-        return ()
+    """Those of an image of planes, which threads load, of the producer where there is one."""
     if not ARCHS[arch].wgmma:
         return (ConvVariant("gather", _PLANES),)
     plans = ranking.fastest(problem_of(conv), arch, planes_form(conv), count)
