@@ -29,9 +29,9 @@ from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
 from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 
-RELEASED, LEAST_SLOTS = 2, 3
+RELEASED = 2
 """Slots of a ring that consumers have: that which they read, and that before, which they release
-later; and how many one has at least beside which something is on its way."""
+later."""
 
 LEAST = 2
 """Pixels that a thread stores at once at least: a word of shared memory."""
@@ -232,17 +232,15 @@ class LowerPlanes(RewritePattern):
         self, emit: Emit, op: tile.CopyOp, slot: SSAValue, rewriter: PatternRewriter
     ) -> None:
         """The same of the slot that was filled some iterations before, and behind the loop of those
-        that are left."""
+        that are left; at once where nothing may be on its way beside."""
         loop = op.parent_op()
         assert op.signal is not None and isinstance(op.signal.type, MBarrierType)
-        if not isinstance(loop, scf.ForOp) or op.signal.type.count.data < LEAST_SLOTS:
-            raise PolycError(
-                "UnsupportedCopy",
-                f"cp.async is waited for iterations later, and {op.signal.type} has no slots for "
-                f"that; put the copy into a pipeline of {LEAST_SLOTS} stages or more",
-                op,
-            )
+        emit.op(hw.CpAsyncCommitOp())
         late = op.signal.type.count.data - RELEASED
+        if not isinstance(loop, scf.ForOp) or late < 1:
+            emit.op(hw.CpAsyncWaitOp(0))
+            self.arrive(emit, op, slot)
+            return
         i = loop.body.block.args[0]
         body = list(loop.body.block.ops)
         owner = slot.owner
@@ -254,7 +252,6 @@ class LowerPlanes(RewritePattern):
             clone_into(needs, values, then)
             return values.get(slot, slot)
 
-        emit.op(hw.CpAsyncCommitOp())
         first = emit.apply(affine_dim(0) - late, [i], hint="first")
 
         def earlier(then: Emit) -> None:
