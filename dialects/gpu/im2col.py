@@ -223,8 +223,8 @@ class Im2colAttr(ParametrizedAttribute):
 
     @property
     def is_apart(self) -> bool:
-        """Whether windows of a row lie apart, and none reaches beyond it: neighbours have nothing in
-        common, and what a row of them reads follows each other."""
+        """Whether windows of a row lie apart, and none reaches beyond it: neighbours have nothing
+        in common, and what a row of them reads follows each other."""
         reach = (self.taps[1] - 1) * self.dilations[1] + 1
         return reach <= self.steps[1] and not self.pads[1] and not self.pads_after[1]
 

@@ -22,8 +22,8 @@ from polyc.families.matmul.flat import loose_rows
 from polyc.families.matmul.recognise import Contraction
 
 AWAITED, LATE = 800, 100
-"""What a producer's thread waits for pixels from memory, in ns, and for others where cp.async brings
-them (an H100)."""
+"""What a producer's thread waits for pixels from memory, in ns (an H100), and in a step for others
+where cp.async brings them (not measured)."""
 
 ONE_TAP = Im2colAttr.of((1, 1))
 """Each pixel by itself."""

@@ -382,7 +382,9 @@ def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
 def _modelled(gemm: Contraction, arch: str, form: ranking.Form, variant: MatmulVariant) -> int:
     """The modelled time of a plan of known sizes, in ns, the first that a form has."""
     batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(gemm)))
-    names = {plan.named(str(variant.fields["loader"])): plan for plan in form.space(arch, every=True)}
+    names = {
+        plan.named(str(variant.fields["loader"])): plan for plan in form.space(arch, every=True)
+    }
     plan = names[variant.name]
     return form.of_known((batch, m, n, k), plan, arch)
 

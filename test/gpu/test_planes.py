@@ -49,7 +49,9 @@ def check(text: str, plans: list[ScheduleOp], module: ModuleOp) -> None:
     assert wanted is not None and plans
     for plan in plans:
         found: list[Any] = program(module, plan).run(inputs)
-        np.testing.assert_array_equal(np.asarray(found[0]), np.asarray(wanted[0]), plan.variant.data)
+        np.testing.assert_array_equal(
+            np.asarray(found[0]), np.asarray(wanted[0]), plan.variant.data
+        )
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

@@ -63,9 +63,7 @@ def planned(text: str, number: int) -> ModuleOp:
         ("N", 64, None),
     ],
 )
-def test_rows_are_planes(
-    columns: str | int, k: int, found: tuple[list[int], bool] | None
-) -> None:
+def test_rows_are_planes(columns: str | int, k: int, found: tuple[list[int], bool] | None) -> None:
     taken = gathered_of(find_contraction(only(regions(product(columns, k)), KernelOp)))
     assert (taken is None) == (found is None)
     if taken is not None and found is not None:
