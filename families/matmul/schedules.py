@@ -354,8 +354,8 @@ def gather_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVari
 
 def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
-    threads load it, TMA takes its rows as one, or it is copied, as the model says; none where copies
-    are faster than either.
+    threads load it, or TMA takes its rows as one, as the model says; none where copies are faster
+    than either.
     """
     seen = flat.oriented(gemm)
     both: list[tuple[int, MatmulVariant]] = []

@@ -74,8 +74,8 @@ class SpecializeWarps(RewritePattern):
     then, and one of them starts the copies by TMA.
 
     Legality: all copies are ``loader "tma"`` or of planes and all contracts ``wgmma``; the pipeline
-    stands in the kernel's own block, or in a tile loop or branches there, and its bound and the branches'
-    conditions are known before what it does, and the same for all threads (``check_uniform``), for
+    stands in the kernel's own block, or in a tile loop or branches there, and its bound and the
+    branches' conditions are known before what it does, and the same for all threads (``check_uniform``), for
     all CTAs of a cluster where a copy is multicast, for all tiles with ``pingpong``; everything
     after it reads fragments, which consumers own.  Nothing between pipelines that get roles
     together says where their copies lie, no other pipeline fills their tiles, and with ``pingpong``

@@ -88,7 +88,7 @@ class LowerPlanes(RewritePattern):
         row = early.apply(affine_dim(0) // across, [thread], hint="row")
         column = early.apply(affine_dim(0) % across * together, [thread], hint="column")
         image, channel, p, q = op.indices
-        plane = wide(early, early.value(arith.MuliOp(*extents)))
+        plane = wide(early, early.value(arith.MuliOp(extents[0], extents[1])))
         first = early.value(arith.MuliOp(image, channels))
         first = early.apply(affine_dim(0) + affine_dim(1), [first, row])
         base = early.value(arith.MuliOp(wide(early, first), plane))
