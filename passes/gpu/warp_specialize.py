@@ -75,12 +75,12 @@ class SpecializeWarps(RewritePattern):
 
     Legality: all copies are ``loader "tma"`` or of planes and all contracts ``wgmma``; the pipeline
     stands in the kernel's own block, or in a tile loop or branches there, and its bound and the
-    branches' conditions are known before what it does, and the same for all threads (``check_uniform``), for
-    all CTAs of a cluster where a copy is multicast, for all tiles with ``pingpong``; everything
-    after it reads fragments, which consumers own.  Nothing between pipelines that get roles
-    together says where their copies lie, no other pipeline fills their tiles, and with ``pingpong``
-    there is one.  The ring has 2 slots or more: a slot is released one iteration late, and the
-    producer of a ring of 1 would wait for ever.
+    branches' conditions are known before what it does, and the same for all threads
+    (``check_uniform``), for all CTAs of a cluster where a copy is multicast, for all tiles with
+    ``pingpong``; everything after it reads fragments, which consumers own. Nothing between
+    pipelines that get roles together says where their copies lie, no other pipeline fills their
+    tiles, and with ``pingpong`` there is one. The ring has 2 slots or more: a slot is released one
+    iteration late, and the producer of a ring of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
