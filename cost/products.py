@@ -291,7 +291,7 @@ def words_in_flight(pixels: int, passed: int) -> int:
     return IN_FLIGHT // each
 
 
-PRODUCING, WARPS, LEAST_WORD, IN_FLIGHT = 128, 4, 2, 64
+PRODUCING, WARPS, LEAST_WORD, IN_FLIGHT = 128, 4, 2, 32
 """Threads of a producer, its warps, the pixels of a word of shared memory, and the registers that
 a thread has for what is on its way."""
 

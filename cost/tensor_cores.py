@@ -40,6 +40,10 @@ HELD = 6.0
 """Instructions by which a thread takes an element of a tile's rows to registers, where they are
 taken as one: an element at a time, before products begin."""
 
+HELD_STORE = 40.0
+"""Those by which an element of a sum whose rows are taken as one gets to memory, beside ``STORE``:
+neighbours of it lie in other threads."""
+
 AWAITED = 1.6
 """Latencies of memory in which the pixels come that a producer's threads load at once."""
 
@@ -122,10 +126,11 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         rows, _, _ = plan.tile_sizes
         deep = prod(values.extents[a] for a in values.contractions()[0].labels)
         work.beside += HELD * work.blocks / parts * rows * deep
+        ends = (values.points(val_type(v).labels) for v in values.kernel.yield_op.values)
+        work.operations += HELD_STORE * sum(ends)
     if plan.loader.data == "gather" and plan.mma.data == "wgmma":
         (reduce,) = (r for r in values.contractions() if r.label in named)
-        if plan.pattern == "conv" or values.extents[plan.vectorize_axis.data.partition(".")[0]] % 2:
-            work.steps += _awaited(values, plan, reduce) / parts
+        work.steps += _awaited(values, plan, reduce) / parts
         if plan.pattern == "conv":
             points = prod(values.extents[a] for a in reduce.labels)
             work.beside += LOAD * work.blocks / parts * columns * points
@@ -160,12 +165,17 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
 
 
 def _awaited(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> float:
-    """How often a block's producer waits for pixels that its threads load, in latencies of memory;
-    not where cp.async brings them."""
+    """How often a block's producer waits for pixels that its threads load, in latencies."""
     *taps, channels = sorted(values.extents[a] for a in reduce.labels)
     _, columns, depth = plan.tile_sizes
-    words = columns * depth / LEAST_WORD / PRODUCING
-    batches = -(-words // words_in_flight(1, 1))
+    pixels = 1
+    if plan.pattern == "matmul":
+        pixels = gcd(
+            VECTOR_BYTES // OPERAND_BYTES,
+            values.extents[plan.vectorize_axis.data.partition(".")[0]],
+        )
+    words = columns * depth / max(pixels, LEAST_WORD) / PRODUCING
+    batches = -(-words // words_in_flight(pixels, 1))
     return prod(taps) * -(-channels // depth) * batches * AWAITED
 
 

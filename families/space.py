@@ -55,7 +55,7 @@ TURNED = 48
 SUMMED = 96
 """Accumulators of a thread at most that stores those of several products to memory."""
 
-PIXEL_REGISTERS = {False: 120, True: 56}
+PIXEL_REGISTERS = {False: 80, True: 56}
 """Of a producer's thread that loads pixels: those on their way and where they lie, or with cp.async
 where they lie."""
 

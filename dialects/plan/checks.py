@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-LOADERS = ("tma", "cp_async", "register", "padded", "flat", "gather")
+LOADERS = ("tma", "cp_async", "register", "padded", "flat", "gather", "gather_async")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -368,7 +368,7 @@ def check_loader(op: ScheduleResources) -> None:
                 f"the flat loader brings rows of a product of matrices to wgmma, and the plan is "
                 f"for {op.pattern or 'nothing'} by {op.mma.data}; use another loader"
             )
-    elif op.loader.data == "gather":
+    elif op.gathers:
         if op.pattern not in ("matmul", "conv") or op.mma.data not in ("wgmma", "mma.sync"):
             raise VerifyException(
                 f"the gather loader brings planes of pixels to tensor cores, and the plan is for "

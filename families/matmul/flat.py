@@ -20,6 +20,10 @@ from polyc.dialects.plan.flat import BOX_ROWS, MOST_ROWS, VECTOR, chunk
 from polyc.families.facts import holds_always, same_size
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 
+STORED = 1300
+"""Bytes of the output that kernels store in a ns (an H100), beside what the model has: neighbours
+in a row of it lie in other threads."""
+
 SHARED_ALIGN = 128
 """Of what TMA writes to shared memory, in bytes."""
 

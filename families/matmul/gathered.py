@@ -34,6 +34,8 @@ class Gathered:
     """The operand of a product's columns as the planes of an image."""
 
     gemm: Contraction
+    late: bool
+    """Whether cp.async brings it."""
 
     @property
     def number(self) -> int:
@@ -44,14 +46,8 @@ class Gathered:
     def stored(self) -> Stored:
         """How it lies in memory."""
         length = self.gemm.size(self.gemm.n).constant() or 1
-        waits = LATE if self.pairs else AWAITED
-        return Stored(along=False, pixels=gcd(VECTOR, length), waits=waits, late=self.pairs)
-
-    @property
-    def pairs(self) -> bool:
-        """Whether two pixels of a row or more begin where cp.async takes them."""
-        length = self.gemm.size(self.gemm.n).constant()
-        return length is not None and length % 2 == 0
+        waits = LATE if self.late else AWAITED
+        return Stored(along=False, pixels=gcd(VECTOR, length), waits=waits, late=self.late)
 
     @property
     def dims(self) -> Shape:
@@ -61,14 +57,16 @@ class Gathered:
         return (images, k, Dim.const(1), n)
 
 
-def gathered_of(gemm: Contraction) -> Gathered | None:
+def gathered_of(gemm: Contraction, late: bool = False) -> Gathered | None:
     """The operand of a product's columns where threads may load it: its rows are loose
-    (:func:`~polyc.families.matmul.flat.loose_rows`), of one matrix or of a batch along one axis."""
-    if loose_rows(gemm) is None or len(gemm.rhs.axes) > 3:
+    (:func:`~polyc.families.matmul.flat.loose_rows`), of one matrix or of a batch along one axis;
+    for cp.async, which is ``late``, of even length."""
+    length = loose_rows(gemm)
+    if length is None or len(gemm.rhs.axes) > 3 or (late and length % 2):
         return None
-    return Gathered(gemm)
+    return Gathered(gemm, late)
 
 
 def planned(gemm: Contraction, plan: ScheduleOp) -> Gathered | None:
     """How a schedule's kernel takes that operand; None where it takes it otherwise."""
-    return gathered_of(gemm) if plan.loader.data == "gather" else None
+    return gathered_of(gemm, plan.loader.data != "gather") if plan.gathers else None

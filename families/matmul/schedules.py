@@ -93,8 +93,10 @@ def conditions(
         depth = cast("list[int]", variant.fields["tile"])[2]
         if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
             return None
-    if loader == "gather" and (arch != "sm_90a" or gathered.gathered_of(gemm) is None):
-        return None
+    if str(loader).startswith("gather"):
+        late = loader != "gather"
+        if arch != "sm_90a" or gathered.gathered_of(gemm, late) is None:
+            return None
     gemm = tensor_float.as_fields(gemm, variant.fields)
     by_tma = variant.fields["mma"] == "wgmma"
     if by_tma and gemm.rank > TMA_AXES:
@@ -179,7 +181,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    if chosen["loader"] in ("padded", "gather") and not gemm.is_exact:
+    if chosen["loader"] in ("padded", "gather", "gather_async") and not gemm.is_exact:
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
@@ -333,37 +335,45 @@ def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVarian
     ]
 
 
-def _gather_form(gemm: Contraction, arch: str) -> ranking.Form:
+def _gather_form(gemm: Contraction, arch: str, late: bool) -> ranking.Form:
     """What there is of a product beside its sizes, of whose columns' operand threads load rows."""
-    found = gathered.gathered_of(gemm)
+    found = gathered.gathered_of(gemm, late)
     assert found is not None
-    registers = PIXEL_REGISTERS[found.pairs]
+    registers = PIXEL_REGISTERS[late]
     form = _form(gemm, arch, True)
     return replace(form, stored=found.stored, alone=True, sums=False, gathers=registers)
 
 
-def gather_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
-    """So many plans of the space whose producers load the operand of the columns; none where they
-    do not, or where sizes are open.
+def gather_variants(
+    gemm: Contraction, arch: str, count: int, late: bool = False
+) -> list[MatmulVariant]:
+    """So many plans of the space whose producers load the operand of the columns, ``late`` by
+    cp.async; none where they do not, or where sizes are open.
     """
-    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm) is None:
+    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm, late) is None:
         return []
-    plans = ranking.fastest(problem_of(gemm), arch, _gather_form(gemm, arch), count)
-    return [MatmulVariant(p.gather_name, 1, p.gathering(), where=()) for p in plans]
+    loader = "gather_async" if late else "gather"
+    plans = ranking.fastest(problem_of(gemm), arch, _gather_form(gemm, arch, late), count)
+    return [
+        MatmulVariant(p.named(loader), 1, {**p.gathering(), "loader": loader}, where=())
+        for p in plans
+    ]
 
 
 def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
-    threads load it, or TMA takes its rows as one, as the model says; none where copies are faster
-    than either.
+    threads load it by registers, or TMA takes its rows as one, as the model says; none where copies
+    are faster than either.  What loads by cp.async no GPU has run: plans may ask for it.
     """
     seen = flat.oriented(gemm)
     both: list[tuple[int, MatmulVariant]] = []
     if first := gather_variants(gemm, arch, 1):
-        both.append((_modelled(gemm, arch, _gather_form(gemm, arch), first[0]), first[0]))
+        both.append((_modelled(gemm, arch, _gather_form(gemm, arch, False), first[0]), first[0]))
     if first := flat_variants(gemm, arch, 1):
         depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
-        both.append((_modelled(seen, arch, _flat_form(seen, depths), first[0]), first[0]))
+        time = _modelled(seen, arch, _flat_form(seen, depths), first[0])
+        sizes = (size or 1 for size in ranking.known_sizes(problem_of(seen))[:3])
+        both.append((time + prod(sizes) * OPERAND_BYTES // flat.STORED, first[0]))
     if not both:
         return []
     time, best = min(both, key=lambda one: one[0])
@@ -494,8 +504,8 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
     found: list[ScheduleOp] = []
-    both = (*gather_variants(gemm, arch, GATHER), *flat_variants(gemm, arch, FLAT))
-    for variant in both:
+    gathers = (v for late in (False, True) for v in gather_variants(gemm, arch, GATHER, late))
+    for variant in (*gathers, *flat_variants(gemm, arch, FLAT)):
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
     if not _is_plain(gemm, arch):
@@ -581,7 +591,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     if plan.loader.data == "flat":
         _check_flat(gemm, plan)
-    if plan.loader.data == "gather":
+    if plan.gathers:
         _check_gather(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
@@ -648,7 +658,7 @@ def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
 
 def _check_gather(gemm: Contraction, plan: ScheduleOp) -> None:
     """Refuse a schedule whose producer's threads load an operand where they cannot."""
-    if gathered.gathered_of(gemm) is None or plan.tensor_float:
+    if gathered.gathered_of(gemm, plan.loader.data != "gather") is None or plan.tensor_float:
         raise bad_plan(
             plan,
             f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies "

@@ -61,7 +61,7 @@ class GemmLowering(ContractedLowering):
         others = super().aligned(plan)
         if plan.tensor_float:
             return tensor_float.alignments(self.gemm, plan, others)
-        loose = plan.loader.data in ("padded", "gather")
+        loose = plan.loader.data == "padded" or plan.gathers
         return alignments(self.gemm, plan, others) if loose else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
@@ -199,7 +199,7 @@ class Matrices(Contracted):
         tensor = self.frame.view(found.number, found.dims)
         source = tile.CopyEnd(tensor, [outer[0] if outer else zero, row, zero, column])
         view = tile.CopyView(im2col=gathered.ONE_TAP, tap=[zero, zero], planes=True)
-        travel = tile.CopyTravel("cp_async" if found.pairs else "register")
+        travel = tile.CopyTravel("cp_async" if found.late else "register")
         return tile.CopyOp(source, tile.CopyEnd(target), view, travel)
 
     def held(self, shared: SSAValue) -> SSAValue:
