@@ -58,6 +58,10 @@ cuTensorMapEncodeTiled)."""
 LINE = 64
 """Elements of a line of the L2 cache."""
 
+LEAST_TILE, LOOSE_TILES = 64, 96
+"""Rows and columns of a tile of which an output has so many at least where rows that no tensor map
+begins at are not copied: of fewer none was timed."""
+
 FLAT, GATHER = 6, 6
 """Plans beside these that take rows of an operand as one, or whose producers load it."""
 
@@ -363,9 +367,13 @@ def gather_variants(
 def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
     threads load it by registers, or TMA takes its rows as one, as the model says; none where copies
-    are faster than either.  What loads by cp.async no GPU has run: plans may ask for it.
+    are faster than either, or an output has few tiles, of which none was timed.  What loads by
+    cp.async no GPU has run: plans may ask for it.
     """
     seen = flat.oriented(gemm)
+    batch, m, n, k = (size or 0 for size in ranking.known_sizes(problem_of(gemm)))
+    if batch * -(-m // LEAST_TILE) * -(-n // LEAST_TILE) < LOOSE_TILES:
+        return []
     both: list[tuple[int, MatmulVariant]] = []
     if first := gather_variants(gemm, arch, 1):
         both.append((_modelled(gemm, arch, _gather_form(gemm, arch, False), first[0]), first[0]))
@@ -380,8 +388,6 @@ def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     if _is_plain(gemm, arch) and _may_run(gemm, arch, True):
         form = _form(gemm, arch, True)
         if plans := ranking.fastest(problem_of(gemm), arch, form, 1):
-            sizes = ranking.known_sizes(problem_of(gemm))
-            batch, m, n, k = (size or 1 for size in sizes)
             copied = form.of_known((batch, m, n, k), plans[0], arch)
             moved = batch * k * n * 2 * OPERAND_BYTES
             if copied + tensor_float.LAUNCH + moved // tensor_float.BANDWIDTH < time:
