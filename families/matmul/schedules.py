@@ -320,9 +320,6 @@ def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
 def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
     """So many plans of the space that take rows of an operand as one; none where they are not, or
     where sizes are open.
-
-    What measures plans has them, and users may: the model's rates are of operands that TMA brings,
-    and its choice among these and copies is not measured.
     """
     if not _is_flat(gemm, arch):
         return []
