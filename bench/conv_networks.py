@@ -27,11 +27,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from math import exp, log, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from polyc.bench import race
 from polyc.bench.race import Contestant
 from polyc.bench.regret import mean
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv import schedules
@@ -240,33 +241,50 @@ def _kept(case: Case, plan: str, lower: Callable[[], Any]) -> Program:
 
 
 def _planned(case: Case, tiling: Tiling) -> Any:
-    ctx, module = make_context(), lowered(case, "tiny", "index", "region")
-    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    ctx, module = make_context(), lowered(case, "tiny", "index", "region", "plan")
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp) and is_conv(op))
     conv = find_convolution(kernel)
+    for plan in [op for op in module.walk() if isinstance(op, ScheduleOp)]:
+        if plan.kernel_name.startswith(f"{kernel.sym_name.data}_"):
+            plan.detach()
     variant = schedules.variant_of(tiling, ())
+    if conv.planes:
+        variant = schedules.of_planes(conv, tiling)
     when = schedules.conditions(conv, variant)
     assert when is not None
     fields = schedules.schedule_fields(conv, ARCH, variant)
     block = kernel.parent_block()
     assert block is not None
-    block.insert_op_after(fitted(kernel.sym_name.data, tiling.name, fields, when), kernel)
-    for name in ("region-expand-together", *STAGES["tiles"], *STAGES["gpu"]):
+    block.insert_op_after(fitted(kernel.sym_name.data, variant.name, fields, when), kernel)
+    for name in (*STAGES["tiles"], *STAGES["gpu"]):
         build(name, ARCH).apply(ctx, module)
     return module
 
 
+def is_kernel(op: object) -> TypeGuard[KernelOp]:
+    """Whether an op is a region's kernel."""
+    return isinstance(op, KernelOp)
+
+
+def is_conv(kernel: KernelOp) -> bool:
+    """Whether a region is one of the convolution's that runs each time, as an implicit GEMM."""
+    constant = all(tensor.is_constant for tensor in kernel.inputs)
+    return not constant and BY_NAME["conv"].takes(kernel)
+
+
 def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
     """The first plans of the space for a convolution and some of the others, with what the model
-    expects in us; none of one that is several kernels, or a product.
+    expects in us; none of one that is several kernels beside those of its filter, or a product.
     """
-    kernels = list(lowered(case, "tiny", "index", "region").walk())
-    found = [op for op in kernels if isinstance(op, KernelOp)]
-    if len(found) != 1 or not BY_NAME["conv"].takes(found[0]):
+    kernels = [op for op in lowered(case, "tiny", "index", "region").walk() if is_kernel(op)]
+    found = [op for op in kernels if not all(tensor.is_constant for tensor in op.inputs)]
+    if len(found) != 1 or not is_conv(found[0]):
         return []
     conv = find_convolution(found[0])
     if not schedules.has_space(conv):
         return []
     problem, form = schedules.problem_of(conv), schedules.form_of(conv)
+    form = schedules.planes_form(conv) if conv.planes else form
     sizes: Any = tuple(size.constant() for size in problem.sizes)
     plans = ranking.ranked(sizes, ARCH, form)
     near = [one for one in plans[tried:] if one[0] < 2 * plans[0][0]]

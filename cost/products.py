@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp, prod
+from math import ceil, exp, prod
 from typing import Any, TypeVar
 
 from polyc.dialects.common.dim import Dim
@@ -48,6 +48,8 @@ class Rates:
     ``panels``    rows of boxes of each row of columns that are no multiple of 64
     ``alone``     of a kernel whose blocks leave no room on a multiprocessor for the next kernel's,
                   which could begin there while they end
+    ``issue``     of a warp's load of pixels, where threads of the producer load them
+    ``take``      of an element of a step's rows, where threads take them to registers
     ``idle_draw`` the part of what a multiprocessor takes to draw that it is spared where all others
                   are idle, as L2 serves it alone; ``idle_cycle`` the same of a cycle, as power does
                   not slow the clock, and ``idle_fill`` of ``fill``
@@ -76,6 +78,8 @@ class Rates:
     sums: float = 1477
     panels: float = 2
     alone: float = 0
+    issue: float = 2.0
+    take: float = 0.072
     idle_draw: float = 0
     idle_cycle: float = 0
     idle_fill: float = 0
@@ -134,11 +138,22 @@ class Stored:
     ``columns``  the same of the operand of the columns
     ``along``    whether that is stored along its columns, so that tiles of few draw little of each
                  of its rows
+    ``pixels``   of that operand which a thread of the producer loads at once; 0 where TMA brings
+                 it
+    ``waits``    what that thread waits for the loads which it has on their way at once, in ns
+    ``late``     whether it waits but once a step, as cp.async has any number of them on their way
+    ``passed``   pixels that a row of the image has for each of these
+    ``held``     whether threads take the operand of the rows to registers
     """
 
     rows: int = 0
     columns: int = 0
     along: bool = True
+    pixels: int = 0
+    waits: int = 0
+    late: bool = False
+    passed: int = 1
+    held: bool = False
 
 
 AS_USUAL = Stored()
@@ -243,15 +258,42 @@ def step_of(plan: Tiles, rates: Rates, stored: Stored = AS_USUAL) -> tuple[float
     rows, others = plan.rows / plan.beside, columns / plan.below
     boxes = box_rows(0, plan.columns, rates.panels) * plan.products / plan.below
     more = (0.0, rates.uneven, rates.sectors)
+    boxes = 0 if stored.pixels else boxes
     lines = rows * (1 + more[stored.rows]) + boxes * (1 + more[stored.columns])
-    drawn = (rows + others) * plan.depth * 2 / rates.draw + lines * rates.line
+    drawn = (rows + others * stored.passed) * plan.depth * 2 / rates.draw + lines * rates.line
     latency = rates.latency + (rates.shared if plan.below * plan.beside > 1 else 0)
-    work, waits = longest(cycles, drawn), latency / plan.stages
-    one = longest(work, waits)
+    issued, loaded = loads_of(plan, stored, rates)
+    taken = rates.take * plan.rows * plan.depth if stored.held else 0.0
+    work, waits = longest(cycles, drawn, issued, taken), latency / plan.stages
+    one = longest(work, waits, issued + loaded)
     if plan.at_once == 1:
         return one, 0
-    more = (longest(work * plan.at_once, waits) - one) / (plan.at_once - 1)
+    more = (longest(work * plan.at_once, waits, issued + loaded) - one) / (plan.at_once - 1)
     return more, one - more
+
+
+def loads_of(plan: Tiles, stored: Stored, rates: Rates) -> tuple[float, float]:
+    """What the loads of a step's pixels take to be issued, and until they are there, where threads
+    of the producer load them: these wait for each batch of them."""
+    if not stored.pixels:
+        return 0.0, 0.0
+    loads = plan.columns * plan.products * plan.depth / stored.pixels / PRODUCING
+    words = ceil(loads * stored.pixels / max(LEAST_WORD, stored.pixels))
+    batches = 1 if stored.late else ceildiv(words, words_in_flight(stored.pixels, stored.passed))
+    return loads * WARPS * rates.issue, batches * stored.waits
+
+
+def words_in_flight(pixels: int, passed: int) -> int:
+    """How many words of shared memory a thread loads before it stores the first of them, each of so
+    many ``pixels`` with those ``passed`` between: more hides more of memory's latency, and takes
+    registers."""
+    each = LEAST_WORD if pixels == 1 else max(1, pixels * passed // 2)
+    return IN_FLIGHT // each
+
+
+PRODUCING, WARPS, LEAST_WORD, IN_FLIGHT = 128, 4, 2, 32
+"""Threads of a producer, its warps, the pixels of a word of shared memory, and the registers that
+a thread has for what is on its way."""
 
 
 @dataclass(frozen=True, slots=True)

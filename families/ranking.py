@@ -42,6 +42,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     MOST_COLUMNS,
     Tiling,
+    loading_registers,
     registers_begun,
     registers_left,
     space,
@@ -88,6 +89,10 @@ what is on its way to these."""
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
+
+BESIDE_PIXELS = 50
+"""Registers beside its sums that a thread has at least whose kernel has threads that load pixels:
+all have as many."""
 
 KEPT = 0.5
 """Of an L2 cache, what keeps pixels for the next tap: both of its halves have what multiprocessors
@@ -143,6 +148,8 @@ class Form:
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
                   they do not
+    ``gathers``   registers that a thread of the producer has at least, where those load the operand
+                  of the columns; 0 where they do not
     """
 
     crowded: bool = False
@@ -160,6 +167,7 @@ class Form:
     sums: bool = True
     image: Image | None = None
     held: int = 0
+    gathers: int = 0
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -176,6 +184,7 @@ class Form:
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
+        picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
 
     def takes(self, plan: Tiling) -> bool:
@@ -187,6 +196,10 @@ class Form:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
             return False
+        if self.gathers:
+            few = loading_registers(plan) < self.gathers
+            if plan.persistent or few or registers_begun(plan) < BESIDE_PIXELS:
+                return False
         alone = plan.below == plan.beside == 1 or not (self.joined or self.alone or self.within)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
         enough = min(CROWDED_REGISTERS, plan.columns * 3 // 4) if self.crowded and self.alone else 0

@@ -55,6 +55,10 @@ TURNED = 48
 SUMMED = 96
 """Accumulators of a thread at most that stores those of several products to memory."""
 
+PIXEL_REGISTERS = {False: 80, True: 56}
+"""Of a producer's thread that loads pixels: those on their way and where they lie, or with cp.async
+where they lie."""
+
 ENOUGH_STAGES = 4
 """Stages of blocks whose sums go through memory."""
 
@@ -111,6 +115,15 @@ class Tiling(Tiles):
         """The same where rows of an operand are taken as one."""
         return self.named("flat")
 
+    @property
+    def gather_name(self) -> str:
+        """The same where threads load the operand of the columns."""
+        return self.named("gather")
+
+    def gathering(self, family: str = "matmul") -> Fields:
+        """Its fields of such a plan: all threads have as many registers."""
+        return {**self.fields(family), "loader": "gather", "registers": []}
+
     def named(self, loader: str) -> str:
         """A name of its fields."""
         found = f"{loader}_{self.rows}x{self.columns}"
@@ -161,6 +174,12 @@ def registers_left(plan: Tiling) -> int:
     room = ARCHS["sm_90a"].registers // plan.at_once
     own = split[1] if split else min(255, registers_at_launch(room, groups))
     return own - plan.products * plan.columns // 2
+
+
+def loading_registers(plan: Tiling) -> int:
+    """Registers of a thread of a block whose warpgroups have as many each."""
+    room = ARCHS["sm_90a"].registers // plan.at_once
+    return min(255, registers_at_launch(room, plan.rows // GROUP_ROWS))
 
 
 def registers_begun(plan: Tiling) -> int:

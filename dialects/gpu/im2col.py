@@ -221,6 +221,13 @@ class Im2colAttr(ParametrizedAttribute):
     def dilations(self) -> tuple[int, int]:
         return _pair(self.dilation)
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether windows of a row lie apart, and none reaches beyond it: neighbours have nothing
+        in common, and what a row of them reads follows each other."""
+        reach = (self.taps[1] - 1) * self.dilations[1] + 1
+        return reach <= self.steps[1] and not self.pads[1] and not self.pads_after[1]
+
     def output(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the output for an input of these."""
         first, second = (

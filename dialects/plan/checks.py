@@ -17,7 +17,7 @@ from polyc.dialects.plan.fields import ALGORITHMS, record_of
 from polyc.dialects.plan.resources import ScheduleResources
 
 MMAS = ("wgmma", "mma.sync", "fma", "none")
-LOADERS = ("tma", "cp_async", "register", "padded", "flat")
+LOADERS = ("tma", "cp_async", "register", "padded", "flat", "gather", "gather_async")
 CP_ASYNC_BYTES = (4, 8, 16)
 MAX_VECTOR_BYTES = 16
 
@@ -371,6 +371,17 @@ def check_loader(op: ScheduleResources) -> None:
             raise VerifyException(
                 f"the flat loader brings rows of a product of matrices to wgmma, and the plan is "
                 f"for {op.pattern or 'nothing'} by {op.mma.data}; use another loader"
+            )
+    elif op.gathers:
+        if op.pattern not in ("matmul", "conv") or op.mma.data not in ("wgmma", "mma.sync"):
+            raise VerifyException(
+                f"the gather loader brings planes of pixels to tensor cores, and the plan is for "
+                f"{op.pattern or 'nothing'} by {op.mma.data}; use another loader"
+            )
+        if any(op.integers("registers")):
+            raise VerifyException(
+                "threads of the producer load with the gather loader, and have as many registers "
+                "as the others; leave registers out"
             )
     elif op.loader.data == "tma":
         if not op.target.tma:

@@ -36,7 +36,10 @@ class Schedule(IRDLOperation):
     ``loader``          how operands come in: ``tma``, ``cp_async`` or ``register``; or ``padded``,
                         where launches before the kernel copy them to rows of whole panels, and
                         TMA (mma.sync: cp.async of 16 bytes) brings those; or ``flat``,
-                        where TMA takes the rows of one operand that a step has as one
+                        where TMA takes the rows of one operand that a step has as one, or
+                        ``gather``, where threads, of the producer if there is one, load one
+                        operand along its rows, which are planes of pixels, and TMA or cp.async
+                        brings the other; ``gather_async``, where threads do so by cp.async
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none; of a
@@ -134,11 +137,16 @@ class Schedule(IRDLOperation):
         return named[0] if len(named) == 1 else None
 
     @property
+    def gathers(self) -> bool:
+        """Whether threads load one operand along its rows, by registers or by cp.async."""
+        return self.loader.data in ("gather", "gather_async")
+
+    @property
     def brings(self) -> str:
         """How tiles come to shared memory: by ``tma``, ``cp_async`` or ``register``."""
         if self.loader.data == "flat":
             return "tma"
-        if self.loader.data != "padded":
+        if self.loader.data != "padded" and not self.gathers:
             return self.loader.data
         return "tma" if self.mma.data == "wgmma" else "cp_async"
 
@@ -159,10 +167,11 @@ class Schedule(IRDLOperation):
     def widest(self) -> int:
         """Elements that its addresses are multiples of at most, as wide accesses of them are.
 
-        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes.
+        An operand that ``padded`` need not copy is brought as copies are, by 16 bytes, and so is
+        that which ``gather`` leaves to TMA.
         """
         wide = 16 // self.operand_bytes
-        return wide if self.loader.data == "padded" else self.integer("vectorize")
+        return wide if self.loader.data == "padded" or self.gathers else self.integer("vectorize")
 
     @property
     def stores_lines(self) -> bool:

@@ -4,7 +4,8 @@ A region computes ``C[n, p, q, f] = epilogue(sum over r, s, c of X[n, stride·p 
 stride·q + dilation·s - pad, c] * W[f, r, s, c])``, with zeros outside of X, or is refused with the
 reason.  Taken pixel by pixel it is a product of matrices (an implicit GEMM): rows are pixels of the
 output, columns filters, and the sum runs over the taps and the channels.  Where the output lies as
-``C[n, f, p, q]``, rows are filters, and columns pixels of an image.
+``C[n, f, p, q]``, rows are filters, and columns pixels of an image, which may lie as
+``X[n, c, h, w]`` then: a plane for each channel.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ filters lie inside of them."""
 WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
 LEAST_TILE = 16
 """Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
+VECTOR = 8
+"""Channels of 16 bytes, which filters have beside an image of planes."""
 MAX_PADDING = 127
 """The most zeros at the end of a row or column of an image that are looked for."""
 
@@ -54,7 +57,8 @@ class Convolution:
     """A convolution as an implicit GEMM in a region.
 
     ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, or where it
-    is ``turned`` that before rows and columns, ``channels`` the summed axis beside the taps.
+    is ``turned`` that before rows and columns, ``channels`` the summed axis beside the taps.  The
+    image has its channels last, or with ``planes`` before rows and columns.
     """
 
     kernel: KernelOp
@@ -68,6 +72,7 @@ class Convolution:
     epilogue: tuple[str, ...]
     groups: Groups
     turned: bool = False
+    planes: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -86,6 +91,9 @@ class Convolution:
     @property
     def image_dims(self) -> Shape:
         """The image's sizes: images, rows, columns, channels; those of pieces together."""
+        if self.planes:
+            images, channels, *inside = cast("MemRefType", self.image.read.tensor.type).shape
+            return (images, *inside, channels)
         *first, channels = cast("MemRefType", self.image.read.tensor.type).shape
         rest = (piece.size for piece in self.image.pieces[1:])
         return (*first, sum(rest, channels))
@@ -165,9 +173,12 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     swapped = sides == {"rhs"}
     image, filter = (product.lhs, product.rhs)[:: -1 if swapped else 1]
     windowed, plain = (product.pattern.lhs, product.pattern.rhs)[:: -1 if swapped else 1]
-    rows, columns, channels = _image_axes(product, image, windowed)
+    rows, columns, channels = _image_axes(product, image, windowed, bool(groups.filters))
+    planes = rows.coordinate == 2
     size = _size(product, channels)
-    if image.concat is not None:
+    if planes:
+        _check_planes(product, image, size)
+    elif image.concat is not None:
         _check_concat(product, image.concat, product.names[channels])
     elif not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
         why = f"it reads {size} channels of {image.name}, with others behind them"
@@ -178,7 +189,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     pixels = inside[1:] if turned else inside[:2]
     _check_filter(product, filter, plain, (rows, columns, channels), filters)
     geometry = _geometry(product, image, rows, columns)
-    _check_guards(product, image)
+    _check_guards(product, image, (2, 3) if planes else (1, 2))
     found = Convolution(
         kernel,
         product.reduce,
@@ -191,7 +202,10 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         epilogue_steps(kernel, product.reduce, transposed=True),
         groups,
         turned,
+        planes,
     )
+    if planes and not turned:
+        raise _refused(product, f"the channels of {image.name} are not its last axis", image.read)
     if not groups.fits(LEAST_TILE, LEAST_TILE):
         why = f"groups of {groups.filters} filters and {groups.channels} channels are no tiles"
         raise _refused(product, why, product.reduce)
@@ -272,17 +286,20 @@ def _refused(product: Product, why: str, at: Operation) -> PolycError:
     return unsupported(product.kernel, why, WAY_OUT, at, Recognised)
 
 
-def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window, Window, int]:
+def _image_axes(
+    product: Product, image: Factor, read: Operand, grouped: bool
+) -> tuple[Window, Window, int]:
     """The windows along rows and columns, and the axis of the channels."""
     names, out = product.names, labels_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
     how = f"it reads {image.name} at {image.read.map.data}"
-    if len(read.coordinates) == 4 and sorted(windows) == [2, 3]:
+    planes = len(read.coordinates) == 4 and sorted(windows) == [2, 3]
+    if planes and (grouped or image.concat is not None or image.element == f32):
         raise _refused(product, f"the channels of {image.name} are not its last axis", image.read)
-    if len(read.coordinates) != 4 or sorted(windows) != [1, 2]:
+    if len(read.coordinates) != 4 or (not planes and sorted(windows) != [1, 2]):
         raise _refused(product, f"{how}, not in windows of rows and columns", image.read)
-    rows, columns = windows[1], windows[2]
-    first, channels = read.coordinates[0], read.coordinates[3]
+    rows, columns = windows[1 + planes], windows[2 + planes]
+    first, channels = read.coordinates[0], read.coordinates[1 if planes else 3]
     batch, depth = first.axis, channels.axis
     pixels = [None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)]
     if batch is None and _is_one_image(product, image):
@@ -297,6 +314,21 @@ def _image_axes(product: Product, image: Factor, read: Operand) -> tuple[Window,
     if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
         raise _refused(product, f"{how}, a part of its images or channels", image.read)
     return rows, columns, depth
+
+
+def _check_planes(product: Product, image: Factor, size: Dim) -> None:
+    """Refuse an image of planes that threads do not load: of open sizes, of channels in no vectors,
+    or of which a sum has some."""
+    shape = cast("MemRefType", image.read.tensor.type).shape
+    channels, open_ones = shape[1], [size for size in shape if size.constant() is None]
+    if open_ones or (channels.constant() or 0) % VECTOR:
+        why = f"the channels of {image.name} are not its last axis"
+        if open_ones:
+            why += ", and its sizes are not known"
+        raise _refused(product, why, image.read)
+    if not same_size(product.kernel, channels, size):
+        why = f"it reads {size} channels of {image.name}, which has {channels}"
+        raise _refused(product, why, image.read)
 
 
 def _is_one_image(product: Product, image: Factor) -> bool:
@@ -392,10 +424,13 @@ def _check_concat(product: Product, concat: Concat, channels: str) -> None:
             raise _refused(product, why, piece.read)
 
 
-def _check_guards(product: Product, image: Factor) -> None:
-    """Refuse guards that are not exactly the image's bounds, and what is outside but zeros."""
+def _check_guards(product: Product, image: Factor, dimensions: tuple[int, int]) -> None:
+    """Refuse guards that are not exactly the image's bounds, and what is outside but zeros.
+
+    ``dimensions`` are its rows and columns.
+    """
     read, concat = image.read, image.concat
-    _check_guard(product, read, (1, 2), guard_of(read) if concat is None else concat.within)
+    _check_guard(product, read, dimensions, guard_of(read) if concat is None else concat.within)
     for piece in image.pieces:
         _check_guard(product, piece.read, (1, 2, 3), guard_of(piece.read))
     if concat is None and read.fill is not None and read.fill.value.data != 0.0:

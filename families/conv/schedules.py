@@ -33,7 +33,7 @@ from polyc.families.facts import (
     power_of_two,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.space import COLUMN_STEP, Tiling, space
+from polyc.families.space import COLUMN_STEP, PIXEL_REGISTERS, Tiling, space
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 
 
@@ -134,6 +134,12 @@ GATHERS: tuple[ConvVariant, ...] = (
 )
 """Pixels that the threads gather themselves; the last one takes every shape."""
 
+_PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
+"""Threads load pixels along the planes of an image, a step ahead."""
+
+AWAITED = 800
+"""What a producer's thread waits for the pixels that it loads at once, in ns (an H100)."""
+
 LARGE_TILE = 128
 """Pixels and filters of the largest tile of f32: where its pixels lie is in registers too."""
 FMA_ROWS = 32
@@ -190,6 +196,8 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if conv.is_exact:
         return exact_variants(conv, arch)
+    if conv.planes:
+        return planes_variants(conv, arch, 1)
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
         return GATHERS
     if not has_space(conv):
@@ -205,6 +213,36 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
         small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
         found += (replace(stored_by(1, small), name="tma_singly"),)
     return (*found, *GATHERS[1:])
+
+
+def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:
+    """Those of an image of planes, which threads load, of the producer where there is one."""
+    if not ARCHS[arch].wgmma:
+        return (ConvVariant("gather", _PLANES),)
+    plans = ranking.fastest(problem_of(conv), arch, planes_form(conv), count)
+    return tuple(of_planes(conv, plan) for plan in plans)
+
+
+def planes_form(conv: Convolution) -> ranking.Form:
+    """What there is beside its sizes of a convolution whose image has planes."""
+    pixels, step = pixels_at_once(conv), conv.geometry.steps[1]
+    stored = Stored(along=False, pixels=pixels, waits=AWAITED, passed=step if pixels > 1 else 1)
+    return replace(form_of(conv), gathers=PIXEL_REGISTERS[False], stored=stored)
+
+
+def pixels_at_once(conv: Convolution) -> int:
+    """Pixels of an image's planes that a thread reads together."""
+    *_, width, _ = conv.image_dims
+    row, made = width.constant(), conv.output_dims[2].constant()
+    if row is None or made is None or not conv.geometry.is_apart:
+        return 1
+    return max(1, gcd(VECTOR // conv.geometry.steps[1], row // conv.geometry.steps[1], made))
+
+
+def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:
+    """The variant of a plan of the space whose producers load the pixels."""
+    fields = {**plan.gathering("conv"), "vectorize": stored_width(conv)}
+    return ConvVariant(plan.gather_name, fields)
 
 
 def stored_width(conv: Convolution) -> int:
@@ -312,7 +350,7 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     conv = find_convolution(kernel)
     if plan.mma.data == "fma":
         return not conv.groups.filters
-    return plan.loader.data == "tma" and has_space(conv)
+    return plan.loader.data in ("tma", "gather") and has_space(conv)
 
 
 def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
@@ -321,6 +359,11 @@ def measured(conv: Convolution, arch: str) -> list[ScheduleOp]:
     """
     if conv.is_exact and not conv.groups.filters:
         return list(_measured_exact(conv, arch))
+    if conv.planes and ARCHS[arch].wgmma:
+        return [
+            fitted(conv.kernel.sym_name.data, v.name, schedule_fields(conv, arch, v), ())
+            for v in planes_variants(conv, arch, MEASURED)
+        ]
     if arch != "sm_90a" or not has_space(conv) or why_no_descriptor(conv, 128) is not None:
         return []
     found: list[ScheduleOp] = []
@@ -389,7 +432,7 @@ def conditions(conv: Convolution, variant: ConvVariant) -> tuple[Assumption, ...
         facts.append(Assumption(conv.line.mod(variant.filters), "=="))
     if variant.pixels:
         facts.append(Assumption(_all_pixels(conv) - variant.pixels, ">="))
-    if variant.fields["loader"] == "tma":
+    if variant.fields["loader"] in ("tma", "gather"):
         facts += filled(conv)
     return left_open(conv.kernel, facts)
 
@@ -496,7 +539,8 @@ def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
             continue  # In groups tiles of several widths are as wide as a group.
         seen.append((fields, when))
         found.append(fitted(kernel.sym_name.data, variant.name, fields, when))
-        width = VECTOR if fields["loader"] == "tma" else cast("int", fields["vectorize"])
+        by_tma = fields["loader"] in ("tma", "gather")
+        width = VECTOR if by_tma else cast("int", fields["vectorize"])
         if not when and pointers_promised(kernel, width):
             break
     return found
@@ -512,6 +556,12 @@ def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
         )
     if (why := _behind(conv, depth)) is not None:
         return f"goes along {conv.channels} in steps of {depth}, and {why}"
+    if conv.planes:
+        if plan.loader.data == "gather":
+            return None
+        return f"loads by {plan.loader.data}, and {conv.image.name} has planes; use gather"
+    if plan.loader.data == "gather":
+        return f"loads planes, and the channels of {conv.image.name} are its last axis; use tma"
     if plan.loader.data == "tma":
         why = why_no_descriptor(conv, plan.tile_sizes[conv.turned])
         return None if why is None else f"loads by tma, and {why}"
@@ -526,7 +576,7 @@ def _behind(conv: Convolution, depth: int) -> str | None:
         if not holds_always(whole, kernel.assumptions, kernel.symbol_names):
             name = kernel.name_of(piece.read.tensor)
             return f"{name} begins at {piece.first} there; use a depth that divides that"
-    if conv.groups.filters or image.pieces:
+    if conv.groups.filters or image.pieces or conv.planes:
         return None
     if ends_cleanly(kernel, image.read, 3, channels, Dim.const(0), depth):
         return None
@@ -569,7 +619,7 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
         refuse_choice(plan, "cluster", why, "[1, 1]")
     if (why := fault(conv, plan)) is not None:
         raise bad_plan(plan, why)
-    if plan.loader.data != "tma":
+    if plan.brings != "tma":
         return
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
     for fact in filled(conv):

@@ -20,6 +20,10 @@ from polyc.dialects.plan.flat import BOX_ROWS, MOST_ROWS, VECTOR, chunk
 from polyc.families.facts import holds_always, same_size
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 
+STORED = 1300
+"""Bytes of the output that kernels store in a ns (an H100), beside what the model has: neighbours
+in a row of it lie in other threads."""
+
 SHARED_ALIGN = 128
 """Of what TMA writes to shared memory, in bytes."""
 
@@ -63,9 +67,27 @@ def flat_of(gemm: Contraction, depth: int) -> Flat | None:
     has rows at most; it is all of a tensor, and the other operand lies along k, in rows of
     multiples of 16 bytes.
     """
-    length, k = gemm.size(gemm.n).constant(), gemm.size(gemm.k).constant()
+    k, length = gemm.size(gemm.k).constant(), loose_rows(gemm)
+    if not k or length is None or length > MOST_ROWS:
+        return None
+    wide = chunk(length, k, depth)
+    # A box lands at a multiple of 128 bytes, whichever slot of the ring it is for.
+    aligned = depth * length * OPERAND_BYTES % SHARED_ALIGN == 0
+    if wide is None or not aligned or depth * length // wide > BOX_ROWS:
+        return None
+    return Flat(oriented(gemm), length, wide)
+
+
+def loose_rows(gemm: Contraction) -> int | None:
+    """How long rows of the operand of a product's columns are, where no tensor map begins at them;
+    None where one does, or where something else keeps the copy engine from bringing the other.
+
+    It lies along the columns, whose number is known and no multiple of 16 bytes, and is all of a
+    tensor; the other operand lies along k, in rows of multiples of 16 bytes.
+    """
+    length = gemm.size(gemm.n).constant()
     alone = not (gemm.beside or gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed)
-    if not alone or not length or not k or length % VECTOR == 0 or length > MOST_ROWS:
+    if not alone or not length or length % VECTOR == 0:
         return None
     rows, others = gemm.rhs, gemm.lhs
     last = (len(rows.axes) - 2, len(rows.axes) - 1)
@@ -75,14 +97,8 @@ def flat_of(gemm: Contraction, depth: int) -> Flat | None:
         return None
     known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
     ends = (*others.contiguous, others.first[-1])
-    if not all(holds_always(Assumption(s.mod(VECTOR), "=="), known, symbols) for s in ends):
-        return None
-    wide = chunk(length, k, depth)
-    # A box lands at a multiple of 128 bytes, whichever slot of the ring it is for.
-    aligned = depth * length * OPERAND_BYTES % SHARED_ALIGN == 0
-    if wide is None or not aligned or depth * length // wide > BOX_ROWS:
-        return None
-    return Flat(oriented(gemm), length, wide)
+    whole = all(holds_always(Assumption(s.mod(VECTOR), "=="), known, symbols) for s in ends)
+    return length if whole else None
 
 
 def planned(gemm: Contraction, plan: ScheduleOp) -> Flat | None:

@@ -29,7 +29,7 @@ from polyc.families.facts import (
     pointers_promised,
 )
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import flat, padded, tensor_float
+from polyc.families.matmul import flat, gathered, padded, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.partial_sums import Parts, parted
 from polyc.families.matmul.partial_sums import facts as part_facts
@@ -47,7 +47,7 @@ from polyc.families.matmul.variants import (
     MatmulVariant,
     followed,
 )
-from polyc.families.space import Tiling
+from polyc.families.space import PIXEL_REGISTERS, Tiling
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 from polyc.poly.pieces import Piece
 
@@ -58,8 +58,12 @@ cuTensorMapEncodeTiled)."""
 LINE = 64
 """Elements of a line of the L2 cache."""
 
-FLAT = 6
-"""Of these, plans that take rows of an operand as one."""
+LEAST_TILE, LOOSE_TILES = 64, 96
+"""Rows and columns of a tile of which an output has so many at least where rows that no tensor map
+begins at are not copied: of fewer none was timed."""
+
+FLAT, GATHER = 6, 6
+"""Plans beside these that take rows of an operand as one, or whose producers load it."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -92,6 +96,10 @@ def conditions(
     if loader == "flat":
         depth = cast("list[int]", variant.fields["tile"])[2]
         if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
+            return None
+    if str(loader).startswith("gather"):
+        late = loader != "gather"
+        if arch != "sm_90a" or gathered.gathered_of(gemm, late) is None:
             return None
     gemm = tensor_float.as_fields(gemm, variant.fields)
     by_tma = variant.fields["mma"] == "wgmma"
@@ -177,7 +185,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
     if gemm.lhs.factor.is_computed and chosen["mma"] == "mma.sync":
         columns = cast("list[int]", chosen["tile"])[1]
         chosen |= {"warp_tile": [ROWS_OF_REGISTERS, columns], "fragment_buffers": 1}
-    if chosen["loader"] == "padded" and not gemm.is_exact:
+    if chosen["loader"] in ("padded", "gather", "gather_async") and not gemm.is_exact:
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
@@ -300,7 +308,7 @@ def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
     """What there is of a product beside its sizes, whose rows are lines that are taken as one."""
     return ranking.Form(
         is_crowded(gemm, "sm_90a"),
-        stored=Stored(along=False),
+        stored=Stored(along=False, held=True),
         depths=tuple(depths),
         alone=True,
         reads=any(op not in gemm.reads for op in _reads(gemm)),
@@ -312,9 +320,6 @@ def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
 def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
     """So many plans of the space that take rows of an operand as one; none where they are not, or
     where sizes are open.
-
-    What measures plans has them, and users may: the model's rates are of operands that TMA brings,
-    and its choice among these and copies is not measured.
     """
     if not _is_flat(gemm, arch):
         return []
@@ -329,6 +334,72 @@ def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVarian
         MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=())
         for plan in islice(fit, count)
     ]
+
+
+def _gather_form(gemm: Contraction, arch: str, late: bool) -> ranking.Form:
+    """What there is of a product beside its sizes, of whose columns' operand threads load rows."""
+    found = gathered.gathered_of(gemm, late)
+    assert found is not None
+    registers = PIXEL_REGISTERS[late]
+    form = _form(gemm, arch, True)
+    return replace(form, stored=found.stored, alone=True, sums=False, gathers=registers)
+
+
+def gather_variants(
+    gemm: Contraction, arch: str, count: int, late: bool = False
+) -> list[MatmulVariant]:
+    """So many plans of the space whose producers load the operand of the columns, ``late`` by
+    cp.async; none where they do not, or where sizes are open.
+    """
+    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm, late) is None:
+        return []
+    loader = "gather_async" if late else "gather"
+    plans = ranking.fastest(problem_of(gemm), arch, _gather_form(gemm, arch, late), count)
+    return [
+        MatmulVariant(p.named(loader), 1, {**p.gathering(), "loader": loader}, where=())
+        for p in plans
+    ]
+
+
+def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
+    """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
+    threads load it by registers, or TMA takes its rows as one, as the model says; none where copies
+    are faster than either, or an output has few tiles, of which none was timed.  What loads by
+    cp.async no GPU has run: plans may ask for it.
+    """
+    seen = flat.oriented(gemm)
+    batch, m, n, k = (size or 0 for size in ranking.known_sizes(problem_of(gemm)))
+    if batch * -(-m // LEAST_TILE) * -(-n // LEAST_TILE) < LOOSE_TILES:
+        return []
+    both: list[tuple[int, MatmulVariant]] = []
+    if first := gather_variants(gemm, arch, 1):
+        both.append((_modelled(gemm, arch, _gather_form(gemm, arch, False), first[0]), first[0]))
+    if first := flat_variants(gemm, arch, 1):
+        depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
+        time = _modelled(seen, arch, _flat_form(seen, depths), first[0])
+        sizes = (size or 1 for size in ranking.known_sizes(problem_of(seen))[:3])
+        both.append((time + prod(sizes) * OPERAND_BYTES // flat.STORED, first[0]))
+    if not both:
+        return []
+    time, best = min(both, key=lambda one: one[0])
+    if _is_plain(gemm, arch) and _may_run(gemm, arch, True):
+        form = _form(gemm, arch, True)
+        if plans := ranking.fastest(problem_of(gemm), arch, form, 1):
+            copied = form.of_known((batch, m, n, k), plans[0], arch)
+            moved = batch * k * n * 2 * OPERAND_BYTES
+            if copied + tensor_float.LAUNCH + moved // tensor_float.BANDWIDTH < time:
+                return []
+    return [best]
+
+
+def _modelled(gemm: Contraction, arch: str, form: ranking.Form, variant: MatmulVariant) -> int:
+    """The modelled time of a plan of known sizes, in ns, the first that a form has."""
+    batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(gemm)))
+    names = {
+        plan.named(str(variant.fields["loader"])): plan for plan in form.space(arch, every=True)
+    }
+    plan = names[variant.name]
+    return form.of_known((batch, m, n, k), plan, arch)
 
 
 def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
@@ -392,6 +463,8 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     Those that read copies of the operands come behind those that read them as they are.
     """
     found: list[MatmulVariant] = []
+    if loose := loose_variants(gemm, arch):
+        return loose
     if _is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
@@ -434,7 +507,8 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
     found: list[ScheduleOp] = []
-    for variant in flat_variants(gemm, arch, FLAT):
+    gathers = (v for late in (False, True) for v in gather_variants(gemm, arch, GATHER, late))
+    for variant in (*gathers, *flat_variants(gemm, arch, FLAT)):
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
     if not _is_plain(gemm, arch):
@@ -520,6 +594,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     """
     if plan.loader.data == "flat":
         _check_flat(gemm, plan)
+    if plan.gathers:
+        _check_gather(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
@@ -580,6 +656,18 @@ def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
             plan,
             f"has tiles of {plan.tile_sizes[0]} rows, and one has all {found.length} points of "
             f"{gemm.n}; make them {wanted}",
+        )
+
+
+def _check_gather(gemm: Contraction, plan: ScheduleOp) -> None:
+    """Refuse a schedule whose producer's threads load an operand where they cannot."""
+    if gathered.gathered_of(gemm, plan.loader.data != "gather") is None or plan.tensor_float:
+        raise bad_plan(
+            plan,
+            f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies "
+            f"along {gemm.n}, all of it, in rows of a known number that is no multiple of "
+            f"{flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; use "
+            "padded",
         )
 
 

@@ -55,10 +55,12 @@ class ConvLowering(ContractedLowering):
         return self.conv.kernel
 
     def aligned(self, plan: ScheduleOp) -> list[int]:
-        """What TMA brings begins at multiples of 16 bytes, whatever threads store at once."""
+        """What TMA brings begins at multiples of 16 bytes, whatever threads store at once, and so
+        do filters beside planes that threads load."""
         found = super().aligned(plan)
-        if plan.loader.data == "tma":
-            for read in (*self.conv.image.reads(), self.conv.filter.read):
+        if plan.loader.data in ("tma", "gather"):
+            images = [] if self.conv.planes else self.conv.image.reads()
+            for read in (*images, self.conv.filter.read):
                 assert isinstance(read.tensor, BlockArgument)
                 found[read.tensor.index] = MAX_VECTOR_BYTES
         return found
@@ -126,7 +128,7 @@ class Windows(Contracted):
             reduces=[conv.reduce],
             operands=[
                 Operand(filter.name, filter.read, (M, K)),
-                Operand(image.name, image.read, (N, K)),
+                Operand(image.name, image.read, (K, N) if conv.planes else (N, K)),
             ]
             if conv.turned
             else [
@@ -177,7 +179,7 @@ class Windows(Contracted):
         return self.own.bound, 1
 
     def step(self, at: Coordinates, body: Block, shared: Sequence[SSAValue]) -> SSAValue:
-        conv, travel = self.conv, tile.CopyTravel(self.plan.loader.data)
+        conv, travel = self.conv, tile.CopyTravel(self.plan.brings)
         position, number = body.args
         position.name_hint, number.name_hint = "step", "i"
         among_all: SSAValue = number
@@ -193,10 +195,16 @@ class Windows(Contracted):
         assert isinstance(filter.tensor, BlockArgument)
         # Both operands lie along the channels.
         turned = self.plan.loads_lines
-        windows = tile.CopyView(im2col=conv.geometry, tap=[row, column], turned=turned)
+        tap_at, planes = [row, column], conv.planes
+        windows = tile.CopyView(im2col=conv.geometry, tap=tap_at, turned=turned, planes=planes)
         rows, columns = shared
         pixels, taken = (columns, rows) if conv.turned else (rows, columns)
-        self.take(conv.image, [*self.pixel, first], pixels, windows, travel)
+        if planes:
+            image, *inside = self.pixel
+            threads = tile.CopyTravel("register")
+            self.take(conv.image, [image, first, *inside], pixels, windows, threads)
+        else:
+            self.take(conv.image, [*self.pixel, first], pixels, windows, travel)
         filters = self.frame.view(filter.tensor.index, conv.filter_dims)
         weights = tile.CopyOp(
             tile.CopyEnd(filters, [at[conv.filters], tap, channel]),

@@ -21,7 +21,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
-from polyc.families.matmul import flat, tensor_float
+from polyc.families.matmul import flat, gathered, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
@@ -61,7 +61,8 @@ class GemmLowering(ContractedLowering):
         others = super().aligned(plan)
         if plan.tensor_float:
             return tensor_float.alignments(self.gemm, plan, others)
-        return alignments(self.gemm, plan, others) if plan.loader.data == "padded" else others
+        loose = plan.loader.data == "padded" or plan.gathers
+        return alignments(self.gemm, plan, others) if loose else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         gemm = tensor_float.as_planned(self.gemm, plan)
@@ -129,6 +130,8 @@ class Matrices(Contracted):
         self.gemm = gemm
         self.flat = flat.planned(gemm, plan)
         """How rows of the operand of the rows are taken as one, where they are."""
+        self.gathered = gathered.planned(gemm, plan)
+        """The operand of the columns as planes, where threads load them."""
 
     def sizes(self, grid: Grid) -> list[SSAValue]:
         found = super().sizes(grid)
@@ -179,10 +182,25 @@ class Matrices(Contracted):
                 copy = tile.CopyOp(source, tile.CopyEnd(target), travel=travel)
                 self.emit.op(located(copy, side.read))
                 continue
+            if self.gathered is not None and side is self.sides[1]:
+                self.emit.op(located(self.gather(self.gathered, place, target), side.read))
+                continue
             self.take(side.factor, place, target, view, travel)
         if tensor_float.is_held(gemm, plan):
             return self.held(shared[0])
         return self.computed(start, shared[0]) if gemm.lhs.factor.is_computed else shared[0]
+
+    def gather(
+        self, found: gathered.Gathered, place: Sequence[SSAValue], target: SSAValue
+    ) -> tile.CopyOp:
+        """What threads load of some rows."""
+        zero = self.emit.index(0)
+        *outer, row, column = place
+        tensor = self.frame.view(found.number, found.dims)
+        source = tile.CopyEnd(tensor, [outer[0] if outer else zero, row, zero, column])
+        view = tile.CopyView(im2col=gathered.ONE_TAP, tap=[zero, zero], planes=True)
+        travel = tile.CopyTravel("cp_async" if found.late else "register")
+        return tile.CopyOp(source, tile.CopyEnd(target), view, travel)
 
     def held(self, shared: SSAValue) -> SSAValue:
         """The operand of the rows in registers, as its shared tile has it."""

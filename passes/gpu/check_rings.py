@@ -28,7 +28,7 @@ def check_ring(op: tile.RingOp) -> None:
     - ``RingNeverReleased``: slots are acquired in a loop and never released; the second use of
       a slot waits for ever.
     - ``SelfWait``: one role both fills and waits, so that it waits for itself.
-    - ``ManyProducers``: several threads would announce the bytes of a slot.
+    - ``ManyProducers``: several threads would announce the bytes of a slot, of which none loads.
     """
     users = [use.operation for use in op.ring.uses]
     acquires = [u for u in users if isinstance(u, tile.RingAcquireOp)]
@@ -77,7 +77,7 @@ def check_ring(op: tile.RingOp) -> None:
                 acquire,
             )
         threads = scope_of(acquire).threads
-        if threads > 1:
+        if threads > 1 and not any(copy.planes is not None for copy in copies):
             raise PolycError(
                 "ManyProducers",
                 f"{threads} threads would announce the bytes of one slot; acquire it in a role "

@@ -18,6 +18,7 @@ from polyc.dialects.gpu.types import RingType, SharedType
 from polyc.passes.support.gpu.grid_signals import LowerGridSignal, LowerGridWait
 from polyc.passes.support.gpu.guards import copies_into
 from polyc.passes.support.gpu.order_barriers import LowerOrderBarriers
+from polyc.passes.support.gpu.scope import leader
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim
@@ -43,6 +44,9 @@ class LowerRing(RewritePattern):
     the consumers of all, who tell every CTA, and the cluster meets before the first use and at the
     kernel's end, since a CTA must outlive those that reach it.
 
+    Where threads of the producer load too, all of them wait for the empty slot, one announces the
+    bytes, and each such load arrives once, when all of it is there.
+
     Legality: all uses of the ring are acquire, wait, release and the copies that signal it.
     """
 
@@ -67,11 +71,22 @@ class LowerRing(RewritePattern):
         empty = emit.value(hw.MBarrierOp(depth), "empty")
         thread = emit.value(hw.ThreadIdOp(), "thread")
         first = emit.compare("eq", thread, emit.index(0))
+        copies = [u for u in users if isinstance(u, tile.CopyOp)]
+        loads = sum(u.planes is not None for u in copies)
+        if loads and (skips or peers > 1):
+            raise PolycError(
+                "BadRing",
+                "threads load planes into slots of one CTA, in every iteration; drop the guard or "
+                "the multicast",
+                op,
+            )
+        announced = loads < len(copies)
+        filled = loads + announced
         barriers = RingBarriers(full, empty, depth, peers, skips)
 
         def initialise(inner: Emit) -> None:
             def slot(body: Emit, s: SSAValue) -> None:
-                body.op(hw.MBarrierInitOp(full, s, peers if skips else 1))
+                body.op(hw.MBarrierInitOp(full, s, peers if skips else max(1, filled)))
                 body.op(hw.MBarrierInitOp(empty, s, consumers * WARPS_PER_GROUP * peers))
 
             inner.loop(depth, slot, unroll=True, hint="s")
@@ -151,9 +166,17 @@ class RingBarriers:
         bare, guarded = copies_into(op)
         if not bare and not guarded:
             raise PolycError("BadRing", "nothing is copied into the acquired slot", op)
-        sure = sum(map(slot_bytes, bare))
+        sure = sum(slot_bytes(copy) for copy in bare if copy.planes is None)
         if not self.skips:
-            emit.op(hw.MBarrierExpectOp(self.full, slot, sure))
+            if not sure:
+                return
+            expect = hw.MBarrierExpectOp(self.full, slot, sure)
+            together = any(copy.planes is not None for copy in bare)
+            alone = leader(emit, op) if together else None
+            if alone is None:
+                emit.op(expect)
+            else:
+                emit.when(alone, lambda then: then.ops.append(expect))
             return
         if sure:
             emit.op(hw.MBarrierAnnounceOp(self.full, slot, sure))

@@ -13,6 +13,7 @@ from polyc.passes.support.gpu.im2col import IM2COL_PATTERNS
 from polyc.passes.support.gpu.loose_stores import LowerLooseStore
 from polyc.passes.support.gpu.mma_steps import LowerLoadOperands, LowerMultiply
 from polyc.passes.support.gpu.multicast_rows import LowerSharedRows
+from polyc.passes.support.gpu.planes import LowerPlanes
 from polyc.passes.support.gpu.posts import LowerAwaitPosts, LowerPost
 from polyc.passes.support.gpu.tile_contracts import (
     LowerAwaitReady,
@@ -51,6 +52,7 @@ class GpuLowerTileOps(ModulePass):
             op,
             [
                 *IM2COL_PATTERNS,
+                LowerPlanes(),
                 LowerSharedRows(),
                 LowerTmaCopy(),
                 LowerCpAsyncCopy(),

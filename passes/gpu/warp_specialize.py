@@ -70,14 +70,17 @@ class SpecializeWarps(RewritePattern):
     queries sees of the keys, each role computes it in every tile, and its tile loop carries how
     many iterations there were; a branch that is not taken adds none.
 
-    Legality: all copies are ``loader "tma"`` and all contracts ``wgmma``; the pipeline stands
-    in the kernel's own block, or in a tile loop or branches there, and its bound and the branches'
-    conditions are known before what it does, and the same for all threads (``check_uniform``), for
-    all CTAs of a cluster where a copy is multicast, for all tiles with ``pingpong``; everything
-    after it reads fragments, which consumers own.  Nothing between pipelines that get roles
-    together says where their copies lie, no other pipeline fills their tiles, and with ``pingpong``
-    there is one.  The ring has 2 slots or more: a slot is released one iteration late, and the
-    producer of a ring of 1 would wait for ever.
+    What threads load of the planes of an image is the producer's work too: all of its threads load
+    then, and one of them starts the copies by TMA.
+
+    Legality: all copies are ``loader "tma"`` or of planes and all contracts ``wgmma``; the pipeline
+    stands in the kernel's own block, or in a tile loop or branches there, and its bound and the
+    branches' conditions are known before what it does, and the same for all threads
+    (``check_uniform``), for all CTAs of a cluster where a copy is multicast, for all tiles with
+    ``pingpong``; everything after it reads fragments, which consumers own. Nothing between
+    pipelines that get roles together says where their copies lie, no other pipeline fills their
+    tiles, and with ``pingpong`` there is one. The ring has 2 slots or more: a slot is released one
+    iteration late, and the producer of a ring of 1 would wait for ever.
     """
 
     @op_type_rewrite_pattern
@@ -149,12 +152,14 @@ class SpecializeWarps(RewritePattern):
         if own is not None and tiles is not None:
             middle = [own.shared_out(tiles, rewriter)]
         budget, kernel.registers = kernel.registers, None
+        alone = all(copy.planes is None for part in parts for copy in loaded(part[0]))
         computed = [*before, *middle, *after]
         roles = tile.RolesOp(
             consumers,
             budget.data if budget is not None else (0, 0),
             region_of([*producer.ops, tile.YieldOp()]),
             region_of([*computed, tile.YieldOp()]) if own is None else own.body(computed),
+            single_thread=alone,
             independent=own is not None,
         )
         roles.location = op.location
@@ -197,13 +202,18 @@ def check_shared(op: tile.PipelineOp, walks: Sequence[tile.PipelineOp]) -> None:
             )
 
 
+def loaded(part: Sequence[Operation]) -> list[tile.CopyOp]:
+    """The copies among what loads."""
+    return [op for outer in part for op in outer.walk() if isinstance(op, tile.CopyOp)]
+
+
 def specializes(op: tile.PipelineOp) -> bool:
-    """Whether all copies of a pipeline are by TMA and all its contracts wgmma."""
+    """Whether all copies of a pipeline are by TMA, or of planes, and all its contracts wgmma."""
     copies = copies_of(op)
     contracts = [o for o in op.body.walk() if isinstance(o, tile.ContractOp)]
     return (
         bool(copies and contracts)
-        and all(c.loader is not None and c.loader.data == "tma" for c in copies)
+        and all(c.planes is not None or (c.loader and c.loader.data == "tma") for c in copies)
         and all(c.mma.data == "wgmma" for c in contracts)
     )
 

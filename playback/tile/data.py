@@ -90,7 +90,12 @@ def _copy(cta: Cta, op: tile.CopyOp) -> None:
 def _copied(cta: Cta, op: tile.CopyOp) -> None:
     source, target = tile_at(cta, op.source, op.source_slot), tile_at(cta, op.target, op.slot)
     start = cta.numbers(op.indices)
-    if op.im2col is not None:
+    if op.im2col is not None and op.planes is not None:
+        image, channel, *place = start
+        one = np.moveaxis(source[image : image + 1], 1, -1)
+        first = [0, *place, channel]
+        target[...] = taken(one, op.im2col, first, cta.numbers(op.tap), target.shape[::-1]).T
+    elif op.im2col is not None:
         seen = _seen(op, target)
         seen[...] = taken(source, op.im2col, start, cta.numbers(op.tap), seen.shape)
     elif op.across is not None:

@@ -29,7 +29,7 @@ class Conv:
     """``Y = conv(X, G)``, NHWC, and what comes after it; where it is ``turned``, of Y in NCHW.
 
     ``more`` are tensors ``(shape, function)`` that the result is combined with, one by one; X is
-    taken for the shape ``("X",)``.
+    taken for the shape ``("X",)``.  X is in NCHW where it lies in ``planes``.
     """
 
     geometry: Im2colAttr
@@ -41,6 +41,7 @@ class Conv:
     element: str = "f16"
     assuming: str = ""
     turned: bool = False
+    planes: bool = False
 
     @property
     def y(self) -> Shape:
@@ -60,7 +61,9 @@ class Conv:
         g = self.geometry
         x, y = tensor(self.x, self.element), tensor(self.y, self.out)
         w = tensor((self.filters, *g.taps, self.x[3]), self.element)
-        inputs = [f"%X: {x}", f"%G: {w}"]
+        images, height, width, channels = self.x
+        planes = tensor((images, channels, height, width), self.element)
+        inputs = [f"%X: {planes if self.planes else x}", f"%G: {w}"]
         inputs += [
             f"%x{i}: {tensor(shape, self.element)}"
             for i, (shape, _) in enumerate(self.more)
@@ -68,8 +71,12 @@ class Conv:
         ]
         padding = [p for pair in zip(g.pads, g.pads_after, strict=True) for p in pair]
         made, first = tensor(self.made, self.out), "%c" if self.turned else "%p0"
-        lines = [
-            f"{first} = frontend.conv2d nhwc %X, %G stride {list(g.steps)} padding {padding} "
+        image, lines = "%X", list[str]()
+        if self.planes:
+            image = "%image"
+            lines = [f"%image = frontend.permute %X perm [0, 2, 3, 1] : {planes} -> {x}"]
+        lines += [
+            f"{first} = frontend.conv2d nhwc {image}, %G stride {list(g.steps)} padding {padding} "
             f"dilation {list(g.dilations)} groups 1 {{acc = f32}} : ({x}, {w}) -> {made}"
         ]
         if self.turned:

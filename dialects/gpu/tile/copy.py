@@ -107,7 +107,8 @@ class CopyView:
     A ``turned`` tile has its rows as columns.  ``pages`` are where further runs of rows lie along
     the axis ``across``.  ``line`` is of a shared tile whose elements, row by row, are lines of so
     many, which a fragment takes as its rows; its columns behind the end of a line have the last one
-    of that.
+    of that.  With ``planes`` the image of ``im2col`` has a plane for each channel, and the tile a
+    row.
     """
 
     window: Sequence[int] | None = None
@@ -118,6 +119,7 @@ class CopyView:
     pages: Sequence[SSAValue] = ()
     across: int | None = None
     line: int | None = None
+    planes: bool = False
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -137,6 +139,7 @@ class CopyView:
                 parser.Delimiter.SQUARE, parser.parse_unresolved_operand
             )
             tap = [parser.resolve_operand(v, IndexType()) for v in names]
+        planes = parser.parse_optional_keyword("planes") is not None
         turned = parser.parse_optional_keyword("turned") is not None
         pages: Sequence[SSAValue] = ()
         across: int | None = None
@@ -148,7 +151,7 @@ class CopyView:
             parser.parse_keyword("across")
             across = parser.parse_integer(allow_boolean=False, allow_negative=False)
         line = parser.parse_integer() if parser.parse_optional_keyword("line") is not None else None
-        return CopyView(window, axes, im2col, tap, turned, pages, across, line)
+        return CopyView(window, axes, im2col, tap, turned, pages, across, line, planes)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -161,6 +164,8 @@ class CopyView:
             printer.print_string(" tap [")
             printer.print_list(self.tap, printer.print_ssa_value)
             printer.print_string("]")
+        if self.planes:
+            printer.print_string(" planes")
         if self.turned:
             printer.print_string(" turned")
         if self.across is not None:
@@ -258,7 +263,11 @@ class CopyOp(IRDLOperation):
     the others are picked.  With ``im2col`` the tile is ``[pixels, channels]`` of a convolution's
     input ``[N, H, W, C]``: ``indices`` are image, row, column and channel of the tile's first pixel
     *of the output*, ``tap`` is the filter's row and column, the tile's rows are consecutive pixels
-    of the output (along its rows, then its images), and padding arrives as zeros.
+    of the output (along its rows, then its images), and padding arrives as zeros.  With ``planes``
+    the input is ``[N, C, H, W]`` and the tile ``[channels, pixels]``: ``indices`` are image,
+    channel, row and column, and pixels behind the last one of the image arrive as zeros.  Threads
+    load such a tile; in a pipeline of wgmma those of the producer do, and a load's end signals the
+    ring.
 
     ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
     ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.
@@ -287,6 +296,7 @@ class CopyOp(IRDLOperation):
     turned = opt_prop_def(UnitAttr)
     across = opt_prop_def(IndexAttr)
     line = opt_prop_def(IndexAttr)
+    planes = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -325,6 +335,7 @@ class CopyOp(IRDLOperation):
                 "turned": UnitAttr() if view.turned else None,
                 "across": None if view.across is None else index_attr(view.across),
                 "line": None if view.line is None else index_attr(view.line),
+                "planes": UnitAttr() if view.planes else None,
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -384,9 +395,8 @@ class CopyOp(IRDLOperation):
         across = None if self.across is None else self.across.value.data
         turned = self.turned is not None
         line = None if self.line is None else self.line.value.data
-        return CopyView(
-            window, axes, self.im2col, tuple(self.tap), turned, tuple(self.pages), across, line
-        )
+        tap, pages, planes = tuple(self.tap), tuple(self.pages), self.planes is not None
+        return CopyView(window, axes, self.im2col, tap, turned, pages, across, line, planes)
 
     @property
     def travel(self) -> CopyTravel:
@@ -588,6 +598,8 @@ class CopyOp(IRDLOperation):
             )
         if self.im2col is not None and (not self.is_load or self.axes is not None):
             raise VerifyException("im2col is of a load, whose axes it gives itself")
+        if self.planes is not None:
+            self._verify_planes()
         if self.axes is not None and not self.indices:
             raise VerifyException("axes are those of a tensor in global memory")
         if self.turned is None:
@@ -603,6 +615,22 @@ class CopyOp(IRDLOperation):
             raise VerifyException(
                 f"cp.async turns elements of {CP_ASYNC_LEAST} bytes, which it moves one by one, "
                 f"not {tile_type.element_type}"
+            )
+
+    def _verify_planes(self) -> None:
+        if self.im2col is None or self.turned is not None:
+            raise VerifyException(
+                "planes are of an im2col copy, whose tile has a row for each channel as it is"
+            )
+        if self.loader is None or self.loader.data == "tma":
+            raise VerifyException(
+                'threads load the pixels of planes; give the copy the loader "register", or '
+                '"cp_async"'
+            )
+        if isinstance(self.target.type, SharedType) and self.target.type.sizes[-1] % 2:
+            raise VerifyException(
+                f"{self.target.type.sizes[-1]} pixels of a tile are stored two by two or wider; "
+                "make them even"
             )
 
     def _verify_pages(self) -> None:

@@ -31,7 +31,9 @@ OUTSIDE = -(1 << 24)
 """A row of the input that is outside it with any tap."""
 
 
-def _operands(op: tile.CopyOp) -> tuple[GlobalType, SharedType, Im2colAttr]:
+def operands_of(op: tile.CopyOp) -> tuple[GlobalType, SharedType, Im2colAttr]:
+    """The image's type, the tile's and the geometry; raises PolycError ``NoLayout`` while the tile
+    has none."""
     source, target, geometry = op.source.type, op.target.type, op.im2col
     assert isinstance(source, GlobalType) and isinstance(target, SharedType)
     assert geometry is not None
@@ -40,7 +42,7 @@ def _operands(op: tile.CopyOp) -> tuple[GlobalType, SharedType, Im2colAttr]:
     return source, target, geometry
 
 
-def _tap(emit: Emit, op: tile.CopyOp, geometry: Im2colAttr) -> list[SSAValue]:
+def tap_of(emit: Emit, op: tile.CopyOp, geometry: Im2colAttr) -> list[SSAValue]:
     """How far the tap is from the filter's base."""
     return [
         emit.apply(affine_dim(0) * dilation, [at], hint=hint)
@@ -48,14 +50,14 @@ def _tap(emit: Emit, op: tile.CopyOp, geometry: Im2colAttr) -> list[SSAValue]:
     ]
 
 
-def _divide(emit: Emit, value: SSAValue, by: SSAValue) -> tuple[SSAValue, SSAValue]:
+def divided(emit: Emit, value: SSAValue, by: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Quotient and remainder, by pure ops: they leave loops."""
     quotient = emit.value(arith.FloorDivSIOp(value, by))
     whole = emit.value(arith.MuliOp(quotient, by))
     return quotient, emit.value(arith.SubiOp(value, whole))
 
 
-def _invariant_place(op: Operation, values: Sequence[SSAValue]) -> Operation:
+def invariant_place(op: Operation, values: Sequence[SSAValue]) -> Operation:
     """The outermost loop or branch around ``op`` that all ``values`` are defined before."""
     found = op
     while isinstance(parent := found.parent_op(), scf.ForOp | scf.IfOp):
@@ -86,7 +88,7 @@ class LowerIm2colTma(RewritePattern):
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
         if op.im2col is None or op.loader is None or op.loader.data != "tma":
             return
-        _, target, geometry = _operands(op)
+        _, target, geometry = operands_of(op)
         if op.signal is None or not isinstance(op.signal.type, MBarrierType):
             raise PolycError("NoBarrier", "a TMA copy signals an mbarrier; none is given", op)
         assert op.signal_index is not None
@@ -105,7 +107,7 @@ class LowerIm2colTma(RewritePattern):
             emit.apply(affine_dim(0) * step - pad, [at])
             for at, step, pad in zip((row, column), geometry.steps, geometry.pads, strict=True)
         )
-        offsets = _tap(emit, op, geometry)
+        offsets = tap_of(emit, op, geometry)
         for panel in range(channels // width):
             address, start = base, channel
             if panel:
@@ -133,7 +135,9 @@ class _Gather(RewritePattern):
     def match_and_rewrite(self, op: tile.CopyOp, rewriter: PatternRewriter) -> None:
         if op.im2col is None or op.loader is None or op.loader.data != self.loader:
             return
-        source, target, geometry = _operands(op)
+        if op.planes is not None:
+            return
+        source, target, geometry = operands_of(op)
         turned = op.turned is not None
         pixels, channels = target.sizes[::-1] if turned else target.sizes
         elements = 1 if turned else self.chunk_elements(source)
@@ -151,7 +155,7 @@ class _Gather(RewritePattern):
         images, *extents, depth = (size_value(early, d, kernel) for d in source.dims)
         outputs = [size_value(early, d, kernel) for d in geometry.output_dims(*source.dims[1:3])]
         thread = thread_in_scope(early, op)
-        offsets = _tap(emit, op, geometry)
+        offsets = tap_of(emit, op, geometry)
         tap = self.tap_offset(emit, offsets, op.indices[3], extents[1], depth)
         slot = op.slot or emit.index(0)
         for j in range(pixels * across // threads):
@@ -170,7 +174,7 @@ class _Gather(RewritePattern):
             total = emit.value(arith.AddiOp(offset, tap))
             assert inside is not None
             self.move(emit, op, address, total, inside, first, depth, elements)
-        rewriter.insert(early.ops, InsertPoint.before(_invariant_place(op, op.indices[:3])))
+        rewriter.insert(early.ops, InsertPoint.before(invariant_place(op, op.indices[:3])))
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod
@@ -188,9 +192,9 @@ class _Gather(RewritePattern):
         """
         image, p, q, _ = op.indices
         along = emit.apply(affine_dim(0) + affine_dim(1), [q, row])
-        lines, column = _divide(emit, along, outputs[1])
+        lines, column = divided(emit, along, outputs[1])
         down = emit.value(arith.AddiOp(p, lines))
-        more, line = _divide(emit, down, outputs[0])
+        more, line = divided(emit, down, outputs[0])
         at = emit.value(arith.AddiOp(image, more))
         (step_h, step_w), (pad_h, pad_w) = geometry.steps, geometry.pads
         height = emit.apply(affine_dim(0) * step_h - pad_h, [line])

@@ -357,13 +357,13 @@ def signalled(
     for new in ops:
         if isinstance(new, tile.CopyOp):
             signal = tile.CopySignal(rings[new.target], numbers[rings[new.target]])
-            emit.op(new.like(signal=signal, loader="tma"))
+            emit.op(new.like(signal=signal))
             new.erase()
             continue
         emit.op(new)
         for copy in [o for o in new.walk() if isinstance(o, tile.CopyOp)]:
             signal = tile.CopySignal(rings[copy.target], numbers[rings[copy.target]])
-            Rewriter.replace_op(copy, copy.like(signal=signal, loader="tma"))
+            Rewriter.replace_op(copy, copy.like(signal=signal))
 
 
 @dataclass

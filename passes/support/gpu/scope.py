@@ -93,6 +93,13 @@ def thread_in_scope(emit: Emit, op: Operation) -> SSAValue:
     return emit.apply(affine_dim(0) - scope.first, [thread], hint="thread")
 
 
+def leader(emit: Emit, op: Operation) -> SSAValue | None:
+    """Whether a thread is the first of the op's scope; None where it is the only one."""
+    if scope_of(op).threads == 1:
+        return None
+    return emit.compare("eq", thread_in_scope(emit, op), emit.index(0))
+
+
 def scope_barrier(emit: Emit, op: Operation) -> None:
     """All threads of the op's scope meet, and see each other's writes.
 

@@ -142,6 +142,9 @@ def _copy(op: tile.CopyOp) -> Iterator[Access]:
         if loader == "tma":
             yield Access(op, op.target, True, "tma", scope, op.slot, signal=op.signal)
             return
+        if op.planes is not None:
+            yield Access(op, op.target, True, "threads", scope, op.slot, signal=op.signal)
+            return
         size = element_bytes(source.element_type)
         width = widest(source) if loader == "cp_async" else CHUNK_BYTES // size
         held = unknown

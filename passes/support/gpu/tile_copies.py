@@ -23,7 +23,13 @@ from polyc.dialects.gpu.types import (
     element_bytes,
     vector_of,
 )
-from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_scope
+from polyc.passes.support.gpu.scope import (
+    enclosing_role,
+    leader,
+    scope_barrier,
+    scope_of,
+    thread_in_scope,
+)
 from polyc.passes.support.gpu.symbols import bound_memory, enclosing_kernel
 from polyc.rewriting.emit import Emit, affine_dim
 
@@ -75,7 +81,8 @@ class LowerTmaCopy(RewritePattern):
 
     The box is a whole panel: as many rows as the tile, as many columns as the swizzle spans, and
     one of every axis that the tile does not run along.  Of a multicast copy each CTA of the cluster
-    loads its share of the panels and sends it to all.
+    loads its share of the panels and sends it to all.  The first thread of a producer starts them,
+    where others load beside it.
     """
 
     @op_type_rewrite_pattern
@@ -107,15 +114,23 @@ class LowerTmaCopy(RewritePattern):
             shift = emit.apply(affine_dim(0) * (panels * target.panel_bytes), [rank])
             base = emit.value(arith.AddiOp(base, emit.value(arith.IndexCastOp(shift, i32))))
             column = emit.apply(affine_dim(0) + affine_dim(1) * (panels * width), [column, rank])
-        for panel in range(panels):
-            address = base
-            start = column
-            if panel:
-                address = emit.value(arith.AddiOp(base, emit.int32(panel * target.panel_bytes)))
-                start = emit.apply(affine_dim(0) + panel * width, [column])
-            place = [start if axis == along else c for axis, c in enumerate(op.indices)]
-            hint = None if op.cache is None else op.cache.data
-            emit.op(hw.TmaLoadOp(map_arg, place, address, op.signal, op.signal_index, mask, hint))
+        signal, number = op.signal, op.signal_index
+
+        def start(then: Emit) -> None:
+            for panel in range(panels):
+                address, first = base, column
+                if panel:
+                    address = then.value(arith.AddiOp(base, then.int32(panel * target.panel_bytes)))
+                    first = then.apply(affine_dim(0) + panel * width, [column])
+                place = [first if axis == along else c for axis, c in enumerate(op.indices)]
+                hint = None if op.cache is None else op.cache.data
+                then.op(hw.TmaLoadOp(map_arg, place, address, signal, number, mask, hint))
+
+        alone = leader(emit, op) if enclosing_role(op)[1] is not None else None
+        if alone is None:
+            start(emit)
+        else:
+            emit.when(alone, start)
         rewriter.replace(op, emit.ops, [])
 
     @staticmethod

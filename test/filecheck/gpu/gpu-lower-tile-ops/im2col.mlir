@@ -45,6 +45,32 @@ gpu.module @m arch "sm_90a" symbols [N, H, W, C, K] {
     gpu.return
   }
 
+  // Pixels of planes, two a thread: 16 rows of 16 words, of which 32 threads have two rows at once.
+  // CHECK-LABEL: gpu.kernel @planes
+  gpu.kernel @planes(%X: !gpu.global<[N, 16, H, W], f16> = tensor 0, %N: index = symbol N, %H: index = symbol H, %W: index = symbol W, %C: index = symbol C) threads 32 {
+    %x = gpu.shared_tile : !gpu.shared<[16, 32], f16, swizzle 64>
+    // CHECK: affine.apply affine_map<(d0) -> ((d0 floordiv 16))> (%thread)
+    // CHECK: affine.apply affine_map<(d0) -> (((d0 mod 16) * 2))> (%thread)
+    // CHECK: arith.floordivsi
+    // CHECK: [[INSIDE:%.*]] = arith.andi
+    // CHECK: [[ONE:%.*]] = gpu.load_global %X[%{{.*}} : i64] if [[INSIDE]] : !gpu.global<[N, 16, H, W], f16> -> f16
+    // CHECK-NEXT: [[OTHER:%.*]] = gpu.load_global %X[%{{.*}} : i64] if %{{.*}} : !gpu.global<[N, 16, H, W], f16> -> f16
+    // CHECK-NEXT: [[BOTH:%.*]] = gpu.pack [[ONE]], [[OTHER]] : f16, f16 -> vector<2xf16>
+    // CHECK: gpu.store_shared [[BOTH]],
+    gpu.copy %X[%N, %C, %H, %W] to %x im2col #gpu.im2col<kernel [3, 3], strides [2, 2], padding [1, 1], dilation [1, 1]> tap [%H, %W] planes loader "register" : !gpu.global<[N, 16, H, W], f16>, !gpu.shared<[16, 32], f16, swizzle 64>
+    gpu.return
+  }
+
+  // A row of 196 pixels of one tap, by 8 bytes.
+  // CHECK-LABEL: gpu.kernel @rows
+  gpu.kernel @rows(%X: !gpu.global<[N, C, 1, 196], f16, align 8> = tensor 0, %N: index = symbol N, %C: index = symbol C) threads 32 {
+    %x = gpu.shared_tile : !gpu.shared<[16, 32], f16, swizzle 64>
+    %zero = arith.constant 0 : index
+    // CHECK: gpu.cp_async %{{.*}}, %X[%{{.*}} : i64] bytes 8 if %{{.*}} : !gpu.global<[N, C, 1, 196], f16, align 8>
+    gpu.copy %X[%N, %C, %zero, %C] to %x im2col #gpu.im2col<kernel [1, 1], strides [1, 1], padding [0, 0], dilation [1, 1]> tap [%zero, %zero] planes loader "cp_async" : !gpu.global<[N, C, 1, 196], f16, align 8>, !gpu.shared<[16, 32], f16, swizzle 64>
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.kernel @register
   gpu.kernel @register(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %N: index = symbol N, %H: index = symbol H, %W: index = symbol W, %C: index = symbol C) threads 32 {
     %x = gpu.shared_tile : !gpu.shared<[16, 16], f16, swizzle 32>
