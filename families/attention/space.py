@@ -14,7 +14,14 @@ from dataclasses import replace
 from polyc.cost.attention import Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan.attention import ELEMENT_BYTES
-from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, register_split
+from polyc.dialects.plan.resources import (
+    RESERVED,
+    SHARED_ALIGN,
+    WGMMA_LEFT,
+    WGMMA_OWN,
+    register_split,
+    registers_at_launch,
+)
 from polyc.families.family import Fields
 
 GROUP_ROWS = 64
@@ -70,8 +77,15 @@ def registers_of(consumers: int, at_once: int) -> list[int]:
 
 
 def has_registers(plan: Tiling, width: int) -> bool:
-    """Whether a consumer's thread has registers for its scores, weights and output."""
+    """Whether a consumer's thread has registers for its scores, weights and output.
+
+    It has them for each wgmma at launch already: ptxas makes code for these.
+    """
     if (own := SHAPES.get((plan.consumers, plan.at_once))) is None:
+        return False
+    room = ARCHS["sm_90a"].registers // plan.at_once
+    begun = min(255, registers_at_launch(room, plan.consumers))
+    if max(plan.keys // 2, width // 2 + WGMMA_LEFT) + WGMMA_OWN > begun:
         return False
     _, registers = registers_of(plan.consumers, plan.at_once)
     return plan.keys // 2 + plan.keys // 4 + width // 2 + own <= registers

@@ -140,7 +140,7 @@ def checked(
 
     Raises PolycError where it does not suit the region, at the field of ``given`` that is wrong.
     """
-    if family is GEMM and chosen.pattern == ROWS.name:
+    if family is GEMM and chosen.pattern == ROWS.name and ROWS.takes(kernel):
         family = ROWS  # as those of one row are
     chosen = family.completed(kernel, chosen, given.said)
     for fact in chosen.when.data:
