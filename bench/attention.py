@@ -145,9 +145,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--heads", nargs="+", type=int, choices=HEADS, default=HEADS)
     parser.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, help="begin no case after these")
     parser.add_argument("--out", default=str(ROOT / "bench" / "results"), metavar="DIR")
     parser.add_argument("--commit", help="what to record where there is no checkout")
     options = parser.parse_args(argv)
+    begun = time.perf_counter()
     torch = race.load_torch("attention.py")
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[options.dtype]
     try:
@@ -164,6 +166,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = False
     for (size, causal), of_case in programs.items():
         for length in options.lengths:
+            if options.seconds and time.perf_counter() - begun > options.seconds:
+                print(f"d{size} causal={causal} {length}: left out, the time is over")
+                continue
             sets = make_inputs(torch, length, size, dtype, report["l2_bytes"])
             racers = contestants(torch, of_case, sets, causal)
             own = [racer for racer in racers if not racer.peer]

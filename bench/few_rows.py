@@ -33,8 +33,8 @@ from polyc.tuning.candidates import candidates, laid
 from polyc.tuning.records import plan_fields
 
 ARCH = "sm_90a"
-LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336))
-"""Columns, and what is summed, of a layer."""
+LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (64, 4096))
+"""Columns, and what is summed, of a layer; the last one is a gate of experts."""
 
 ROWS = (1, 2, 4, 8, 16)
 

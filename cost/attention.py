@@ -35,6 +35,8 @@ class Sight(Generic[Size]):
     """The same of a value's."""
     end: Callable[[int, Size], Size] | None = None
     first: Callable[[int, Size], Size] | None = None
+    apart: bool = True
+    """Whether each head has keys of its own."""
 
     @property
     def everywhere(self) -> bool:
@@ -85,6 +87,8 @@ class Rates:
                  of its output
     ``begin``    what a CTA of one tile takes more, and ``pair`` one that has pairs of tiles
     ``last``     the share of a longest tile by which CTAs end apart
+    ``memory``   bytes that memory brings and takes, for all of the chip, and ``bound`` the share of
+                 the time for these below which a plan is bound by nothing else
     """
 
     cycle: float = 0.744
@@ -99,6 +103,8 @@ class Rates:
     begin: float = 858
     pair: float = 743
     last: float = 0.09
+    memory: float = 2950
+    bound: float = 0.9
 
 
 RATES = Rates()
@@ -233,6 +239,28 @@ def _known(sight: Sight[int], plan: Tiles, chip: int, rates: Rates) -> int:
     shared = (blocks * of.tile + sight.heads * sum(each) * of.step) // of.ctas
     last = most * round(of.step * rates.last) + round(of.tile * rates.last)
     return max(shared + last, most * of.step + of.tile) + of.once
+
+
+def at_memory(sight: Sight[Size], rates: Rates = RATES) -> Size:
+    """The time of a plan below which memory is all that an attention waits for.
+
+    Such plans take nearly the same; what they differ by is how even they ask for their bytes.
+    """
+    rows = sight.queries + sight.keys if sight.apart else sight.queries
+    moved = sight.heads * rows * ((sight.depth + sight.width) * 2)
+    return floordiv(moved, round(rates.memory / rates.bound))
+
+
+def evenness(plan: Tiles) -> tuple[int, int]:
+    """How evenly a plan asks memory for its bytes, the least first.
+
+    Where CTAs of one tile share a multiprocessor, one begins when another ends, as many as there
+    are.  One that goes on to other tiles loads the next one's ahead; small steps are there soonest.
+    Several of those come to their ends together, and one CTA of one tile has nothing beside it.
+    """
+    if not plan.persistent:
+        return (0, -plan.at_once) if plan.at_once > 1 else (3, plan.keys)
+    return (1, plan.keys) if plan.at_once == 1 else (2, -plan.at_once)
 
 
 @dataclass(frozen=True)

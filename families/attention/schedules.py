@@ -255,7 +255,11 @@ def ranked(
     every = all_of_space(attention, arch, variant)
     plans = ranking.chosen(attention, arch, list(every))
     where = ranking.conditions(attention, plans, arch)
-    return [(*every[plan], facts) for plan, facts in zip(plans, where, strict=True)]
+    found = list(zip(plans, where, strict=True))
+    ahead = ranking.at_few_keys(attention, arch, list(every))
+    if ahead is not None and ahead[0] not in plans:
+        found.insert(0, ahead)
+    return [(*every[plan], facts) for plan, facts in found]
 
 
 def all_of_space(
@@ -301,9 +305,12 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     depth, width = attention.tile_features
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
+    visible = attention.score.visible
+    both = bool(visible.end_keys(1) and visible.first_keys(1))
+    between = not both and not places_more(attention)
     found = [
         plan
-        for plan in space(depth, width, arch, base.persistent)
+        for plan in space(depth, width, arch, base.persistent, between)
         if plan.keys <= base.keys or plan.consumers != base.consumers
         if plan.at_once <= most
     ]
