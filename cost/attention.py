@@ -199,23 +199,53 @@ def _at_tiles(
 def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = RATES) -> Size:
     """The time of an attention under a plan, on so many multiprocessors.
 
-    Of known sizes also what no polynomial says: the steps of each tile, that a multiprocessor with
-    fewer CTAs than it has room for runs each faster, and that no kernel takes less than its longest
-    tile.
+    A multiprocessor with fewer CTAs than it has room for runs each faster, and no kernel takes less
+    than its longest tile.  Of known sizes also what no polynomial says: the steps of each tile.
     """
     if isinstance(sight.heads, int):
         return cast("Size", _known(cast("Sight[int]", sight), plan, chip, rates))
+    few = _few(sight, replace(plan, at_once=1), chip, rates)
+    many = _many(sight, plan, chip, rates)
+    return few + holds(_blocks(sight, plan) - (chip + 1)) * (many - few)
+
+
+MOST = 1 << 40
+"""More than there are CTAs, and than any kernel takes ns."""
+
+
+def holds(excess: Size) -> Size:
+    """1 where a number is 0 or more, and 0 where it is less; as a polynomial with a floor."""
+    return floordiv(excess + MOST, MOST)
+
+
+def _blocks(sight: Sight[Size], plan: Tiles) -> Size:
+    """The CTAs' worth of tiles of a plan: pairs of them where it takes these."""
+    tiles = ceildiv(sight.queries, plan.rows)
+    pairs = plan.persistent and not sight.everywhere
+    return sight.heads * (ceildiv(tiles, 2) if pairs else tiles)
+
+
+def _few(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
+    """The time where each CTA has one tile, or one pair, at once: that of the longest."""
+    _, _, most = steps_of(sight, plan)
+    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    if plan.persistent and not sight.everywhere:
+        return both_of(sight, plan) * of.step + (2 * of.tile + of.once + round(rates.pair))
+    return most * of.step + (of.tile + of.once)
+
+
+def _many(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
+    """The time where there are more of them than run at once."""
     tiles, steps, most = steps_of(sight, plan)
     of = terms(plan, (sight.depth, sight.width), chip, rates)
-    blocks = sight.heads * tiles
     if sight.everywhere:
-        turns = ceildiv(blocks, of.ctas)
+        turns = ceildiv(_blocks(sight, plan), of.ctas)
         return turns * of.tile + turns * most * of.step + of.once
     if plan.persistent:
-        turns = ceildiv(sight.heads * ceildiv(tiles, 2), of.ctas)
+        turns = ceildiv(_blocks(sight, plan), of.ctas)
         more = of.once + round(rates.pair)
         return turns * 2 * of.tile + turns * both_of(sight, plan) * of.step + more
-    shared = floordiv(blocks * of.tile + sight.heads * steps * of.step, of.ctas)
+    shared = floordiv(sight.heads * tiles * of.tile + sight.heads * steps * of.step, of.ctas)
     return shared + most * round(of.step * rates.last) + round(of.tile * rates.last) + of.once
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from xdsl.ir.affine import AffineExpr
 
-from polyc.cost.attention import Sight, Tiles, at_memory, evenness, nanoseconds
+from polyc.cost.attention import Sight, Tiles, at_memory, evenness, holds, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
@@ -125,19 +125,26 @@ def chosen(attention: StreamingAttention, arch: str, plans: Sequence[Plan]) -> l
     return found[::-1]
 
 
-def at_few_keys(
-    attention: StreamingAttention, arch: str, plans: Sequence[Plan]
+def ahead(
+    attention: StreamingAttention, arch: str, every: Sequence[Plan], plans: Sequence[Plan]
 ) -> tuple[Plan, tuple[Assumption, ...]] | None:
-    """The one of ``plans`` that runs, of open sizes, where memory is all that it waits for, and
-    where that is; None where it never is."""
-    if is_known(attention) or len(plans) == 1:
+    """The one of ``every`` plan that runs ahead of the chosen ``plans`` of open sizes, and where.
+
+    It asks memory for its bytes most evenly, and runs where memory is all that it waits for, or
+    where it is faster than the others.  None where memory never is, or it is one of them.
+    """
+    first = min(every, key=evenness)
+    if is_known(attention) or first in plans:
         return None
     chip, sight = ARCHS[arch].multiprocessors, sight_of(attention)
-    first = min(plans, key=evenness)
     points = [at_sizes(sight, point) for point in _points(attention.kernel, sight)]
     if all(nanoseconds(one, first, chip) > at_memory(one) for one in points):
         return None
-    return first, (Assumption(at_memory(sight) - nanoseconds(sight, first, chip), ">="),)
+    mine = nanoseconds(sight, first, chip)
+    # All of the others are slower, or memory is: each counts 1, and memory as much as all of them.
+    slower = [holds(nanoseconds(sight, one, chip) - mine) for one in plans]
+    count = sum(slower, start=holds(at_memory(sight) - mine) * len(slower))
+    return first, (Assumption(count - len(slower), ">="),)
 
 
 def _points(kernel: KernelOp, sight: Sight[Dim]) -> list[dict[str, int]]:

@@ -256,8 +256,7 @@ def ranked(
     plans = ranking.chosen(attention, arch, list(every))
     where = ranking.conditions(attention, plans, arch)
     found = list(zip(plans, where, strict=True))
-    ahead = ranking.at_few_keys(attention, arch, list(every))
-    if ahead is not None and ahead[0] not in plans:
+    if (ahead := ranking.ahead(attention, arch, list(every), plans)) is not None:
         found.insert(0, ahead)
     return [(*every[plan], facts) for plan, facts in found]
 

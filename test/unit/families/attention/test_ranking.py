@@ -61,6 +61,22 @@ def test_open_sizes_get_a_few_kernels_and_the_first_that_may_run_is_the_fastest(
         assert times[first] <= (1.15 if options else 1.05) * least, sizes
 
 
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("options", ["", " causal"])
+def test_of_open_sizes_few_tiles_take_as_long_as_the_longest(size: int, options: str) -> None:
+    """Where there are fewer tiles than multiprocessors, and low ones end sooner."""
+    found = attention("H", "M", size, options)
+    plans = [p for p in schedules(found, ARCH) if p.mma.data == "wgmma"]
+    sight, draw = ranking.sight_of(found), random.Random(1)
+    for _ in range(50):
+        length = 64 * draw.randint(1, 40)
+        sizes = {"H": draw.randint(1, max(1, CHIP * 64 // length)), "M": length}
+        first = next(p for p in plans if all(fact.holds(sizes) for fact in p.when.data))
+        known = ranking.at_sizes(sight, sizes)
+        times = {p: nanoseconds(known, tiling_of_plan(p), CHIP) for p in plans}
+        assert times[first] <= 1.15 * min(times.values()), sizes
+
+
 @pytest.mark.parametrize(
     ("heads", "length", "size", "options"),
     [("1024", "512", 64, " causal"), ("512", "1024", 128, ""), ("4", "300", 96, "")],
