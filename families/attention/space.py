@@ -36,7 +36,7 @@ KEYS = (64, 128)
 BETWEEN = {(1, 3, 96): 32}
 """Consumers, CTAs of a multiprocessor and other keys of a step, where twice as many have no room,
 with the registers of a thread as ``SHAPES`` has them.  Neither pairs of tiles nor bounds of keys on
-both sides leave these."""
+both sides leave these; where all queries see all keys, high tiles are faster."""
 
 PRODUCER = {(1, 2): 40, (2, 1): 40, (3, 1): 32}
 """Registers of the thread that starts copies, by consumers and CTAs of a multiprocessor; else 24.
@@ -96,6 +96,13 @@ def has_registers(plan: Tiling, width: int) -> bool:
         return False
     _, registers = registers_of(plan.consumers, plan.at_once)
     return plan.keys // 2 + plan.keys // 4 + width // 2 + own <= registers
+
+
+def holds_two_steps(plan: Tiling, width: int) -> bool:
+    """Whether a consumer's thread has registers for the scores of two steps: where there are two,
+    and known, ptxas has no loop left between them, and holds both."""
+    _, registers = registers_of(plan.consumers, plan.at_once)
+    return plan.keys + plan.keys // 4 + width // 2 + WGMMA_OWN <= registers
 
 
 def paired(plan: Tiling, width: int, most: int) -> Tiling | None:

@@ -167,6 +167,21 @@ def test_the_rule_is_where_the_compiler_has_it(
         scheduled(size, options, wider)
 
 
+@pytest.mark.parametrize(("keys", "size"), [(256, 128), (200, 128), (128, 128), (256, 64)])
+def test_two_known_steps_spill_nothing(keys: int, size: int) -> None:
+    """No loop is left between them, and scores of both are held at once."""
+    module = passed(
+        Attention(f"[1024, 300, {size}]", *[f"[1024, {keys}, {size}]"] * 2, []).region(),
+        "plan-select",
+        "region-to-gpu",
+        arch=ARCH,
+    )
+    finish(module)
+    result = nvrtc.compile_cuda(cuda_source(only(module, gpu.ModuleOp)), ARCH)
+    assert not result.warnings()
+    assert {info.spill_bytes for info in result.kernels.values()} == {0}
+
+
 def test_the_space_is_the_tests() -> None:
     """The plans that a causal attention gets are those that were asked above."""
     shape = "[H, M, 64]"
