@@ -1,7 +1,8 @@
 """Time polyc's attention beside PyTorch's, on one GPU, in one process.
 
 ``polyc`` are the kernels of examples/tile, ``polyc graph`` what the compiler makes of a
-``frontend.attention`` by its own plan.
+``frontend.attention`` by its own plan, and with ``--known`` ``polyc known`` the same of the sizes
+of each case, for which it may take any plan of the space.
 ``bench/race.py`` says how it is timed.  Batch and sequence together have 16384 positions and the
 heads 2048 features, whatever the length of a sequence; causal attention counts half the work.
 
@@ -86,6 +87,15 @@ def compiled(dtype: str, features: Sequence[int]) -> dict[tuple[int, bool], dict
     return found
 
 
+def of_case(dtype: str, size: int, causal: bool, length: int) -> Program:
+    """The program of the graph at the sizes of a case."""
+    text = GRAPH.format(size=size, causal=" causal" if causal else "")
+    sizes = {"B": POSITIONS // length, "H": FEATURES // size, "M": length, "N": length}
+    for symbol, value in sizes.items():
+        text = re.sub(rf"\b{symbol}, ", f"{value}, ", text)
+    return load(re.sub(r"\bf16\b", dtype, text), ARCH)
+
+
 def make_inputs(torch: Any, length: int, size: int, dtype: Any, l2_bytes: int) -> list[Tensors]:
     """Random inputs, in as many copies as exceed the L2 cache."""
     shape = (POSITIONS // length, FEATURES // size, length, size)
@@ -145,9 +155,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--heads", nargs="+", type=int, choices=HEADS, default=HEADS)
     parser.add_argument("--dtype", choices=("f16", "bf16"), default="f16")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, help="begin no case after these")
+    parser.add_argument("--known", action="store_true", help="time graphs of known sizes too")
     parser.add_argument("--out", default=str(ROOT / "bench" / "results"), metavar="DIR")
     parser.add_argument("--commit", help="what to record where there is no checkout")
     options = parser.parse_args(argv)
+    begun = time.perf_counter()
     torch = race.load_torch("attention.py")
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[options.dtype]
     try:
@@ -162,10 +175,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "rows": [],
     }
     wrong = False
-    for (size, causal), of_case in programs.items():
+    for (size, causal), open_ones in programs.items():
         for length in options.lengths:
+            if options.seconds and time.perf_counter() - begun > options.seconds:
+                print(f"d{size} causal={causal} {length}: left out, the time is over")
+                continue
             sets = make_inputs(torch, length, size, dtype, report["l2_bytes"])
-            racers = contestants(torch, of_case, sets, causal)
+            ours = dict(open_ones)
+            if options.known:
+                ours["polyc known"] = of_case(options.dtype, size, causal, length)
+            racers = contestants(torch, ours, sets, causal)
             own = [racer for racer in racers if not racer.peer]
             errors = {racer.name: check(torch, sets[0], racer, causal) for racer in own}
             wrong |= max(errors.values()) > 1

@@ -19,6 +19,7 @@ import fcntl
 import importlib
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -155,10 +156,18 @@ def measure(torch: Any, racers: Sequence[Contestant], rounds: int, copies: int) 
         milliseconds = time_batch(torch, graph, 3)
         replays.append(max(1, round(BATCH_SECONDS * 1e3 / milliseconds)))
     for turn in range(rounds):
-        for i in range(len(racers)):
-            at = (turn + i) % len(racers)
+        for at in order(turn, range(len(racers))):
             milliseconds = time_batch(torch, graphs[at], replays[at])
             racers[at].milliseconds.append(milliseconds / launches)
+
+
+def order(turn: int, racers: Sequence[int]) -> list[int]:
+    """The order of a round: another one each time, the same in each run.
+
+    Who comes after a contestant that takes little power finds a cool chip and a high clock, so that
+    nobody always comes after the same one.
+    """
+    return random.Random(turn).sample(racers, len(racers))
 
 
 # Choices beside all that there is ----------------------------------------------------------
@@ -190,8 +199,7 @@ def paced(torch: Any, runs: Sequence[Callable[[int], object]], copies: int) -> l
     limit = NEAR * min(one[0] for one in found)
     near = [at for at, one in enumerate(found) if one[0] <= limit]
     for turn in range(READINGS - 1):
-        for step in range(len(near)):
-            at = near[(turn + step) % len(near)]
+        for at in order(turn, near):
             found[at].append(time_batch(torch, graphs[at], replays[at]))
     return [statistics.median(one) / launches * 1e3 for one in found]
 

@@ -163,20 +163,24 @@ def figure(value: float, unit: str) -> str:
 def case_rows(found: Sequence[dict[str, Any]]) -> list[str]:
     """A case a line: polyc's best kernel, every peer, and the ratio to the fastest peer.
 
-    What the compiler makes of a graph has columns of its own, where it was timed.
+    What the compiler makes of a graph has columns of its own, where it was timed, and so has what
+    it makes of the sizes of the case.
     """
     peers = list(dict.fromkeys(row["contestant"] for row in found if row["peer"]))
     unit = found[0]["unit"] if found else ""
-    own = ["polyc", "graph"] if any(of_graph(row) for row in found) else ["polyc"]
+    kinds = {kind_of(row) for row in found}
+    own = ["polyc", *(kind for kind in ("graph", "known") if kind in kinds)]
     names = [*own, *peers, *(f"{name} / best" for name in own)]
     lines = [f"| {unit} | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     for case in dict.fromkeys(row["case"] for row in found):
         of_case = [row for row in found if row["case"] == case]
-        written = [row for row in of_case if not row["peer"] and not of_graph(row)]
-        compiled = [row for row in of_case if of_graph(row)]
         best = [
-            max(rows, key=lambda row: row["rate"], default=None)
-            for rows in (written, compiled)[: len(own)]
+            max(
+                (row for row in of_case if kind_of(row) == kind),
+                key=lambda row: row["rate"],
+                default=None,
+            )
+            for kind in own
         ]
         by_peer = {row["contestant"]: row for row in of_case if row["peer"]}
         rates = [*best, *(by_peer.get(peer) for peer in peers)]
@@ -203,9 +207,13 @@ def paged_rows(found: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def of_graph(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a kernel that the compiler made of a graph by its own plan."""
-    return row["contestant"].startswith("polyc graph")
+def kind_of(row: Mapping[str, Any]) -> str | None:
+    """Whose a row is: a kernel of ours, one that the compiler made of a ``graph`` by its own plan,
+    or of one of ``known`` sizes; None for a peer's."""
+    if row["peer"]:
+        return None
+    words = row["contestant"].split()
+    return words[1] if len(words) > 1 and words[1] in ("graph", "known") else "polyc"
 
 
 def gemm_rows(report: dict[str, Any]) -> list[str]:

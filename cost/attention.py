@@ -35,6 +35,8 @@ class Sight(Generic[Size]):
     """The same of a value's."""
     end: Callable[[int, Size], Size] | None = None
     first: Callable[[int, Size], Size] | None = None
+    apart: bool = True
+    """Whether each head has keys of its own."""
 
     @property
     def everywhere(self) -> bool:
@@ -85,6 +87,8 @@ class Rates:
                  of its output
     ``begin``    what a CTA of one tile takes more, and ``pair`` one that has pairs of tiles
     ``last``     the share of a longest tile by which CTAs end apart
+    ``memory``   bytes that memory brings and takes, for all of the chip, and ``bound`` the share of
+                 the time for these below which a plan is bound by nothing else
     """
 
     cycle: float = 0.744
@@ -99,6 +103,8 @@ class Rates:
     begin: float = 858
     pair: float = 743
     last: float = 0.09
+    memory: float = 2950
+    bound: float = 0.9
 
 
 RATES = Rates()
@@ -193,23 +199,53 @@ def _at_tiles(
 def nanoseconds(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates = RATES) -> Size:
     """The time of an attention under a plan, on so many multiprocessors.
 
-    Of known sizes also what no polynomial says: the steps of each tile, that a multiprocessor with
-    fewer CTAs than it has room for runs each faster, and that no kernel takes less than its longest
-    tile.
+    A multiprocessor with fewer CTAs than it has room for runs each faster, and no kernel takes less
+    than its longest tile.  Of known sizes also what no polynomial says: the steps of each tile.
     """
     if isinstance(sight.heads, int):
         return cast("Size", _known(cast("Sight[int]", sight), plan, chip, rates))
+    few = _few(sight, replace(plan, at_once=1), chip, rates)
+    many = _many(sight, plan, chip, rates)
+    return few + holds(_blocks(sight, plan) - (chip + 1)) * (many - few)
+
+
+MOST = 1 << 40
+"""More than there are CTAs, and than any kernel takes ns."""
+
+
+def holds(excess: Size) -> Size:
+    """1 where a number is 0 or more, and 0 where it is less; as a polynomial with a floor."""
+    return floordiv(excess + MOST, MOST)
+
+
+def _blocks(sight: Sight[Size], plan: Tiles) -> Size:
+    """The CTAs' worth of tiles of a plan: pairs of them where it takes these."""
+    tiles = ceildiv(sight.queries, plan.rows)
+    pairs = plan.persistent and not sight.everywhere
+    return sight.heads * (ceildiv(tiles, 2) if pairs else tiles)
+
+
+def _few(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
+    """The time where each CTA has one tile, or one pair, at once: that of the longest."""
+    _, _, most = steps_of(sight, plan)
+    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    if plan.persistent and not sight.everywhere:
+        return both_of(sight, plan) * of.step + (2 * of.tile + of.once + round(rates.pair))
+    return most * of.step + (of.tile + of.once)
+
+
+def _many(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
+    """The time where there are more of them than run at once."""
     tiles, steps, most = steps_of(sight, plan)
     of = terms(plan, (sight.depth, sight.width), chip, rates)
-    blocks = sight.heads * tiles
     if sight.everywhere:
-        turns = ceildiv(blocks, of.ctas)
+        turns = ceildiv(_blocks(sight, plan), of.ctas)
         return turns * of.tile + turns * most * of.step + of.once
     if plan.persistent:
-        turns = ceildiv(sight.heads * ceildiv(tiles, 2), of.ctas)
+        turns = ceildiv(_blocks(sight, plan), of.ctas)
         more = of.once + round(rates.pair)
         return turns * 2 * of.tile + turns * both_of(sight, plan) * of.step + more
-    shared = floordiv(blocks * of.tile + sight.heads * steps * of.step, of.ctas)
+    shared = floordiv(sight.heads * tiles * of.tile + sight.heads * steps * of.step, of.ctas)
     return shared + most * round(of.step * rates.last) + round(of.tile * rates.last) + of.once
 
 
@@ -233,6 +269,28 @@ def _known(sight: Sight[int], plan: Tiles, chip: int, rates: Rates) -> int:
     shared = (blocks * of.tile + sight.heads * sum(each) * of.step) // of.ctas
     last = most * round(of.step * rates.last) + round(of.tile * rates.last)
     return max(shared + last, most * of.step + of.tile) + of.once
+
+
+def at_memory(sight: Sight[Size], rates: Rates = RATES) -> Size:
+    """The time of a plan below which memory is all that an attention waits for.
+
+    Such plans take nearly the same; what they differ by is how even they ask for their bytes.
+    """
+    rows = sight.queries + sight.keys if sight.apart else sight.queries
+    moved = sight.heads * rows * ((sight.depth + sight.width) * 2)
+    return floordiv(moved, round(rates.memory / rates.bound))
+
+
+def evenness(plan: Tiles) -> tuple[int, int]:
+    """How evenly a plan asks memory for its bytes, the least first.
+
+    Where CTAs of one tile share a multiprocessor, one begins when another ends, as many as there
+    are.  One that goes on to other tiles loads the next one's ahead; small steps are there soonest.
+    Several of those come to their ends together, and one CTA of one tile has nothing beside it.
+    """
+    if not plan.persistent:
+        return (0, -plan.at_once) if plan.at_once > 1 else (3, plan.keys)
+    return (1, plan.keys) if plan.at_once == 1 else (2, -plan.at_once)
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,13 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         return None
     parts = column is None and kept is None and len(order) > 1
     inner, *others = (values.extents[label] for label in order)
+    # What lacks an axis, as a row that multiplies all columns, comes from near after its first use.
+    wide = {label for label in (*order, *labels) if values.extents[label] > 1}
+    whole = [read for read in reads if wide <= set(read_labels(read))]
+    reads = whole or reads
+    work = [
+        op for op in made if kept is None or kept in val_type(op.results[0]).labels or not whole
+    ]
     return Reduction(
         prod(values.extents[label] for label in labels if label != kept),
         1 if kept is None else values.extents[kept],
@@ -214,7 +221,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         gcd(*(_row_bytes(values, read) for read in reads)),
         (_apart(values, reads[0], kept), _apart(values, reads[0], order[0])),
         len(needed)
-        + sum(operations(op) for op in made if not isinstance(op, ReduceOp))
+        + sum(operations(op) for op in work if not isinstance(op, ReduceOp))
         + (COUNTED if moments is not None else 0),
         len(needed) if moments is None else len(needed) + 2,
         moments is not None,

@@ -23,6 +23,7 @@ from polyc.dialects.plan.resources import (
     SHARED_COLUMNS,
     STAGED_COLUMNS,
     SUM_BYTES,
+    WGMMA_OWN,
     register_split,
     registers_at_launch,
 )
@@ -45,9 +46,6 @@ LEAST_STAGES = 3
 
 PRODUCER_REGISTERS = {2: 40, 3: 24, 4: 24}
 """Of the thread that starts copies, by consumers; what a block has beside goes to these."""
-
-OWN_REGISTERS = 26
-"""Of a consumer's thread, beside its accumulators: 64x32 takes 42, 64x256 154."""
 
 TURNED = 48
 """The same where a block keeps them for good, and stores a tile while it loads the next."""
@@ -232,10 +230,10 @@ def _of_tile(
     deep = stages(room - staged(columns))
     # Code is made for the registers that a thread begins with, whatever it has later.
     begun = registers_at_launch(chip.registers, groups)
-    if held + TURNED <= own and held + OWN_REGISTERS <= begun and deep >= LEAST_STAGES:
+    if held + TURNED <= own and held + WGMMA_OWN <= begun and deep >= LEAST_STAGES:
         yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
-    threads, took = 128 * (1 + groups), -(-(held + OWN_REGISTERS) // 8) * 8
+    threads, took = 128 * (1 + groups), -(-(held + WGMMA_OWN) // 8) * 8
     most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
     last, summed = 0, False
     for at_once in range(most, 0, -1):

@@ -77,6 +77,11 @@ def accumulator_registers(op: Schedule) -> int:
     return rows * (op.tile_sizes[1] + width) // together
 
 
+def weight_registers(op: Schedule) -> int:
+    """32-bit registers of a thread of wgmma that hold a step's weights, of 16 bits each."""
+    return op.warp_tile_sizes[0] * op.tile_sizes[1] // 256
+
+
 def check_tiles(op: Schedule) -> None:
     """The tiles against the instructions; raises VerifyException."""
     queries, keys, depth = op.tile_sizes

@@ -128,7 +128,6 @@ def check_attention(op: ScheduleResources) -> None:
     plan_attention.check_tiles(op)
     if op.mma.data == "wgmma":
         check_has_wgmma(op)
-        check_split(op)
     else:
         check_one_role(op)
     if op.threads() > op.target.threads:
@@ -139,6 +138,9 @@ def check_attention(op: ScheduleResources) -> None:
     rows, width = op.warp_tile_sizes
     what = f"warp_tile {rows}x{width} with {op.tile_sizes[1]} keys a step"
     check_registers(op, op.accumulator_registers(), what)
+    if op.mma.data == "wgmma":
+        check_split(op)
+        check_multiplied(op, what)
 
 
 def check_has_wgmma(op: ScheduleResources) -> None:
@@ -176,6 +178,7 @@ def check_wgmma(op: ScheduleResources) -> None:
         )
     check_registers(op, op.accumulator_registers(), f"warp_tile {wm}x{wn}")
     check_split(op)
+    check_multiplied(op, f"warp_tile {wm}x{wn}")
 
 
 def check_split(op: ScheduleResources) -> None:
@@ -197,10 +200,24 @@ def check_split(op: ScheduleResources) -> None:
             f"are over the {groups} * {launch} = {launch * groups} that {groups} warpgroups "
             "get at launch"
         )
-    if op.accumulator_registers() >= split[1]:
+
+
+def check_multiplied(op: ScheduleResources, what: str) -> None:
+    """The registers that ptxas asks for where wgmma multiplies: it makes code for what threads have
+    at launch, and consumers hold accumulators for as long as products are under way."""
+    needed, begun = op.registers_multiplied(), op.registers_begun
+    if needed > begun:
         raise VerifyException(
-            f"ResourceExceeded: the accumulators take {op.accumulator_registers()} "
-            f"registers of a consumer thread, the split gives {split[1]}"
+            f"ResourceExceeded: one wgmma of {what} takes {needed} registers a thread, and those "
+            f"of {op.at_once} x {op.warpgroup_threads} threads begin with {begun}; make it "
+            "smaller, or leave registers for fewer blocks at once"
+        )
+    split, held = op.integers("registers"), op.registers_held()
+    given = split[1] if split else begun
+    if held > given:
+        raise VerifyException(
+            f"ResourceExceeded: {what} takes at least {held} registers of a consumer's thread, and "
+            f"{'the split gives' if split else 'it has'} {given}; make it smaller"
         )
 
 

@@ -25,6 +25,14 @@ RESERVED = 1024
 WARPGROUP = 128
 """Threads of a warpgroup."""
 
+WGMMA_OWN = 26
+"""Registers of a thread that ptxas asks for beside the accumulators of a wgmma: of 8 to 256 columns
+30 to 154 in all, or it refuses the kernel (C7602).  Beside all that is held while wgmmas are under
+way it asks for as many, or it lets each end before the next begins (C7512), and spills."""
+
+WGMMA_LEFT = 4
+"""The same of a left operand that lies in registers."""
+
 SHARED_ALIGN = 1024
 """A 128-byte swizzle pattern repeats every 1024 bytes; tiles start there."""
 
@@ -287,6 +295,30 @@ class ScheduleResources(Schedule):
         chip, taken = self.target, launch_registers(split, self.integer("consumers"))
         room = (chip.shared_bytes + RESERVED) // (self.shared_bytes() + RESERVED)
         return max(1, min(chip.registers // taken, room))
+
+    @property
+    def registers_begun(self) -> int:
+        """Registers of a thread of wgmma's blocks at launch, for which ptxas makes code: each of
+        its instructions finds its operands in these, whatever the roles have later."""
+        threads = self.warpgroup_threads * self.at_once
+        return min(255, self.target.registers // threads // 8 * 8)
+
+    def registers_multiplied(self) -> int:
+        """Registers of a thread that its widest wgmma takes at least: of a product with both
+        operands in shared memory, of attention with the weights in registers."""
+        if plan_attention.is_attention(self):
+            _, keys, _ = self.tile_sizes
+            _, width = self.warp_tile_sizes
+            return max(keys // 2, width // 2 + WGMMA_LEFT) + WGMMA_OWN
+        return self.warp_tile_sizes[1] // 2 + WGMMA_OWN
+
+    def registers_held(self) -> int:
+        """Registers of a consumer's thread that it needs at least while wgmmas are under way: its
+        accumulators, of attention also the weights of the step before, and what these leave."""
+        held = self.accumulator_registers()
+        if plan_attention.is_attention(self):
+            held += plan_attention.weight_registers(self)
+        return held + WGMMA_OWN
 
     def accumulator_registers(self) -> int:
         """32-bit registers of a thread that hold its accumulators."""

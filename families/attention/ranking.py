@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from xdsl.ir.affine import AffineExpr
 
-from polyc.cost.attention import Sight, Tiles, nanoseconds
+from polyc.cost.attention import Sight, Tiles, at_memory, evenness, holds, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
@@ -64,6 +64,7 @@ def sight_of(attention: StreamingAttention) -> Sight[Dim]:
         *attention.tile_features,
         bound(visible.end_keys),
         bound(visible.first_keys),
+        attention.shared is None,
     )
 
 
@@ -76,9 +77,8 @@ def at_sizes(sight: Sight[Dim], sizes: Mapping[str, int]) -> Sight[int]:
         return lambda rows, query: of(rows, Dim.const(query)).evaluate(sizes)
 
     heads, queries, keys = (n.evaluate(sizes) for n in (sight.heads, sight.queries, sight.keys))
-    return Sight(
-        heads, queries, keys, sight.depth, sight.width, bound(sight.end), bound(sight.first)
-    )
+    ends = bound(sight.end), bound(sight.first)
+    return Sight(heads, queries, keys, sight.depth, sight.width, *ends, sight.apart)
 
 
 Plan = TypeVar("Plan", bound=Tiles)
@@ -91,9 +91,15 @@ def is_known(attention: StreamingAttention) -> bool:
 
 def ordered(attention: StreamingAttention, arch: str, plans: Sequence[Plan]) -> list[Plan]:
     """Plans of an attention of known sizes, the fastest first."""
-    chip, sight = ARCHS[arch].multiprocessors, sight_of(attention)
-    known = at_sizes(sight, fixed_symbols(attention.kernel))
-    return sorted(plans, key=lambda plan: nanoseconds(known, plan, chip))
+    known = at_sizes(sight_of(attention), fixed_symbols(attention.kernel))
+    return sorted(plans, key=lambda plan: order_of(known, plan, ARCHS[arch].multiprocessors))
+
+
+def order_of(sight: Sight[int], plan: Tiles, chip: int) -> tuple[int, tuple[int, int], int]:
+    """What plans are sorted by: their times, and those that memory alone bounds by how evenly they
+    ask for it."""
+    time, least = nanoseconds(sight, plan, chip), at_memory(sight)
+    return (time, (0, 0), time) if time > least else (least, evenness(plan), time)
 
 
 def chosen(attention: StreamingAttention, arch: str, plans: Sequence[Plan]) -> list[Plan]:
@@ -117,6 +123,28 @@ def chosen(attention: StreamingAttention, arch: str, plans: Sequence[Plan]) -> l
         found.append(new)
         best = list(map(min, best, times[new]))
     return found[::-1]
+
+
+def ahead(
+    attention: StreamingAttention, arch: str, every: Sequence[Plan], plans: Sequence[Plan]
+) -> tuple[Plan, tuple[Assumption, ...]] | None:
+    """The one of ``every`` plan that runs ahead of the chosen ``plans`` of open sizes, and where.
+
+    It asks memory for its bytes most evenly, and runs where memory is all that it waits for, or
+    where it is faster than the others.  None where memory never is, or it is one of them.
+    """
+    first = min(every, key=evenness)
+    if is_known(attention) or first in plans:
+        return None
+    chip, sight = ARCHS[arch].multiprocessors, sight_of(attention)
+    points = [at_sizes(sight, point) for point in _points(attention.kernel, sight)]
+    if all(nanoseconds(one, first, chip) > at_memory(one) for one in points):
+        return None
+    mine = nanoseconds(sight, first, chip)
+    # All of the others are slower, or memory is: each counts 1, and memory as much as all of them.
+    slower = [holds(nanoseconds(sight, one, chip) - mine) for one in plans]
+    count = sum(slower, start=holds(at_memory(sight) - mine) * len(slower))
+    return first, (Assumption(count - len(slower), ">="),)
 
 
 def _points(kernel: KernelOp, sight: Sight[Dim]) -> list[dict[str, int]]:

@@ -31,7 +31,13 @@ from polyc.families.attention.gates import (
 )
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention, find_attention
-from polyc.families.attention.space import MOST_AT_ONCE, Tiling, paired, space
+from polyc.families.attention.space import (
+    MOST_AT_ONCE,
+    Tiling,
+    holds_two_steps,
+    paired,
+    space,
+)
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.structure import MOST_PARTS, check_group, check_reduction
@@ -255,7 +261,10 @@ def ranked(
     every = all_of_space(attention, arch, variant)
     plans = ranking.chosen(attention, arch, list(every))
     where = ranking.conditions(attention, plans, arch)
-    return [(*every[plan], facts) for plan, facts in zip(plans, where, strict=True)]
+    found = list(zip(plans, where, strict=True))
+    if (ahead := ranking.ahead(attention, arch, list(every), plans)) is not None:
+        found.insert(0, ahead)
+    return [(*every[plan], facts) for plan, facts in found]
 
 
 def all_of_space(
@@ -270,7 +279,7 @@ def all_of_space(
         variant = next(takes)
     base = tiling_of(variant, attention)
     found: dict[Tiling, tuple[str, Fields]] = {}
-    for plan in (base, *others(attention, arch, base)):
+    for plan in _looped(attention, [base, *others(attention, arch, base)]):
         first = plan == replace(base, persistent=plan.persistent)
         name, fields = (variant.name, variant.fields) if first else (plan.name, plan.fields())
         if plan.persistent and not base.persistent:
@@ -278,6 +287,16 @@ def all_of_space(
         own = {**fields, **_order(attention, plan.persistent)}
         found.setdefault(plan, (name, completed_fields(attention, arch, own)))
     return found
+
+
+def _looped(attention: StreamingAttention, plans: Sequence[Tiling]) -> Sequence[Tiling]:
+    """Plans without those that spill of two known steps; all of them where each does."""
+    keys = attention.size(attention.n).constant()
+    if keys is None or attention.hides:
+        return plans
+    _, width = attention.tile_features
+    kept = [p for p in plans if -(-keys // p.keys) != 2 or holds_two_steps(p, width)]
+    return kept or plans
 
 
 def tiling_of_plan(plan: ScheduleOp) -> Tiling:
@@ -301,9 +320,12 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     depth, width = attention.tile_features
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
+    visible = attention.score.visible
+    one_side = bool(visible.end_keys(1)) != bool(visible.first_keys(1))
+    between = one_side and not places_more(attention)
     found = [
         plan
-        for plan in space(depth, width, arch, base.persistent)
+        for plan in space(depth, width, arch, base.persistent, between)
         if plan.keys <= base.keys or plan.consumers != base.consumers
         if plan.at_once <= most
     ]

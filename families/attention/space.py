@@ -14,7 +14,14 @@ from dataclasses import replace
 from polyc.cost.attention import Tiles
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.plan.attention import ELEMENT_BYTES
-from polyc.dialects.plan.resources import RESERVED, SHARED_ALIGN, register_split
+from polyc.dialects.plan.resources import (
+    RESERVED,
+    SHARED_ALIGN,
+    WGMMA_LEFT,
+    WGMMA_OWN,
+    register_split,
+    registers_at_launch,
+)
 from polyc.families.family import Fields
 
 GROUP_ROWS = 64
@@ -25,6 +32,11 @@ STAGES = 2
 
 KEYS = (64, 128)
 """Keys of a step; of the most CTAs on a multiprocessor half as many as the least."""
+
+BETWEEN = {(1, 3, 96): 32}
+"""Consumers, CTAs of a multiprocessor and other keys of a step, where twice as many have no room,
+with the registers of a thread as ``SHAPES`` has them.  Neither pairs of tiles nor bounds of keys on
+both sides leave these; where all queries see all keys, high tiles are faster."""
 
 PRODUCER = {(1, 2): 40, (2, 1): 40, (3, 1): 32}
 """Registers of the thread that starts copies, by consumers and CTAs of a multiprocessor; else 24.
@@ -70,11 +82,27 @@ def registers_of(consumers: int, at_once: int) -> list[int]:
 
 
 def has_registers(plan: Tiling, width: int) -> bool:
-    """Whether a consumer's thread has registers for its scores, weights and output."""
-    if (own := SHAPES.get((plan.consumers, plan.at_once))) is None:
+    """Whether a consumer's thread has registers for its scores, weights and output.
+
+    It has them for each wgmma at launch already: ptxas makes code for these.
+    """
+    shape = plan.consumers, plan.at_once
+    own = BETWEEN.get((*shape, plan.keys), SHAPES.get(shape))
+    if own is None:
+        return False
+    room = ARCHS["sm_90a"].registers // plan.at_once
+    begun = min(255, registers_at_launch(room, plan.consumers))
+    if max(plan.keys // 2, width // 2 + WGMMA_LEFT) + WGMMA_OWN > begun:
         return False
     _, registers = registers_of(plan.consumers, plan.at_once)
     return plan.keys // 2 + plan.keys // 4 + width // 2 + own <= registers
+
+
+def holds_two_steps(plan: Tiling, width: int) -> bool:
+    """Whether a consumer's thread has registers for the scores of two steps: where there are two,
+    and known, ptxas has no loop left between them, and holds both."""
+    _, registers = registers_of(plan.consumers, plan.at_once)
+    return plan.keys + plan.keys // 4 + width // 2 + WGMMA_OWN <= registers
 
 
 def paired(plan: Tiling, width: int, most: int) -> Tiling | None:
@@ -82,22 +110,27 @@ def paired(plan: Tiling, width: int, most: int) -> Tiling | None:
 
     ``most`` CTAs share a multiprocessor.
     """
-    if plan.at_once > most or not has_registers(plan, width):
+    between = (plan.consumers, plan.at_once, plan.keys) in BETWEEN
+    if plan.at_once > most or between or not has_registers(plan, width):
         return None
     return replace(plan, persistent=True)
 
 
-def space(depth: int, width: int, arch: str, persistent: bool) -> Iterator[Tiling]:
+def space(
+    depth: int, width: int, arch: str, persistent: bool, between: bool = False
+) -> Iterator[Tiling]:
     """The plans for heads of so many features of K and V, whose CTAs go on to other tiles or not.
 
     Those go on whose tiles see the same keys: a next tile's queries are loaded ahead, and its end
     is as far away.  Others take the hardware's own order, most keys first, or pairs (``paired``).
+    ``between`` says whether threads have registers for those of ``BETWEEN``.
     """
     chip = ARCHS[arch]
     for consumers, at_once in SHAPES:
         room = (chip.shared_bytes + RESERVED) // at_once - RESERVED - 2 * SHARED_ALIGN
         rows = GROUP_ROWS * consumers
-        for keys in KEYS if at_once < MOST_AT_ONCE else (KEYS[0] // 2,):
+        more = [keys for *shape, keys in BETWEEN if shape == [consumers, at_once] and between]
+        for keys in (*KEYS, *more) if at_once < MOST_AT_ONCE else (KEYS[0] // 2,):
             plan = Tiling(rows, keys, consumers, at_once, persistent)
             tiles = rows * depth + STAGES * keys * (depth + width)
             if has_registers(plan, width) and tiles * ELEMENT_BYTES <= room:

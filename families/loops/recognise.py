@@ -334,6 +334,8 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
         inner = [] if needed or not _is_short_line(sizes, column) else leading[-1:]
         inner = [label for label in inner if _extent(sizes[label]) >= TURNED]
         for label in across[:1] or slid[-1:] or inner or leading:
+            if sizes[label].constant() == 1:
+                continue
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
     outer = tuple(label for label in leading if label != row)

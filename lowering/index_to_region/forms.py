@@ -129,6 +129,10 @@ class Forms:
     names: AxisNames = field(default_factory=AxisNames)
     known: dict[Key, Form] = field(default_factory=dict[Key, Form])
     everywhere: dict[Key, Form] = field(default_factory=dict[Key, Form])
+    wanted: dict[SSAValue, dict[Point, None]] = field(
+        default_factory=dict[SSAValue, dict[Point, None]]
+    )
+    """Where the forms that are known take a value."""
 
     @property
     def symbols(self) -> int:
@@ -147,6 +151,8 @@ class Forms:
             named = tiny.ReduceOp | tiny.SortOp | tiny.GatherOp | tiny.ScatterOp
             if not isinstance(value.owner, named | tiny.MaskOp):
                 self.everywhere[key] = found
+            for operand, where in found.operands:
+                self.wanted.setdefault(operand, {})[where] = None
         return found
 
     def held(
@@ -307,10 +313,25 @@ class Forms:
         taken = list(point.labels)
         fresh: list[AxisAttr] = []
         row = isinstance(op, tiny.ReduceOp) and not is_contraction(op.result)
-        for axis in entry.reduced:
-            fresh.append(self.names.reduced(axis.dim, taken, row))
+        for number, axis in enumerate(entry.reduced):
+            used = self._used_along(op, sum(entry.counts) + number) if row else ()
+            fresh.append(self.names.reduced(axis.dim, taken, row, used))
             taken.append(fresh[-1].label)
         return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
+
+    def _used_along(self, op: tiny.ReduceOp | tiny.SortOp, place: int) -> Sequence[str]:
+        """The axes along which others take what a reduction takes along dimension ``place``."""
+        access = self._affine(op).pieces.data[0].entries[0]
+        operand = self.same.get(op.operands[0], op.operands[0])
+        if not isinstance(access, AffineMap) or AffineDimExpr(place) not in access.results:
+            return ()
+        at = access.results.index(AffineDimExpr(place))
+        found: dict[str, None] = {}
+        for point in self.wanted.get(operand, ()):
+            expr = point.map.results[at]
+            if isinstance(expr, AffineDimExpr):
+                found[point.axes[expr.position].label] = None
+        return tuple(found)
 
     def _gathered(self, op: tiny.GatherOp, point: Point) -> Form:
         """A gather's operand is wanted at all places of its axes, of which it reads one."""

@@ -21,6 +21,7 @@ from polyc.passes.support.gpu.vectors import (
     guards_bounds,
     is_shared,
     is_vector,
+    shared,
 )
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.effects import Effect, effect_of
@@ -38,6 +39,7 @@ class VectorizeLoop(RewritePattern):
     at a multiple of ``width``, and rows hold whole vectors (the tensor type's alignment), so that
     the first element's guard holds for all.  A load of which that holds for fewer elements, as of
     f32 beside f16, becomes several vectors of so many.
+    What they compute alike is computed once, as a factor that a row has one of beside its elements.
     Iterations are independent: the body has no other effect than these accesses and
     registers addressed by the loop's variable (or only read), it reads no tensor that it stores
     to and writes no shared memory, and an access is guarded by nothing but its own coordinates'
@@ -130,12 +132,14 @@ class VectorizeLoop(RewritePattern):
             if isinstance(o, hw.LoadGlobalOp)
         }
         kernel = enclosing_kernel(op)
-        shared = {
+        blocks = {
             o: multiple
             for o in body
             if isinstance(o, hw.PhiloxOp)
             and (multiple := multiple_of_first(o, variable, width, bound, kernel)) is not None
         }
+        results = [r for o in body for r in o.results]
+        alike = shared(results, op.body.block, width, bound)
         emit = Emit()
 
         def lanes(inner: Emit, first: SSAValue) -> None:
@@ -144,8 +148,13 @@ class VectorizeLoop(RewritePattern):
                 at = first if lane == 0 else inner.apply(affine_dim(0) + lane, [first])
                 maps.append({variable: at})
             for o in body:
-                if isinstance(o, hw.PhiloxOp) and o in shared:
-                    share_block(o, maps, shared[o], inner)
+                if isinstance(o, hw.PhiloxOp) and o in blocks:
+                    share_block(o, maps, blocks[o], inner)
+                    continue
+                if o.results and all(alike[r] for r in o.results):
+                    clone_lanes(o, maps[:1], False, inner)
+                    for one in maps[1:]:
+                        one.update((r, maps[0][r]) for r in o.results)
                     continue
                 # What is wider in memory comes in several accesses.
                 each = widths.get(o, 1)

@@ -30,11 +30,10 @@ from polyc.families.family import Family, Recognised, bad_plan, schedules_of
 from polyc.families.loops.schedules import LOOPS, remarks
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
-from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
-from polyc.passes.support.plan.single_row import with_single_rows
+from polyc.passes.support.plan.single_row import family_of, with_single_rows
 from polyc.passes.support.plan.worth import worth
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import show
@@ -140,8 +139,8 @@ def checked(
 
     Raises PolycError where it does not suit the region, at the field of ``given`` that is wrong.
     """
-    if family is GEMM and chosen.pattern == ROWS.name:
-        family = ROWS  # as those of one row are
+    if family is GEMM:
+        family = family_of(kernel, chosen)
     chosen = family.completed(kernel, chosen, given.said)
     for fact in chosen.when.data:
         if (fault := unknown_symbol(fact, kernel.symbol_names)) is not None:

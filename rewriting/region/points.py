@@ -129,15 +129,21 @@ class AxisNames:
         self._iters = tuple(axes)
         return self._iters
 
-    def reduced(self, size: Dim, taken: Iterable[str], row: bool = False) -> AxisAttr:
+    def reduced(
+        self, size: Dim, taken: Iterable[str], row: bool = False, used: Sequence[str] = ()
+    ) -> AxisAttr:
         """An axis to reduce over; reductions side by side over one size share its name.
 
         A ``row`` is one with an axis of the output space that has its size: it is reduced where
-        its elements are used.
+        its elements are used.  ``used`` are the axes along which they are, as far as that is known:
+        of several that have its size, as keys and features do where there are as many, the first.
         """
         taken = set(taken)
         label = _plain_label(size)
         if label is None or label in taken:
+            for name in used if row else ():
+                if name not in taken and self._numbered.get(name) == size:
+                    return AxisAttr.of(name, size)
             for axis in reversed(self._iters) if row else ():
                 if axis.size == size and axis.label not in taken:
                     return axis

@@ -243,6 +243,13 @@ def is_shared(value: SSAValue, loop: Block, width: int, bound: int) -> bool:
 
     They read at one place a tensor that the loop does not write to, or a register.
     """
+    return shared([value], loop, width, bound)[value]
+
+
+def shared(
+    values: Sequence[SSAValue], loop: Block, width: int, bound: int
+) -> Mapping[SSAValue, bool]:
+    """``is_shared`` of several values, and of all that they are made of."""
     stored = {op.tensor for op in loop.ops if isinstance(op, hw.StoreGlobalOp)}
     known: dict[SSAValue, bool] = {}
 
@@ -250,7 +257,7 @@ def is_shared(value: SSAValue, loop: Block, width: int, bound: int) -> bool:
         owner = here.owner
         return owner.operands if isinstance(owner, Operation) and owner.parent is loop else ()
 
-    for here in reached([value], operands):
+    for here in reached(values, operands):
         owner = here.owner
         if not isinstance(owner, Operation) or owner.parent is not loop:
             known[here] = here is not loop.args[0]
@@ -269,7 +276,7 @@ def is_shared(value: SSAValue, loop: Block, width: int, bound: int) -> bool:
             case _:
                 pure = is_side_effect_free(owner) and not owner.regions
                 known[here] = pure and all(known[v] for v in owner.operands)
-    return known[value]
+    return known
 
 
 def _is_inside(value: SSAValue, loop: Block) -> bool:

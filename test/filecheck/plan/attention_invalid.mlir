@@ -41,3 +41,15 @@ plan.schedule @a variant "v" {
 // CHECK: pingpong and fragment_buffers belong to products of matrices; drop them
 plan.schedule @a variant "v" {
   arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [64, 64, 64], stages = 2, warp_tile = [16, 64], fragment_buffers = 2, vectorize = 8, algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: error[ResourceExceeded]: one wgmma of warp_tile 64x64 with 128 keys a step takes 90 registers a thread, and those of 3 x 256 threads begin with 80; make it smaller, or leave registers for fewer blocks at once
+plan.schedule @g variant "v" {
+  arch = "sm_90a", tensorize = "scores", mma = "wgmma", loader = "tma", tile = [64, 128, 64], stages = 2, warp_tile = [64, 64], vectorize = 8, registers = [24, 136], algo_choice = {"attention" = "streaming_softmax"}}
+
+// -----
+
+// CHECK: error[ResourceExceeded]: warp_tile 64x64 with 240 keys a step takes at least 238 registers of a consumer's thread, and the split gives 232; make it smaller
+plan.schedule @g variant "v" {
+  arch = "sm_90a", tensorize = "scores", mma = "wgmma", loader = "tma", tile = [64, 240, 64], stages = 2, warp_tile = [64, 64], vectorize = 8, registers = [24, 232], algo_choice = {"attention" = "streaming_softmax"}}

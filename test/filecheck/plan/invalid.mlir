@@ -38,9 +38,15 @@ plan.schedule @g variant "v" {
 
 // -----
 
-// CHECK: error[ResourceExceeded]: the accumulators take 128 registers of a consumer thread, the split gives 128
+// CHECK: error[ResourceExceeded]: warp_tile 64x256 takes at least 154 registers of a consumer's thread, and the split gives 128; make it smaller
 plan.schedule @g variant "v" {
   arch = "sm_90a", tensorize = "acc", mma = "wgmma", loader = "tma", tile = [128, 256, 64], stages = 4, warp_tile = [64, 256], consumers = 2, registers = [24, 128]}
+
+// -----
+
+// CHECK: error[ResourceExceeded]: one wgmma of warp_tile 64x256 takes 154 registers a thread, and those of 1 x 512 threads begin with 128; make it smaller, or leave registers for fewer blocks at once
+plan.schedule @g variant "v" {
+  arch = "sm_90a", tensorize = "acc", mma = "wgmma", loader = "tma", tile = [192, 256, 64], stages = 3, warp_tile = [64, 256], consumers = 3, registers = [24, 160]}
 
 // -----
 

@@ -53,6 +53,16 @@ def test_every_attention_is_one(name: str) -> None:
     assert not attention.finite_only
 
 
+@pytest.mark.parametrize("options", ["", " causal"])
+@pytest.mark.parametrize("q", ["[6, 64, 64]", "[64, 64, 64]", "[6, 48, 64]"])
+def test_as_many_keys_as_features_are_one_kernel(q: str, options: str) -> None:
+    """The softmax is along the keys, though the output has an axis of that size."""
+    k = "[64, 64, 64]" if q.startswith("[64") else "[6, 64, 64]"
+    attention = found(Attention(q, k, k, [], options=options))
+    assert attention.size(attention.n).constant() == 64
+    assert len({attention.m, attention.n, attention.depth_axis, attention.width_axis}) == 4
+
+
 def read(side: HeadOperand | ComputedQueries) -> HeadOperand:
     """Queries that are read, and not computed."""
     assert isinstance(side, HeadOperand)

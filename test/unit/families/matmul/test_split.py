@@ -44,7 +44,7 @@ def plans(m: Size, n: Size, k: Size, arch: str = "sm_90a") -> list[ScheduleOp]:
         (1, 64, 4096, True),
         (128, 128, 65536, True),
         (64, 1024, 4096, True),
-        (1, 1024, 4096, True),
+        (9, 1024, 4096, True),
         # Enough tiles for all multiprocessors, or so few steps that there is nothing to share.
         (4096, 4096, 4096, False),
         (8192, 8192, 512, False),

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, VectorType, bf16, f16, f32
+from xdsl.ir import Attribute
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_units
@@ -61,10 +63,12 @@ def exact(m: Size = "M", n: Size = "N", k: Size = "K") -> ModuleOp:
         (1, 4096, 65536, ["one_i0_chunks"]),
         (1, 4096, 999, ["one_i0_warp"]),
         (4096, 1, 4096, ["one_i1_block"]),
+        # Few rows, which are short.
+        (1, 64, 4096, ["one_i0_block"]),
         # A tile of neighbours along the one column would have three rows too many.
         (4096, 1, 512, []),
         # Too few rows for the chip, two of them, rows that are no rows of a kernel.
-        (1, 100, 4096, []),
+        (1, 100, 16384, []),
         (2, 4096, 4096, []),
         (1, 4096, 4, []),
         # Open ones: in front of those that take the rest.
@@ -94,6 +98,84 @@ def test_sizes_decide(m: Size, n: Size, k: Size, found: list[str], arch: str) ->
             for sizes in (one, two)
         )
         assert first.pattern == "rows" and second.pattern == "matmul"
+
+
+def down(n: Size = "N", k: Size = "K", kind: Attribute = f16, bias: bool = False) -> ModuleOp:
+    """One row times columns that lie along the other axis."""
+    s = Sketch("down", kind)
+    y = s.gemm(s.input("x", 1, k), s.input("w", k, n))
+    return s.done(y=s.fn("relu", s.fn("add", y, s.input("b", 1, n)) if bias else y))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("n", "k", "found"),
+    [
+        (4096, 4096, "one_i0_vector"),
+        (14336, 4096, "one_i0_vector"),
+        # Rows of which no vectors are whole, and so little that half of a chip is idle.
+        (4095, 4096, ""),
+        (32, 64, ""),
+    ],
+)
+def test_columns_that_lie_across_are_summed(n: int, k: int, found: str, arch: str) -> None:
+    """By the blocks of the family of loops, and of more than one row by tensor cores."""
+    plans = find(run(down(n, k), "plan", arch=arch), ScheduleOp)
+    names = [plan.variant.data for plan in plans if plan.pattern == "loops"]
+    assert [name.startswith(found) for name in names] == ([True] if found else [])
+    if found:
+        assert len(plans) == 1 and not plans[0].when.data
+    two = Sketch("two")
+    both = two.done(y=two.gemm(two.input("x", 2, k), two.input("w", k, n)))
+    assert all(p.pattern == "matmul" for p in find(run(both, "plan", arch=arch), ScheduleOp))
+
+
+def test_of_open_rows_columns_that_lie_across_are_no_sums() -> None:
+    assert {p.pattern for p in find(run(across(), "plan"), ScheduleOp)} == {"matmul"}
+
+
+def test_a_plan_of_ones_own_may_sum_columns(tmp_path: Path) -> None:
+    """And of more rows than one it is none of the product's."""
+    first = only(run(down(4096, 4096), "plan"), ScheduleOp)
+    fields = {"variant": first.variant.data, "tile": [64, 64, 1], "warp_tile": [4, 64]}
+    (plan,) = find(run(down(4096, 4096), "plan", written(tmp_path, fields)), ScheduleOp)
+    assert plan.pattern == "loops" and plan.tile_sizes == (64, 64, 1)
+    with pytest.raises(PolycError) as refused:
+        ways = written(tmp_path, {"algo_choice": {"loops": "cuda_cores"}})
+        run(plain(2, 4096, 4096), "plan", ways)
+    assert refused.value.kind == "BadPlan"
+
+
+COLUMNS: dict[str, ModuleOp] = {
+    "plain": down(1024, 640),
+    "parts": down(512, 3000),
+    "bf16": down(1032, 200, bf16),
+    "f32": down(1028, 132, f32),
+    "a bias": down(2056, 760, bias=True),
+}
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_summed_right(name: str) -> None:
+    module = COLUMNS[name]
+    inputs, right = wanted_of(module, {})
+    kernels = gpu_module_of(run(module, "gpu"))
+    result = simulate(kernels, inputs, {})
+    assert result.variant is not None and "_one_i0_vector" in result.variant
+    assert not result.findings
+    assert_agree(result.outputs, right)
+    for made in nvrtc.compile_each(list(cuda_units(kernels)), "sm_90a"):
+        assert {i.spill_bytes for i in made.kernels.values()} == {0}
+
+
+def test_a_row_s_elements_are_read_once_for_all_columns_of_a_thread() -> None:
+    """Eight columns of a thread are multiplied by one element of the row."""
+    kernels = gpu_module_of(run(down(4096, 4096), "gpu"))
+    loads = [op for op in find(kernels, hw.LoadGlobalOp) if op.parent_op() is not None]
+    wide = [op for op in loads if isinstance(op.result.type, VectorType)]
+    inner = [op for op in loads if op.parent is wide[0].parent]
+    assert len(inner) == 2 and wide[0] in inner
 
 
 def test_what_lies_across_k_is_not_rows() -> None:
