@@ -284,7 +284,10 @@ def test_rows_at_any_address_take_no_variant_twice() -> None:
     anywhere = X.replace("align 16", "align 2")
     body = f"{READ}\n  {SUM}".replace(X, anywhere)
     op = kernel(body, facts=" assuming (N == 512)", ins=f"%X: {anywhere}")
-    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == ["warp_512", "warp_any_512"]
+    assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == [
+        "warp_512",
+        "warp_any_512",
+    ]
 
 
 def test_the_shortest_rows_are_left_to_loops() -> None:
