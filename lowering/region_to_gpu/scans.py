@@ -22,11 +22,8 @@ from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.scan_builders import RowsBuilder, ScanBuilder
-from polyc.lowering.region_to_gpu.scan_chains import (
-    ChainBuilder,
-    ColumnChainBuilder,
-    chain_words,
-)
+from polyc.lowering.region_to_gpu.scan_chains import ChainBuilder, chain_words
+from polyc.lowering.region_to_gpu.scan_column_chains import ColumnChainBuilder
 from polyc.lowering.region_to_gpu.scan_teams import TeamBuilder
 
 
