@@ -170,8 +170,9 @@ def test_the_rule_is_where_the_compiler_has_it(
 @pytest.mark.parametrize(("keys", "size"), [(256, 128), (200, 128), (128, 128), (256, 64)])
 def test_two_known_steps_spill_nothing(keys: int, size: int) -> None:
     """No loop is left between them, and scores of both are held at once."""
+    shape = f"[1024, {keys}, {size}]"
     module = passed(
-        Attention(f"[1024, 300, {size}]", *[f"[1024, {keys}, {size}]"] * 2, []).region(),
+        Attention(f"[1024, 300, {size}]", shape, shape, []).region(),
         "plan-select",
         "region-to-gpu",
         arch=ARCH,
