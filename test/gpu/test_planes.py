@@ -58,7 +58,7 @@ def check(text: str, plans: list[ScheduleOp], module: ModuleOp) -> None:
 def test_products(name: str) -> None:
     module = regions(PRODUCTS[name].text)
     plans = of_product(find_contraction(only(module, KernelOp)), "sm_90a")
-    loose = [plan for plan in plans if plan.loader.data in ("gather", "flat")]
+    loose = [plan for plan in plans if plan.gathers or plan.loader.data == "flat"]
     check(PRODUCTS[name].text, loose[::3], module)
 
 
