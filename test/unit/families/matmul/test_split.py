@@ -41,7 +41,7 @@ def plans(m: Size, n: Size, k: Size, arch: str = "sm_90a") -> list[ScheduleOp]:
 @pytest.mark.parametrize(
     ("m", "n", "k", "splits_k"),
     [
-        (1, 64, 4096, True),
+        (9, 64, 4096, True),
         (128, 128, 65536, True),
         (64, 1024, 4096, True),
         (9, 1024, 4096, True),
