@@ -112,6 +112,12 @@ def power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
 
 
+def power_within(size: Dim, limit: int) -> int:
+    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
+    known = size.constant()
+    return limit if known is None else min(limit, power_of_two(known))
+
+
 def fixed_symbols(kernel: KernelOp) -> dict[str, int]:
     """The symbols of a region that a fact makes a number, as ``M == 16`` does."""
     found: dict[str, int] = {}

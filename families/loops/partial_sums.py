@@ -21,7 +21,7 @@ from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType
-from polyc.families.facts import left_open, power_of_two
+from polyc.families.facts import left_open, power_of_two, power_within
 from polyc.families.loops.recognise import (
     Loops,
     Space,
@@ -248,28 +248,22 @@ def _tile(shared: Shared, vector: int, line_bytes: int) -> tuple[int, int]:
     if shared.along == 0:
         kinds = [element_bytes(op.result.type.element_type) for op in shared.reads]
         line = line_bytes // min(kinds, default=4)
-        wide = max(_power(columns, line), vector)
+        wide = max(power_within(columns, line), vector)
         return max(1, min(elements // wide, max(deep, THREADS * vector // wide))), wide
-    high = 1 if shared.space.row is None else _power(rows, ROWS)
+    high = 1 if shared.space.row is None else power_within(rows, ROWS)
     wide = max(min(deep, elements // high), SHORT)
     while (
         inner is not None and wide > SHORT and _whole(inner, wide // 2) < 0.9 * _whole(inner, wide)
     ):
         wide //= 2
     if shared.space.row is not None:
-        high = _power(rows, elements // wide)
+        high = power_within(rows, elements // wide)
     return high, wide
 
 
 def _whole(size: int, step: int) -> int:
     """``size`` in whole steps."""
     return -(-size // step) * step
-
-
-def _power(size: Dim, limit: int) -> int:
-    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
-    known = size.constant()
-    return limit if known is None else min(limit, power_of_two(max(1, known)))
 
 
 def _parted(shared: Shared, arch: str, way: Way, open_ways: OpenWays) -> Iterator[Way]:

@@ -1,7 +1,6 @@
 """The schedules of any region, as loops of threads that compute alone (S8, S9.3).
 
-The last family: it takes what no other one does.  ``remarks`` says why no tensor core computes a
-contraction that lands here, and what is computed again and again.
+The last family: it takes what no other one does.
 """
 
 from __future__ import annotations
@@ -11,32 +10,18 @@ from functools import partial
 from math import gcd, prod
 from typing import cast
 
-from xdsl.ir import SSAValue
-
 from polyc.cost.reductions import SharedTile
 from polyc.dialects.common.arch import ARCHS
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
-from polyc.dialects.common.elements import is_integer
-from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan.checks import shape_text
-from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.region import (
-    BinaryOp,
-    BroadcastInDimOp,
-    CastOp,
-    KernelOp,
-    ReadOp,
-    ReduceOp,
-    TransposeOp,
-)
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType
-from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
-from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
+from polyc.families.facts import holds_always, left_open, pointers_promised
+from polyc.families.family import Family, Fields, check_schedule
 from polyc.families.loops.boxes import Box, find_box
+from polyc.families.loops.checks import check
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
-from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.open_space import improved
 from polyc.families.loops.partial_sums import (
     Shared,
@@ -47,45 +32,28 @@ from polyc.families.loops.partial_sums import (
     whole_rows,
 )
 from polyc.families.loops.recognise import (
-    TURNED,
     Loops,
     find_loops,
-    innermost_first,
     line_of,
-    loads_of,
-    made_by,
-    neighbours_of,
-    size_of,
     split_size,
-    steps_of,
     type_of,
 )
-from polyc.families.loops.resampled import Brought, find_resampled, is_possible
+from polyc.families.loops.resampled import Brought, find_resampled
 from polyc.families.loops.resampled import best as best_resampled
 from polyc.families.loops.shared_space import ranked as ranked_tiles
-from polyc.families.loops.windows import WindowTile, find_window, ranked, tile_from
+from polyc.families.loops.tiles import (
+    VECTOR,
+    WARPS,
+    deepest,
+    reduces_alone,
+    tile_of,
+    turned_names,
+    vector_of,
+    warp_tile_of,
+)
+from polyc.families.loops.windows import WindowTile, find_window, ranked
 from polyc.families.loops.windows import facts as window_facts
-from polyc.families.structure import MOST_PARTS, check_raster
-from polyc.rewriting.notes import Note
 
-WARPS = 8
-"""Of a block."""
-REGISTERS = 4
-"""Elements of a thread, where vectors are not longer."""
-COLUMNS = 128
-"""Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
-PARTED = 32
-"""Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
-VECTOR = 8
-"""Elements of the widest access."""
-ACCUMULATOR_BYTES = 4
-"""What integers are accumulated in at least."""
-
-
-LINE_BYTES = 128
-"""Of a cache line: what a turned tile has of one at least, in memory and turned."""
-TURNED_SIDE = 64
-"""Rows and columns of a turned tile at most."""
 SPLIT = 8
 """Blocks of a cluster that share the reductions of a tile, where there are few tiles."""
 WIDE = 128
@@ -98,92 +66,6 @@ LONG = 2
 """Steps that each of them has at least."""
 OF_LINES = ("lines", "resampled")
 """The ways of loops whose tiles are of lines: the axes outside of these are one axis."""
-
-
-def deepest(loops: Loops) -> Dim:
-    """The size of the innermost reduced axis: the largest, or one that is not known."""
-    sizes = [size_of(reduce, innermost_first(reduce)[0]) for reduce in loops.reductions]
-    return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
-
-
-def tile_of(
-    loops: Loops, arch: str, parts: bool, vector: int, beside: int = PARTED
-) -> tuple[int, int]:
-    """Rows and columns of a tile; known sizes bound it.
-
-    Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
-    that no output runs along part the points, and ``beside`` is what it has of the others at most.
-    """
-    warp = ARCHS[arch].warp
-    elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
-    if loops.turned:
-        narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
-        side = min(LINE_BYTES // narrowest, TURNED_SIDE)
-        (space,) = loops.spaces
-        short = (space.sizes[-2].constant() or TURNED) < TURNED
-        # Of short lines there are more.
-        return _power(space.sizes[-2], side), _power(space.sizes[-1], side * (1 + short))
-    space = max(
-        loops.spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None)
-    )
-    *_, rows, columns = space.sizes
-    if space.row is None:
-        wide = elements if parts else 1
-        if space.column is not None:
-            wide = _power(columns, beside if parts else elements)
-    else:
-        wide = COLUMNS if space.column is None else _power(columns, COLUMNS)
-    high = elements // wide
-    if not parts:
-        high = _power(rows, high)
-    elif vector > 1:
-        # All threads have a vector, and rows beyond the longest reduction are nobody's.
-        high = max(_power(deepest(loops), high), WARPS * warp * vector // wide)
-    # A warp has an element each at least.
-    return (high, wide) if high * wide >= warp else (high, warp // high)
-
-
-def _power(size: Dim, limit: int) -> int:
-    """The least power of two that a known size does not exceed, or ``limit``, a power of two."""
-    known = size.constant()
-    return limit if known is None else min(limit, power_of_two(known))
-
-
-def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
-    """What each of so many warps has of a tile: whole rows, or the same part of them."""
-    rows, columns = tile
-    down = min(rows, warps)
-    return [rows // down, columns * down // warps]
-
-
-def vector_of(loops: Loops) -> int:
-    """Elements that one access can take at most: 1 where none lie side by side for a thread."""
-    columns = {s.column for s in loops.spaces}
-    if len(columns) > 1 or None in columns:
-        return 1
-    # A thread has vectors where it reduces alone, and where rows of threads part a reduction, each
-    # with columns of its own; not where a row's threads share one.
-    parted = all(s.row is None and not s.walked for s in loops.spaces)
-    if not parted and not reduces_alone(loops):
-        return 1
-    # A number that is the same everywhere, as a seed is, has no neighbours.
-    reads = any(isinstance(op, ReadOp) and op.result.type.labels for op in made_by(loops.values))
-    if reads and not columns & neighbours_of(loops.values) and not loops.turned:
-        return 1
-    # What has fewer axes, as a number of each column, is read in several accesses.
-    most = max(len(t.shape) for t in loops.kernel.seen)
-    large = [t for t in loops.kernel.seen if len(t.shape) == most]
-    widest = max(element_bytes(t.element_type) for t in large)
-    if any(is_integer(reduce.accumulator) for reduce in loops.reductions):
-        # Integers are accumulated in 32 bits, and a thread has no registers for more of them.
-        widest = max(widest, ACCUMULATOR_BYTES)
-    return min(VECTOR, MAX_VECTOR_BYTES // widest)
-
-
-def reduces_alone(loops: Loops) -> bool:
-    """Whether each point of a tile has reductions of its own, so that no threads part them."""
-    own = [set(type_of(reduce.result).labels) for reduce in loops.reductions]
-    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in loops.spaces)
 
 
 def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
@@ -561,220 +443,8 @@ def _restated_lines(loops: Loops, tile: Sequence[int]) -> Fields:
     }
 
 
-def turned_names(loops: Loops) -> list[str]:
-    """The tensors that a kernel turns in shared memory."""
-    return list(dict.fromkeys(loops.expanded.name_of(op.tensor) for op in loops.turned))
-
-
-def check_cached(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse a schedule that keeps a tensor in shared memory that is not turned, or whose tile's
-    rows, along which that is read, do not split into its vectors."""
-    names, rows = turned_names(loops), plan.tile_sizes[0]
-    if plan.cached and rows % plan.integer("vectorize"):
-        raise bad_plan(
-            plan,
-            f"turns tiles of {rows} rows, no multiple of its vectors of "
-            f"{plan.integer('vectorize')}",
-        )
-    for name in plan.cached:
-        if name not in names:
-            turned = f"only {', '.join(names)}" if names else "nothing"
-            raise bad_plan(plan, f"keeps {name} in shared memory, where loops turn {turned}")
-
-
-def check(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse a user's schedule whose tile does not split into its vectors, or has a depth."""
-    _, columns, depth = plan.tile_sizes
-    if plan.moves_boxes:
-        _check_box(loops, plan)
-        return
-    # What slides along lines is read in vectors, and a thread may store whole lines of any length.
-    of_lines = plan.slides_lines or plan.resamples_lines
-    if columns % plan.integer("vectorize") and not of_lines:
-        raise bad_plan(
-            plan,
-            f"has tiles of {columns} columns, no multiple of its vectors of "
-            f"{plan.integer('vectorize')}",
-        )
-    check_cached(loops, plan)
-    if depth != 1:
-        raise bad_plan(plan, f"has a tile of depth {depth}, and loops go step by step; make it 1")
-    _check_structure(loops, plan)
-
-
-def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse parts that go through memory where there are none, or too many."""
-    parts, shared = plan.integer("split_k"), find_shared(loops)
-    if shared is None:
-        why = "stores parts of reductions that each result of the region does not have alike"
-        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
-    if parts == 1:
-        refuse_choice(plan, "algo_choice", "stores parts of sums that are whole", "split_k above 1")
-    if parts > MOST_PARTS:
-        why = f"cuts the points of a tile into {parts} parts"
-        refuse_choice(plan, "split_k", why, f"{MOST_PARTS} or less")
-    if plan.tile_sizes[shared.along] < 2:
-        what = "columns" if shared.along else "rows"
-        raise bad_plan(plan, f"has one of the {what} that part a reduction's points; make it more")
-    if plan.flag("persistent"):
-        refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
-
-
-def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse windows where none slide along a tile's rows, or a tile that threads do not part."""
-    if find_window(loops) is None:
-        why = "slides windows where no reduction of known size slides along the rows of a tile"
-        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
-    if plan.integer("split_k") > 1:
-        refuse_choice(plan, "split_k", "sliding windows do not have", "1")
-    rows, columns, _ = plan.tile_sizes
-    tile = tile_from((rows, columns), plan.threads(), plan.integer("vectorize"))
-    if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
-        wanted = "vectors of neighbouring rows" if tile is None else shape_text(tile.warp_tile)
-        raise bad_plan(
-            plan,
-            f"gives each of {plan.threads() // plan.target.warp} warps "
-            f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
-            f"windows slide by {wanted} a warp",
-        )
-
-
-def _check_box(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse boxes where nothing is moved in them, and what is not as a box has it."""
-    box = find_box(loops, plan.arch.data)
-    if box is None:
-        why = "moves boxes where axes of the region are not turned, or its lines are long"
-        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
-    rows, columns, _ = plan.tile_sizes
-    vector = plan.integer("vectorize")
-    wanted = shape_text([*box.result.tile, 1])
-    if [*plan.tile_sizes] != [*box.result.tile, 1]:
-        found = shape_text(plan.tile_sizes)
-        raise bad_plan(plan, f"has a tile of {found}, where a box of this region is {wanted}")
-    if box.vector % vector or rows * columns % (plan.threads() * vector):
-        raise bad_plan(
-            plan,
-            f"has {plan.threads()} threads share a box of {wanted} in vectors of {vector}, which "
-            f"lie together in {box.vector} elements at most",
-        )
-    check_raster(plan)
-    for field, taken, there in (
-        ("cluster", max(plan.integers("cluster")) > 1, "[1, 1]"),
-        ("split_k", plan.integer("split_k") > 1, "1"),
-        ("persistent", plan.flag("persistent"), "false"),
-    ):
-        if taken:
-            refuse_choice(plan, field, "movements of boxes do not have", there)
-
-
-def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse lines along which no windows slide, or that nothing resamples, or a tile that threads
-    do not part."""
-    resampled = find_resampled(loops) if plan.resamples_lines else None
-    what = "threads resample" if plan.resamples_lines else "windows slide along"
-    if plan.slides_lines and find_lines(loops) is None:
-        why = "slides windows along lines, where no reduction of known size slides along those"
-        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
-    if plan.resamples_lines and resampled is None:
-        why = "resamples lines, where nothing is read along those but element by element"
-        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
-    if plan.integer("split_k") > 1:
-        refuse_choice(plan, "split_k", "tiles of lines do not have", "1")
-    rows, columns, _ = plan.tile_sizes
-    tile = line_tile_from((rows, columns), plan.threads())
-    if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
-        wanted = "points of one line a thread" if tile is None else shape_text(tile.warp_tile)
-        raise bad_plan(
-            plan,
-            f"gives each of {plan.threads() // plan.target.warp} warps "
-            f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
-            f"{what} lines by {wanted} a warp",
-        )
-    if resampled is not None and not is_possible(resampled, tile):
-        raise bad_plan(
-            plan,
-            f"gives each thread {tile.outputs} points of a line, where what they read repeats "
-            f"after {resampled.period}, and a thread has few enough of it in registers",
-        )
-
-
-def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
-    rows, columns, _ = plan.tile_sizes
-    if "partial_sums" in record_of(plan.algo_choice).values():
-        _check_parts(loops, plan)
-    elif plan.integer("split_k") > 1:
-        if split_size(loops.expanded, (rows, columns)) is None:
-            why = "shares reductions that the rows of a tile do not part alike"
-            refuse_choice(plan, "split_k", why, "1")
-        if plan.flag("persistent"):
-            refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
-    if max(plan.integers("cluster")) > 1:
-        refuse_choice(plan, "cluster", "loops do not have", "[1, 1]")
-    check_raster(plan)
-    if plan.slides_windows:
-        _check_windows(loops, plan)
-        return
-    if plan.slides_lines or plan.resamples_lines:
-        _check_lines(loops, plan)
-        return
-    threads = plan.threads() // plan.target.warp
-    if (wanted := warp_tile_of((rows, columns), threads)) != list(plan.warp_tile_sizes):
-        raise bad_plan(
-            plan,
-            f"gives each of {threads} warps {shape_text(plan.warp_tile_sizes)} elements of a tile "
-            f"of {rows}x{columns}, where they have {shape_text(wanted)}: whole rows, or like parts",
-        )
-
-
 LOOPS = Family("loops", find_loops, schedules, check, restated, contracts=False)
 """Any region: a thread computes its elements one by one, and loops over what they are sums of."""
 
 
 # Remarks ------------------------------------------------------------------------------------
-
-
-def remarks(kernel: KernelOp, refusal: PolycError | None) -> Iterator[Note]:
-    """What is slow about a region as loops, and why; ``refusal`` is the first other family's."""
-    loops = find_loops(kernel).expanded
-    steps = steps_of(loops)
-    name = kernel.sym_name.data
-    contraction = next(_contractions(loops), None)
-    if contraction is not None and refusal is not None:
-        _, _, why = refusal.message.partition(": ")
-        yield Note(
-            "NoTensorCores",
-            f"region @{name} holds a contraction and runs as loops without tensor cores, "
-            f"{steps.total} steps an element of its output: {why or refusal.message}",
-            kernel,
-        )
-    if steps.nested is not None:
-        axes = ", ".join(steps.nested.labels)
-        yield Note(
-            "Recomputed",
-            f"region @{name} reduces over [{axes}] again in each step of another reduction, which "
-            f"is {steps.total} steps an element of its output; make what it reduces first an "
-            "output of a graph of its own",
-            kernel,
-        )
-
-
-def _contractions(kernel: KernelOp) -> Iterator[ReduceOp]:
-    """Sums of products of two values that both have the sum's axes, and each one of its own."""
-    for op in kernel.walk():
-        if not isinstance(op, ReduceOp) or op.fn.data != "sum":
-            continue
-        product = op.operand.owner
-        if isinstance(product, BinaryOp) and product.fn.data == "mul":
-            left, right = (_own_axes(v) for v in product.operands)
-            if left - right and right - left and set(op.labels) <= left & right:
-                yield op
-
-
-def _own_axes(value: SSAValue) -> set[str]:
-    """The axes that a value depends on, whatever it was broadcast to."""
-    owner = value.owner
-    while isinstance(owner, BroadcastInDimOp | CastOp | TransposeOp):
-        value = owner.operand
-        owner = value.owner
-    return set(type_of(value).labels)

@@ -27,7 +27,8 @@ from polyc.dialects.region import GraphOp, KernelOp
 from polyc.dialects.region.graph import ends, source
 from polyc.dialects.region.types import MemRefType
 from polyc.families.family import Family, Recognised, bad_plan, schedules_of
-from polyc.families.loops.schedules import LOOPS, remarks
+from polyc.families.loops.remarks import remarks
+from polyc.families.loops.schedules import LOOPS
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from polyc.dialects.plan.fields import ALGORITHMS
-from polyc.families.loops.schedules import PARTED
+from polyc.families.loops.tiles import PARTED
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import SHORTEST
 from polyc.families.rows.variants import VARIANTS, WARP

@@ -1,0 +1,127 @@
+"""The tiles of loops by rule: what a region's axes and known sizes leave of them (S8)."""
+
+from __future__ import annotations
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
+from polyc.dialects.region import ReadOp
+from polyc.families.facts import power_within
+from polyc.families.loops.recognise import (
+    TURNED,
+    Loops,
+    innermost_first,
+    loads_of,
+    made_by,
+    neighbours_of,
+    size_of,
+    type_of,
+)
+
+WARPS = 8
+"""Of a block."""
+REGISTERS = 4
+"""Elements of a thread, where vectors are not longer."""
+COLUMNS = 128
+"""Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
+PARTED = 32
+"""Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
+VECTOR = 8
+"""Elements of the widest access."""
+ACCUMULATOR_BYTES = 4
+"""What integers are accumulated in at least."""
+
+
+LINE_BYTES = 128
+"""Of a cache line: what a turned tile has of one at least, in memory and turned."""
+TURNED_SIDE = 64
+"""Rows and columns of a turned tile at most."""
+
+
+def deepest(loops: Loops) -> Dim:
+    """The size of the innermost reduced axis: the largest, or one that is not known."""
+    sizes = [size_of(reduce, innermost_first(reduce)[0]) for reduce in loops.reductions]
+    return max(sizes, key=lambda size: size.constant() or float("inf"), default=Dim.const(1))
+
+
+def tile_of(
+    loops: Loops, arch: str, parts: bool, vector: int, beside: int = PARTED
+) -> tuple[int, int]:
+    """Rows and columns of a tile; known sizes bound it.
+
+    Where its threads part reductions (``parts``), a tile has all of its rows and columns: those
+    that no output runs along part the points, and ``beside`` is what it has of the others at most.
+    """
+    warp = ARCHS[arch].warp
+    elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
+    if loops.turned:
+        narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
+        side = min(LINE_BYTES // narrowest, TURNED_SIDE)
+        (space,) = loops.spaces
+        short = (space.sizes[-2].constant() or TURNED) < TURNED
+        # Of short lines there are more.
+        return power_within(space.sizes[-2], side), power_within(
+            space.sizes[-1], side * (1 + short)
+        )
+    space = max(
+        loops.spaces, key=lambda s: len(s.sizes) * (s.column is not None) + (s.row is not None)
+    )
+    *_, rows, columns = space.sizes
+    if space.row is None:
+        wide = elements if parts else 1
+        if space.column is not None:
+            wide = power_within(columns, beside if parts else elements)
+    else:
+        wide = COLUMNS if space.column is None else power_within(columns, COLUMNS)
+    high = elements // wide
+    if not parts:
+        high = power_within(rows, high)
+    elif vector > 1:
+        # All threads have a vector, and rows beyond the longest reduction are nobody's.
+        high = max(power_within(deepest(loops), high), WARPS * warp * vector // wide)
+    # A warp has an element each at least.
+    return (high, wide) if high * wide >= warp else (high, warp // high)
+
+
+def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
+    """What each of so many warps has of a tile: whole rows, or the same part of them."""
+    rows, columns = tile
+    down = min(rows, warps)
+    return [rows // down, columns * down // warps]
+
+
+def vector_of(loops: Loops) -> int:
+    """Elements that one access can take at most: 1 where none lie side by side for a thread."""
+    columns = {s.column for s in loops.spaces}
+    if len(columns) > 1 or None in columns:
+        return 1
+    # A thread has vectors where it reduces alone, and where rows of threads part a reduction, each
+    # with columns of its own; not where a row's threads share one.
+    parted = all(s.row is None and not s.walked for s in loops.spaces)
+    if not parted and not reduces_alone(loops):
+        return 1
+    # A number that is the same everywhere, as a seed is, has no neighbours.
+    reads = any(isinstance(op, ReadOp) and op.result.type.labels for op in made_by(loops.values))
+    if reads and not columns & neighbours_of(loops.values) and not loops.turned:
+        return 1
+    # What has fewer axes, as a number of each column, is read in several accesses.
+    most = max(len(t.shape) for t in loops.kernel.seen)
+    large = [t for t in loops.kernel.seen if len(t.shape) == most]
+    widest = max(element_bytes(t.element_type) for t in large)
+    if any(is_integer(reduce.accumulator) for reduce in loops.reductions):
+        # Integers are accumulated in 32 bits, and a thread has no registers for more of them.
+        widest = max(widest, ACCUMULATOR_BYTES)
+    return min(VECTOR, MAX_VECTOR_BYTES // widest)
+
+
+def reduces_alone(loops: Loops) -> bool:
+    """Whether each point of a tile has reductions of its own, so that no threads part them."""
+    own = [set(type_of(reduce.result).labels) for reduce in loops.reductions]
+    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in loops.spaces)
+
+
+def turned_names(loops: Loops) -> list[str]:
+    """The tensors that a kernel turns in shared memory."""
+    return list(dict.fromkeys(loops.expanded.name_of(op.tensor) for op in loops.turned))
