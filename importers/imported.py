@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polyc.dialects.frontend import GraphOp
-
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.dialects.frontend import GraphOp
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Imported:
     @property
     def graph(self) -> GraphOp:
         """The model's graph."""
+        from polyc.dialects.frontend import GraphOp
+
         return next(op for op in self.module.ops if isinstance(op, GraphOp))
 
     @property

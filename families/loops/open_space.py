@@ -182,18 +182,15 @@ class _Dispatch:
         if not self._places:
             return list(self._plans)
         kept, found = self._worth(), list[ScheduleOp]()
-        kernel = self._shared.loops.kernel
-        parts = sorted(self._parts(kept), key=lambda part: len(part.places))
-        is_all, made = all(part.tile is not None for part in parts), Counter[SharedTile]()
-        for part in parts:
-            if part.tile is None:
-                continue
-            facts = () if is_all and part is parts[-1] else part.facts()
-            when = left_open(kernel, [*self._facts, *facts])
-            if when is not None:
-                made[part.tile] += 1
-                found.append(make(part.tile, when, made[part.tile]))
-        return found if is_all else [*found, *kept]
+        made = Counter[SharedTile]()
+        for part in self._parts(kept):
+            if part.tile is not None:
+                when = left_open(self._shared.loops.kernel, [*self._facts, *part.facts()])
+                if when is not None:
+                    made[part.tile] += 1
+                    found.append(make(part.tile, when, made[part.tile]))
+        # What is left is for sizes between the parts, and has the names that plans of users know.
+        return [*found, *kept]
 
     def _worth(self) -> list[ScheduleOp]:
         """The plans without those that store parts and save little beside the others."""

@@ -164,7 +164,7 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:12] == (
+    assert ORDER[:13] == (
         "frontend-to-tiny",
         "tiny-to-index",
         "index-to-region",
@@ -172,6 +172,7 @@ def test_borders_are_in_the_order_of_the_pipeline():
         "region-inline-deferred",
         "region-postpone-division",
         "region-streaming-softmax",
+        "region-fold-indices",
         "region-merge-axes",
         "plan-select",
         "region-expand-together",
