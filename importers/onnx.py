@@ -26,6 +26,7 @@ from polyc.importers.onnx_ops.items import ABSENT, LOST, Constants, Emulated, It
 from polyc.importers.onnx_ops.walk import Context, Scope, Walker
 from polyc.importers.parameters import kept, symbol_name
 from polyc.importers.registry import Faults, bad_model, library
+from polyc.rewriting.notes import Note, show
 from polyc.trace.annotations import read_assumptions
 from polyc.trace.builder import Builder
 from polyc.trace.elements import ELEMENTS
@@ -185,7 +186,28 @@ def finished(walker: Walker, outputs: Mapping[str, Item]) -> Imported:
         module = builder.finish(named)
     except VerifyException as error:
         raise from_text(str(error)) from None
-    return Imported(module, kept(module, builder), tuple(walker.input_names), tuple(outputs))
+    found = Imported(module, kept(module, builder), tuple(walker.input_names), tuple(outputs))
+    show(_unread(found, walker.path))
+    return found
+
+
+def _unread(imported: Imported, path: str) -> Iterator[Note]:
+    """That calls may give an input anything, as where a size it holds is what a model declares."""
+    block = imported.graph.body.block
+    names = [
+        name
+        for name, value in zip(imported.inputs, block.args, strict=False)
+        if value.first_use is None
+    ]
+    if names:
+        what = "inputs" if len(names) > 1 else "an input"
+        yield Note(
+            "UnreadInput",
+            f"{path} has {what} that nothing reads: {', '.join(names)}; where it holds sizes these "
+            "are what the model declares of its tensors, whatever a call gives: known= checks them",
+            imported.graph,
+            "warning",
+        )
 
 
 def _checked(onnx: Any, model: Any, path: str) -> tuple[Any, str | None]:

@@ -202,11 +202,16 @@ def test_an_input_that_is_known_is_no_input():
         polyc.from_onnx(one, known={"form": [6]})
 
 
-def test_declared_sizes_say_what_a_shape_holds():
+def test_declared_sizes_say_what_a_shape_holds(capsys: pytest.CaptureFixture[str]):
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
     inputs: dict[str, Any] = {"x": (FLOAT, [2, "N"]), "shape": (INT64, [2])}
     found = polyc.from_onnx(model(nodes, inputs, {"y": (FLOAT, ["N", 2])}))
     assert list(found.inputs) == ["x", "shape"]
+    told = capsys.readouterr().err
+    assert "warning[UnreadInput]: the model has an input that nothing reads: shape" in told
+    one = model(nodes, inputs, {"y": (FLOAT, ["N", 2])})
+    polyc.from_onnx(one, known={"shape": [5, 2]}, sizes={"N": 5})
+    assert not capsys.readouterr().err
     x = numbers(2, 5)
     (y,) = played(found, {"x": x, "shape": np.array([5, 2])})
     np.testing.assert_array_equal(y, x.reshape(5, 2))
