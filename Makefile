@@ -2,10 +2,12 @@
 # RUNS=... and SEED=... say how long and where `make fuzz` searches, SINCE=... what `make check`
 # compares with.
 # PYTHON=... chooses another interpreter, VENV=... another place, JOBS=... test processes.
+# EXTRAS=test,torch,onnx installs what importers read models by, so that their tests run too.
 # `make test` takes turns among cases that are alike (CONTRIBUTING.md); `make test-all` takes all.
 
 VENV ?= .venv
 JOBS ?= auto
+EXTRAS ?= test
 CASES ?= --in-turn=3
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -68,7 +70,7 @@ $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "polyc needs Python 3.11 or later on the PATH, or PYTHON=..." >&2; exit 1; }
 	@echo "installing polyc and its test tools into $(VENV) (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore -e '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action ignore -e '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
