@@ -231,7 +231,7 @@ class _Player:
 
     def _sum(self, x: Array, axes: tuple[int, ...]) -> Array:
         kind = np.float64 if self.exact else np.float32
-        return widen(functions.as_array(np.sum(x, axis=axes, dtype=kind, keepdims=True)))
+        return widen(np.expand_dims(functions.sum_over(x, axes, kind), axes))
 
     def _mean(self, x: Array, axes: tuple[int, ...]) -> Array:
         count = np.prod([x.shape[a] for a in axes], dtype=np.int64)

@@ -18,7 +18,7 @@ from polyc.playback.agreement import ShapeMismatch, errors_needed, tolerance_che
 from polyc.playback.draws import DRAWS
 from polyc.playback.estimate import FACTOR, Estimate
 from polyc.playback.frontend import run
-from polyc.playback.functions import MANTISSA_BITS, round_to
+from polyc.playback.functions import MANTISSA_BITS, round_to, sum_over
 from polyc.playback.reference import make_inputs, reference
 from polyc.test.support.gpu_text import only, parsed
 
@@ -203,3 +203,13 @@ def test_errors_needed_are_of_each_element() -> None:
     wanted = Estimate(np.array([1.0, 1.0, 0.0], np.float32), np.array([0.25, 0.0, 1.0]))
     found = errors_needed(np.array([2.0, 2.0, 0.0], np.float32), wanted, f32)
     assert found[0] == pytest.approx(4.0, rel=1e-6) and np.isinf(found[1]) and found[2] == 0
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (2, 0), (0, 1, 2)])
+def test_sums_are_near_wherever_their_axes_lie(axes: tuple[int, ...]) -> None:
+    """Of many equal numbers: one after another they would be off by hundreds of ulps."""
+    x = np.full((60, 50, 40), np.float32(0.1))
+    found, right = sum_over(x, axes), np.sum(x, axis=axes, dtype=np.float64)
+    assert found.shape == right.shape and found.dtype == np.float32
+    assert np.all(np.abs(found - right) <= 16 * np.spacing(right.astype(np.float32)))
+    assert sum_over(x[:0], axes).shape == np.sum(x[:0], axis=axes).shape
