@@ -18,10 +18,12 @@ DEMO := examples/gemm_bias_relu.mlir --set M=512 --set N=768 --set K=320
 # The suite starts many processes: the first one's bytecode is for all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check test-gpu fuzz bench format clean
+.PHONY: demo install test test-all check test-gpu fuzz bench format clean
 
 demo: $(STAMP)
 	@$(BIN)/polyc run $(DEMO)
+
+install: $(STAMP)
 
 # Every check runs, also after one failed.  The check of types uses little more than one processor,
 # and runs beside the tests.  A process begins with tests that are neighbors, which share what they
