@@ -189,7 +189,7 @@ class _Dispatch:
                 if when is not None:
                     made[part.tile] += 1
                     found.append(make(part.tile, when, made[part.tile]))
-        # What is left is for sizes between the parts, and has the names that plans of users know.
+        # What is left is asked last, and has the names that plans of users know.
         return [*found, *kept]
 
     def _worth(self) -> list[ScheduleOp]:
