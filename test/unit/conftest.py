@@ -14,13 +14,20 @@ from polyc.test.support.running_cuda import RunningCuda
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real PyTorch, where another test has loaded it, knows nothing of a driver in Python."""
+    if "torch" in sys.modules:
+        monkeypatch.setitem(sys.modules, "torch", None)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch, no_torch: None) -> Iterator[FakeCuda]:
     """A driver in Python, with two GPUs."""
     yield from in_place(FakeCuda(), monkeypatch)
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCuda]:
+def running(monkeypatch: pytest.MonkeyPatch, no_torch: None) -> Iterator[RunningCuda]:
     """The same, whose launches run a function of the test's."""
     yield from in_place(RunningCuda(), monkeypatch)
 
