@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp
 from polyc.dialects.region.elementwise import BinaryOp
+from polyc.dialects.region.scope import behind
 from polyc.dialects.region.types import val_type
 
 
@@ -40,7 +41,7 @@ def moments_of(values: Sequence[SSAValue]) -> Moments | None:
 
     Both accumulate in f32, and distances and their squares are not rounded to fewer bits.
     """
-    reductions = [op for op in _behind(values) if isinstance(op, ReduceOp)]
+    reductions = [op for op in behind(values) if isinstance(op, ReduceOp)]
     if len(reductions) != 2:
         return None
     found = _squared(reductions[0]) or _squared(reductions[1])
@@ -61,7 +62,7 @@ def _squared(squares: ReduceOp) -> Moments | None:
     if not isinstance(repeated.owner, BroadcastInDimOp):
         return None
     mean = repeated.owner.operand
-    totals = [op for op in _behind([mean]) if isinstance(op, ReduceOp)]
+    totals = [op for op in behind([mean]) if isinstance(op, ReduceOp)]
     if len(totals) != 1 or not _is_sum(totals[0]) or totals[0].operand is not own:
         return None
     if set(totals[0].labels) != set(squares.labels):
@@ -75,15 +76,3 @@ def _squared(squares: ReduceOp) -> Moments | None:
 
 def _is_sum(op: ReduceOp) -> bool:
     return op.fn.data == "sum" and op.accumulator == f32
-
-
-def _behind(values: Sequence[SSAValue]) -> list[Operation]:
-    """The ops that values are made by, through reductions."""
-    seen: dict[Operation, None] = {}
-    work = list(values)
-    while work:
-        op = work.pop().owner
-        if isinstance(op, Operation) and op not in seen:
-            seen[op] = None
-            work += op.operands
-    return list(seen)

@@ -207,3 +207,15 @@ def same_axes(op: Operation, a: ValType, b: ValType) -> bool:
     return a.labels == b.labels and all(
         same_size(op, x, y) for x, y in zip(a.shape, b.shape, strict=True)
     )
+
+
+def behind(values: Iterable[SSAValue]) -> list[Operation]:
+    """The ops that values are made by, reductions' operands included."""
+    found: dict[Operation, None] = {}
+    work = list(values)
+    while work:
+        op = work.pop().owner
+        if isinstance(op, Operation) and op not in found:
+            found[op] = None
+            work += op.operands
+    return list(found)

@@ -10,10 +10,7 @@ from polyc.families.loops.boxes import find_box
 from polyc.families.loops.lines import find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import find_shared
-from polyc.families.loops.recognise import (
-    Loops,
-    split_size,
-)
+from polyc.families.loops.recognise import Loops, split_size
 from polyc.families.loops.resampled import find_resampled, is_possible
 from polyc.families.loops.tiles import turned_names, warp_tile_of
 from polyc.families.loops.windows import find_window, tile_from

@@ -8,7 +8,6 @@ Other regions are refused with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -22,6 +21,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.region import GatherOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region.scope import behind
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
 
 
@@ -220,18 +220,6 @@ def _check_gather(rows: Rows, op: GatherOp) -> None:
             walked = _plain(results[-1], AffineExpr.dimension(position))
             if not walked or any(_names(r, position) for r in results[:-1]):
                 raise _unsupported(rows.kernel, _across(rows, read), read)
-
-
-def behind(values: Sequence[SSAValue]) -> list[Operation]:
-    """The ops that values are made by, reductions' operands included."""
-    found: dict[Operation, None] = {}
-    work = list(values)
-    while work:
-        op = work.pop().owner
-        if isinstance(op, Operation) and op not in found:
-            found[op] = None
-            work += op.operands
-    return list(found)
 
 
 def _check_integers(kernel: KernelOp) -> None:

@@ -202,7 +202,7 @@ PROGRAMS: Mapping[str, Program] = {
     "a batch of products of f32": Program(
         [((2, "B", "M", "K"), f32), ((2, 1, "N", "K"), f32)],
         _gemm(True),
-        ({"B": 3, "M": 9, "N": 5, "K": 7},),
+        ({"B": 3, "M": 9, "N": 5, "K": 7}, {"B": 3, "M": 9, "N": 5, "K": 8}),
     ),
     "a product that is a vector in memory": Program(
         [(("M", "K"), f32), (("K", "N"), f32)], _flat, ({"M": 9, "N": 20, "K": 5},), "none"
