@@ -30,7 +30,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import permutations
 from math import inf
 from typing import cast
 
@@ -119,6 +118,10 @@ class Products:
         default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
+    behind: dict[SSAValue, Mapping[SSAValue, None]] = field(
+        default_factory=dict[SSAValue, Mapping[SSAValue, None]]
+    )
+    """What values are made of, down to contractions, of those that were asked about."""
     queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of such a first product the factor that no key has a part in, where something computes it."""
 
@@ -165,12 +168,15 @@ class Products:
         First those that are seen to sum over what the softmax goes along, as another softmax, of
         features say, may lie between a product and the scores that are made of it.
         """
-        found: list[tuple[bool, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
-        for first, second in permutations(self.levels, 2):
-            if (weights := self._softmax_of(first, second)) is not None:
-                along = self._goes_along(*weights, second)
-                found.append((not along, first, second, *weights))
-        for _, first, second, factor, maxima in sorted(found, key=lambda one: one[0]):
+        found: list[tuple[bool, int, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
+        places = {value: place for place, value in enumerate(self.levels)}
+        for second in self.levels:
+            behind = dict.fromkeys(v for f in factors(second) for v in self._behind(f))
+            for first in (v for v in behind if v in places and v is not second):
+                if (weights := self._softmax_of(first, second)) is not None:
+                    along = self._goes_along(*weights, second)
+                    found.append((not along, places[first], first, second, *weights))
+        for _, _, first, second, factor, maxima in sorted(found, key=lambda one: one[:2]):
             if all(self.levels[v] is Level.AS_IT_IS for v in (first, second)):
                 self.weights[first, second] = factor
                 level = Level.CORE
@@ -841,10 +847,10 @@ class Products:
         """
         for factor in factors(second):
             behind = self._behind(factor)
-            others = [v for v in behind if v is not first and cost.is_contraction(v)]
-            if any(first in self._behind(f) for v in others for f in factors(v)):
-                continue
             if first not in behind:
+                continue
+            others = (v for v in behind if v is not first and cost.is_contraction(v))
+            if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
             along = [
                 value.owner
@@ -917,11 +923,21 @@ class Products:
         value: SSAValue,
         stop: Collection[SSAValue] = (),
         through: SSAValue | None = None,
-    ) -> list[SSAValue]:
+    ) -> Collection[SSAValue]:
         """What a value is made of, down to ``stop`` and to contractions, these included.
 
         ``value`` and ``through`` may be contractions themselves.
         """
+        value = self.same.get(value, value)
+        if not stop and through is None:
+            if value not in self.behind:
+                self.behind[value] = dict.fromkeys(self._found_behind(value, (), None))
+            return self.behind[value]
+        return self._found_behind(value, stop, through)
+
+    def _found_behind(
+        self, value: SSAValue, stop: Collection[SSAValue], through: SSAValue | None
+    ) -> list[SSAValue]:
 
         def operands(one: SSAValue) -> list[SSAValue]:
             ends = cost.is_contraction(one) and one not in (value, through)
@@ -931,7 +947,6 @@ class Products:
             read = (self.same.get(o, o) for o in op.operands)
             return [o for o in read if o not in stop and not isinstance(o, BlockArgument)]
 
-        value = self.same.get(value, value)
         return reached([value], operands)
 
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
