@@ -577,11 +577,17 @@ class LaunchOp(IRDLOperation):
 
     def _verify_rebound(self, kernel: KernelOp, declared: Mapping[str, GlobalType]) -> None:
         """What it rebinds is memory that its kernel binds, and that it is memory of its sizes."""
+        if self.rebinds is None:
+            return
         signature = _container(self, Dispatch).arg_types.data
-        memories = {BindAttr.tensor(i): kind for i, kind in enumerate(signature)}
-        memories |= {BindAttr.workspace(name): kind for name, kind in declared.items()}
+
+        def memory(binding: BindAttr) -> GlobalType | None:
+            if (index := binding.tensor_index) is None:
+                return declared.get(binding.workspace_name or "")
+            return signature[index] if index < len(signature) else None
+
         sources = [b.source for b in kernel.bindings if b.kind.data != "symbol"]
-        for pair in () if self.rebinds is None else self.rebinds.data:
+        for pair in self.rebinds.data:
             what = f"the launch of @{self.kernel_name} rebinds"
             if len(pair.data) != 2 or any(b.kind.data not in MEMORIES for b in pair):
                 text = ", ".join(b.text() for b in pair)
@@ -589,13 +595,13 @@ class LaunchOp(IRDLOperation):
             own, its = pair
             if own.source not in sources:
                 raise VerifyException(f"{what} {own.text()}, which the kernel does not bind")
-            if its not in memories:
+            first, second = memory(own), memory(its)
+            if second is None:
                 raise VerifyException(f"{what} {own.text()} to {its.text()}, which is not there")
-            first = memories.get(own)
-            if first is not None and not _like(first, memories[its]):
+            if first is not None and not _like(first, second):
                 raise VerifyException(
-                    f"{what} {own.text()} of {first} to {its.text()} of {memories[its]}; they have "
-                    "the same sizes and elements"
+                    f"{what} {own.text()} of {first} to {its.text()} of {second}; they have the "
+                    "same sizes and elements"
                 )
 
 
