@@ -343,7 +343,9 @@ _NAMED = ("sym_name", "arg_names", "arg_attrs", "res_names", "res_attrs")
 def _alike(kernel: region.KernelOp) -> Hashable:
     """A key that kernels have in common that run alike, whatever their names are."""
     attributes = (*kernel.arg_attrs, *kernel.res_attrs)
-    said = tuple(tuple((k, a.data[k]) for k in sorted(a.data) if k not in _SAYS) for a in attributes)
+    said = tuple(
+        tuple((k, a.data[k]) for k in sorted(a.data) if k not in _SAYS) for a in attributes
+    )
     constant = tuple(tensor.is_constant for tensor in kernel.inputs)
     return structure(kernel, _NAMED), said, constant
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, SymbolRefAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -15,6 +16,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr
+from polyc.passes.gpu.assumptions import MAX_VECTOR_BYTES
 from polyc.rewriting.driver import copied, rewrite
 from polyc.rewriting.structure import structure
 
@@ -35,16 +37,16 @@ class ShareKernels(RewritePattern):
         launches: dict[str, list[LaunchOp]] = {}
         for launch in op.dispatch().launches():
             launches.setdefault(launch.kernel_name, []).append(launch)
-        first: dict[Hashable, KernelOp] = {}
+        first: dict[Hashable, tuple[KernelOp, Sequence[BindAttr]]] = {}
         for kernel in op.kernels():
             own = launches.get(kernel.sym_name.data, [])
-            key = _key(op, kernel, own)
-            if key is None:
+            if not own or not all(map(_is_plain, own)):
                 continue
-            shared = first.setdefault(key, kernel)
+            key, memories = _read(op, kernel, own)
+            shared, theirs = first.setdefault(key, (kernel, memories))
             if shared is kernel:
                 continue
-            pairs = zip(_memories(shared), _memories(kernel), strict=True)
+            pairs = zip(theirs, memories, strict=True)
             rebinds = {one: other for one, other in pairs if one != other}
             for launch in own:
                 rewriter.replace(launch, _on(launch, shared, rebinds), [])
@@ -60,51 +62,45 @@ def _on(launch: LaunchOp, kernel: KernelOp, rebinds: Mapping[BindAttr, BindAttr]
     return found
 
 
-def _memories(kernel: KernelOp) -> list[BindAttr]:
-    """The tensors and workspaces that it binds, each once."""
-    found: dict[BindAttr, None] = {}
-    for binding in kernel.bindings:
-        if (index := binding.tensor_index) is not None:
-            found[BindAttr.tensor(index)] = None
-        elif (name := binding.workspace_name) is not None:
-            found[BindAttr.workspace(name)] = None
-    return list(found)
+def _is_plain(launch: LaunchOp) -> bool:
+    return launch.sequence is not None and launch.fills is None and launch.rebinds is None
 
 
-def _key(op: gpu.ModuleOp, kernel: KernelOp, launches: Sequence[LaunchOp]) -> Hashable | None:
-    """What kernels that may be one have in common; None for one that stays by itself."""
-    plain = all(x.sequence is not None and x.fills is None and x.rebinds is None for x in launches)
-    if not launches or not plain:
-        return None
-    places = {binding: number for number, binding in enumerate(_memories(kernel))}
+def _read(
+    op: gpu.ModuleOp, kernel: KernelOp, launches: Sequence[LaunchOp]
+) -> tuple[Hashable, Sequence[BindAttr]]:
+    """What kernels that may be one have in common, and the memory that this one binds, in an order
+    that they have in common too."""
+    used: list[BlockArgument] = []
+    written = structure(kernel, ("sym_name", "bindings"), used)
+    places: dict[BindAttr, int] = {}
     bindings: list[Hashable] = []
-    for binding in kernel.bindings:
+    for arg in used:
+        binding = kernel.bindings.data[arg.index]
         if binding.kind.data == "symbol":
             bindings.append(binding)
             continue
         index, name = binding.tensor_index, binding.workspace_name or ""
         memory = BindAttr.workspace(name) if index is None else BindAttr.tensor(index)
-        bindings.append((binding.kind, binding.view, places[memory]))
-    memories = [_memory(op, memory, launches) for memory in places]
-    variants = [(launch.sequence, _said(launch)) for launch in launches]
-    return (
-        structure(kernel, ("sym_name", "bindings")),
-        tuple(bindings),
-        tuple(memories),
-        tuple(variants),
-    )
+        place = places.setdefault(memory, len(places))
+        bindings.append((binding.kind.data == "tensor_map", binding.view, place))
+    memories = tuple(_memory(op, memory, launches) for memory in places)
+    variants = tuple((launch.sequence, _said(launch)) for launch in launches)
+    return (written, tuple(bindings), memories, variants), list(places)
 
 
 def _memory(op: gpu.ModuleOp, memory: BindAttr, launches: Sequence[LaunchOp]) -> Hashable:
-    """What a kernel may know of a tensor or a workspace that it binds."""
-    if (index := memory.tensor_index) is not None:
-        aligned = tuple(launch.alignments[index] for launch in launches)
-        return op.dispatch().arg_types.data[index], aligned
+    """What a kernel may know of a tensor or a workspace that it binds: its sizes, its elements, and
+    what its address is a multiple of, as far as any access asks."""
     found: list[Hashable] = []
     for launch in launches:
-        for space in launch.workspaces():
+        if (index := memory.tensor_index) is not None:
+            kind = op.dispatch().arg_types.data[index]
+            aligned = gcd(launch.alignments[index], MAX_VECTOR_BYTES)
+            found.append((kind.dims, kind.element_type, aligned))
+        for space in launch.workspaces() if index is None else ():
             if space.sym_name.data == memory.workspace_name:
-                found.append((space.type, space.zeroed, space.copies is None))
+                found.append((space.type.dims, space.type.element_type, MAX_VECTOR_BYTES))
     return tuple(found)
 
 
