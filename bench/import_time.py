@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def one(name: str, arch: str) -> None:
     before.append(_now())
     results = program.results
     before.append(_now())
-    spans = zip(before, before[1:], strict=False)
+    spans = pairwise(before)
     found: dict[str, Any] = {
         part: [end - start for start, end in zip(*span, strict=True)]
         for part, span in zip(PARTS, spans, strict=True)

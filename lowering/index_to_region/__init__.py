@@ -65,7 +65,7 @@ class Lowering:
         self.yields = last
         made = (value for op in graph.body.block.ops for value in op.results)
         every = (*graph.body.block.args, *made)
-        self.order = {value: place for place, value in enumerate(every)}
+        self.order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
         self.given = {self._base(value) for value in found.placed.values()}
         self.single = self._is_single()
         self.kernel_names = self._kernel_names(set(others))

@@ -67,9 +67,9 @@ class Cluster:
 
 
 class Cta:
-    """One block of a kernel that is launched so; ``blocks`` is how many run, ``cluster`` those beside it.
+    """One block of a kernel in a launch.
 
-    Those of a cooperative grid share the ``floor``, where they wait for each other.
+    ``blocks`` is how many run, and ``cluster`` those beside it.  Those of a cooperative grid share the ``floor``, where they wait for each other.
     """
 
     def __init__(

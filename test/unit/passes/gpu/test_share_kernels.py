@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -27,9 +29,7 @@ def layers(count: int, last: int = 64) -> str:
     """A chain of layers, each a product and its hyperbolic tangents, the last with other sizes."""
     widths = [64] * count + [last]
     kinds = [f"!frontend.tensor<[16, {width}], f16>" for width in widths]
-    weights = [
-        f"!frontend.tensor<[{k}, {n}], f16>" for k, n in zip(widths, widths[1:], strict=False)
-    ]
+    weights = [f"!frontend.tensor<[{k}, {n}], f16>" for k, n in pairwise(widths)]
     given = ", ".join(["%x0: " + kinds[0], *(f"%w{i}: {w}" for i, w in enumerate(weights))])
     lines = [f"frontend.graph @net({given}) -> {kinds[-1]} {{"]
     for i, weight in enumerate(weights):
