@@ -69,7 +69,8 @@ class Cluster:
 class Cta:
     """One block of a kernel in a launch.
 
-    ``blocks`` is how many run, and ``cluster`` those beside it.  Those of a cooperative grid share the ``floor``, where they wait for each other.
+    ``blocks`` is how many run, and ``cluster`` those beside it.  Those of a cooperative grid share
+    the ``floor``, where they wait for each other.
     """
 
     def __init__(
