@@ -134,8 +134,8 @@ def _number(bound: Any) -> int | None:
     """A bound that is a number; None for infinite ones."""
     try:
         return int(bound)
-    except (TypeError, OverflowError, ValueError):
-        return None
+    except (AttributeError, TypeError, OverflowError, ValueError):
+        return None  # sympy's infinities are of several kinds
 
 
 # The walk -----------------------------------------------------------------------------------
@@ -153,6 +153,7 @@ class Reading:
     """The ops of one ``torch.fx`` graph, said one by one while a builder is under construction.
 
     ``inputs`` are the nodes of the graph's tensors, whose ``meta["val"]`` has shapes and types.
+    Those in ``orders`` come with their axes in that order, outermost first.
     What cannot be said goes to ``faults``, and what depends on it is left out.
     """
 
@@ -163,6 +164,7 @@ class Reading:
         symbols: Symbols,
         facts: Sequence[Assumption],
         faults: Faults,
+        orders: Mapping[Any, Sequence[int]] | None = None,
     ) -> None:
         self.symbols, self.faults = symbols, faults
         self._location: LocationAttr = UNKNOWN_LOC
@@ -170,14 +172,17 @@ class Reading:
         self._tensors: dict[object, Any] = {}
         self._inputs = [node.name for node in inputs]
         kinds: dict[str, TensorType] = {}
+        orders = orders or {}
         for node in inputs:
-            kinds[symbol_name(node.name, tuple(kinds))] = self._kind(node.meta["val"], node.name)
+            order = orders.get(node)
+            kind = self._kind(node.meta["val"], node.name, order)
+            kinds[symbol_name(node.name, tuple(kinds))] = kind
         try:
             self.builder = Builder(symbol_name(name, ()), kinds, facts, lambda: self._location)
         except VerifyException as error:
             raise from_text(str(error)) from None
         for node, ssa in zip(inputs, self.builder.inputs, strict=True):
-            self._env[node] = Value(self.builder, ssa)
+            self._env[node] = self._turned(Value(self.builder, ssa), orders.get(node))
 
     def bind(self, tensors: Mapping[Any, tuple[str, Any]]) -> None:
         """Nodes that stand for tensors with numbers, by the names of their entries."""
@@ -325,9 +330,28 @@ class Reading:
 
     # Tensors
 
-    def _kind(self, fake: Any, name: str) -> TensorType:
+    def _turned(self, value: Value, order: Sequence[int] | None) -> Value:
+        """A tensor whose axes lie in an order, in its own."""
+        if order is None:
+            return value
+        return self._permuted(value, [order.index(axis) for axis in range(len(order))])
+
+    def _permuted(self, value: Value, order: Sequence[int]) -> Value:
+        token = CURRENT.set(self.builder)
         try:
-            dims = [dim_of(self.symbols.size(size)) for size in fake.shape]
+            return value.permute(*order)
+        finally:
+            CURRENT.reset(token)
+
+    def laid_out(self, value: Any, order: Sequence[int] | None) -> Any:
+        """A value with its axes in an order, as it is to lie in memory."""
+        plain = order is None or not isinstance(value, Value)
+        return value if plain else self._permuted(value, order)
+
+    def _kind(self, fake: Any, name: str, order: Sequence[int] | None = None) -> TensorType:
+        try:
+            shape = list(fake.shape) if order is None else [fake.shape[axis] for axis in order]
+            dims = [dim_of(self.symbols.size(size)) for size in shape]
             return tensor(dims, ELEMENTS[element_of(fake.dtype)])
         except PolycError as error:
             raise PolycError(error.kind, f"{name}: {error.message}") from None
@@ -348,11 +372,13 @@ class Reading:
             one = given.detach()
             if str(one.layout) != "torch.strided":
                 raise PolycError("BadArgument", f"it is stored as {one.layout}; give a dense one")
+            if (order := memory_order(one)) is not None:
+                one = one.permute(*order)  # what lies so is not copied
             place = one.data_ptr() if one.numel() else id(given)
             key = (place, tuple(one.shape), one.stride(), str(one.dtype), str(one.device))
             if key not in self._tensors:
                 self._tensors[key] = one.contiguous().resolve_conj().resolve_neg()
-            return read(self.builder, self._tensors[key], name)
+            return self._turned(read(self.builder, self._tensors[key], name), order)
         except PolycError as error:
             self.faults.refused("constant", name, error)
             return UNKNOWN
@@ -363,6 +389,32 @@ class _Symbolic:
     """A number of sizes that is no size: a relation, or a real number."""
 
     text: str
+
+
+def memory_order(tensor: Any) -> list[int] | None:
+    """The axes of a tensor from the outermost in memory on, where that is not their own order.
+
+    None also for one whose elements do not lie side by side.  Sizes that are not known are as
+    PyTorch met them first.
+    """
+    if not hasattr(tensor, "stride"):
+        return None
+    shape, strides = ([_hint(n) for n in numbers] for numbers in (tensor.shape, tensor.stride()))
+    rank = len(shape)
+    if rank < 2 or 0 in shape:
+        return None
+    order = sorted(range(rank), key=lambda axis: (-strides[axis], shape[axis] == 1, axis))
+    expected = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != expected:
+            return None
+        expected *= shape[axis]
+    wide = [axis for axis in order if shape[axis] != 1]
+    return None if wide == sorted(wide) else order
+
+
+def _hint(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.node.hint or 0)
 
 
 def element_of(dtype: Any) -> str:
@@ -461,6 +513,9 @@ class Part:
     imported: Imported
     tensors: Sequence[int]
     sizes: Mapping[str, int]
+    orders: Sequence[Sequence[int] | None]
+    """In which order of its axes each of ``tensors`` is given, and then each result; None for
+    their own."""
 
 
 def from_graph(module: Any, name: str, held: Mapping[int, Any]) -> Part:
@@ -482,15 +537,33 @@ def from_graph(module: Any, name: str, held: Mapping[int, Any]) -> Part:
         elif type(value).__name__ == "SymInt" and value.node.expr.is_Symbol:
             sizes[symbols.name(str(value.node.expr))] = i
     faults = Faults(name)
-    reading = Reading(name, inputs, symbols, (), faults)
+    found_orders = {node: memory_order(node.meta["val"]) for node in inputs}
+    orders = {node: order for node, order in found_orders.items() if order is not None}
+    facts = symbols.facts(_ranges(nodes), [node.meta["val"] for node in inputs])
+    reading = Reading(name, inputs, symbols, facts, faults, orders)
     reading.bind(given)
     reading.run(module)
     end = next(node for node in module.graph.nodes if node.op == "output")
     listed = end.args[0] if isinstance(end.args[0], list | tuple) else [end.args[0]]
-    found = [(node.name, reading.value_at(node)) for node in cast("Sequence[Any]", listed)]
+    ends = list(cast("Sequence[Any]", listed))
+    made = [memory_order(node.meta["val"]) for node in ends]
+    found = [
+        (node.name, reading.laid_out(reading.value_at(node), order))
+        for node, order in zip(ends, made, strict=True)
+    ]
     imported = reading.finished(found)
     there = set(imported.graph.symbol_names)
-    return Part(imported, places, {one: i for one, i in sizes.items() if one in there})
+    known = {one: i for one, i in sizes.items() if one in there}
+    return Part(imported, places, known, [*(orders.get(node) for node in inputs), *made])
+
+
+def _ranges(nodes: Sequence[Any]) -> Mapping[Any, Any]:
+    """What PyTorch has assumed of the symbols in the sizes of nodes: it asks before each call."""
+    for node in nodes:
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        if (shapes := getattr(mode, "shape_env", None)) is not None:
+            return getattr(shapes, "var_to_range", {})
+    return {}
 
 
 def fault_of(node: Any) -> PolycError | None:
@@ -502,8 +575,10 @@ def fault_of(node: Any) -> PolycError | None:
     # A result that is a sequence is the input of no program.
     if any(isinstance(one.meta["val"], list | tuple) for one in inputs):
         return PolycError("UnsupportedProgram", f"{op_name(node)} takes a sequence of tensors")
+    symbols = Symbols({})
+    facts = symbols.facts(_ranges([*inputs, node]), [one.meta["val"] for one in inputs])
     try:
-        reading = Reading("op", inputs, Symbols({}), (), faults)
+        reading = Reading("op", inputs, symbols, facts, faults)
     except PolycError as error:
         return error
     for one in node.all_input_nodes:

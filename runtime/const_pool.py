@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LITTLE = 1 << 16
+"""Bytes of what is made of parameters that is kept in any case."""
+
 Given = Any
 """A path of a parameter file, several of them, or a mapping of names to tensors; or Params."""
 
@@ -138,10 +141,16 @@ class Entry:
 class Params(Mapping[str, Entry]):
     """Named tensors to find entries in: see ``of``.  Nothing is read before it is asked for."""
 
-    def __init__(self, entries: Mapping[str, Entry], what: str, open_ended: bool) -> None:
-        self._entries, self.what = dict(entries), what
+    def __init__(
+        self, entries: Mapping[str, Entry], what: str, open_ended: bool, sparing: bool = False
+    ) -> None:
+        self._entries, self.what, self.sparing = dict(entries), what, sparing
         self.open_ended = open_ended
-        """Whether it may have more than a program asks for, as a file may."""
+        """Whether it may have more than a program asks for, as a file may.
+
+        ``sparing`` ones are kept by somebody else too: what is made of them and takes more than
+        ``LITTLE`` bytes is made by each call, and not kept beside them.
+        """
 
     @staticmethod
     def of(given: Given) -> Params:
@@ -189,7 +198,12 @@ class Params(Mapping[str, Entry]):
                 f"{both[0]} is what a captured tensor is called, and an entry of {other.what}; "
                 "name the tensor by polyc.constant",
             )
-        return Params({**self._entries, **dict(other)}, other.what, other.open_ended)
+        both = self.sparing or other.sparing
+        return Params({**self._entries, **dict(other)}, other.what, other.open_ended, both)
+
+    def sparingly(self) -> Params:
+        """The same, of which nothing large is kept a second time."""
+        return Params(self._entries, self.what, self.open_ended, True)
 
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name]
@@ -231,6 +245,7 @@ class Constants:
         self._made: dict[int, str] = {}
         self._maker: Callable[[int], Mapping[str, Held]] | None = None
         self.numbers: frozenset[int] = frozenset(self.entries)
+        self.sparing = False
         self._held: dict[int, dict[int, Held]] = {}
         self._arrays: dict[int, Any] | None = None
 
@@ -282,8 +297,8 @@ class Constants:
         return [one.owner for one in self.entries.values()]
 
     def forget(self) -> None:
-        """Let go of what lies on GPUs."""
-        self._held = {}
+        """Let go of what lies on GPUs, and of copies for playback."""
+        self._held, self._arrays = {}, None
 
 
 def bind(signature: HostSignature, params: Given, beside: HostSignature | None = None) -> Constants:
@@ -334,7 +349,9 @@ def bind(signature: HostSignature, params: Given, beside: HostSignature | None =
             + (f", and {len(wrong) - 1} more faults" if len(wrong) > 1 else ""),
             notes=wrong[1:],
         )
-    return Constants(entries, sizes, {number: signature.aligns[number] for number in entries})
+    made = Constants(entries, sizes, {number: signature.aligns[number] for number in entries})
+    made.sparing = found.sparing
+    return made
 
 
 def made_once(

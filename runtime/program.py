@@ -109,7 +109,7 @@ class Program:
         self._plans: dict[object, Plan] = {}
         self._made: WeakValueDictionary[object, driver.Buffer] = WeakValueDictionary()
         self._repeated: dict[Kind, Repeated] = {}
-        self._arenas = Arenas()
+        self._arenas: Arenas = Arenas()
         # Of what is added to these; looking something up is one step.
         self._lock = threading.RLock()
         aligns = [a for v in self._variants for a in v.align if a > 0]
@@ -204,12 +204,18 @@ class Program:
         """
         with self._lock:
             held = self._plans, self._modules, self._arenas
-            self._plans, self._modules, self._arenas = {}, {}, Arenas()
+            self._plans, self._modules, self._arenas = {}, {}, type(self._arenas)()
             if self.constants is not None:
                 self.constants.forget()
             for repeated in self._repeated.values():
                 repeated.forget()
         del held
+
+    def with_workspaces(self, arenas: Arenas) -> None:
+        """Take the memory of workspaces from ``arenas`` in calls from now on."""
+        self.close()
+        with self._lock:
+            self._arenas = arenas
 
     # Running
 
@@ -532,8 +538,10 @@ class Program:
         key = (index, chosen.name, tuple(values.items()), shapes, residues)
         if (known := self._plans.get(key)) is not None:
             return known
-        held = self._held
-        plan = chosen.plan(views, values, driver.device(index), self._functions(index), held)
+        held, most = self._held, None
+        if self.constants is not None and self.constants.sparing:
+            most = const_pool.LITTLE
+        plan = chosen.plan(views, values, driver.device(index), self._functions(index), held, most)
         if self.constants is not None:
             self._hold(plan, index, views, at)
         with self._lock:

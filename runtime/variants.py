@@ -160,13 +160,19 @@ class Variant:
         device: driver.Device,
         function: FunctionOf,
         constants: Collection[int] = (),
+        most: int | None = None,
     ) -> Plan:
         """Make it ready for tensors of these shapes, at the addresses of ``views``.
 
-        What is made of the tensors ``constants`` alone, by their numbers, is made once.  Raises
-        PolycError where a grid or a tensor map cannot be made.
+        What is made of the tensors ``constants`` alone, by their numbers, is made once, but for
+        workspaces of more than ``most`` bytes.  Raises PolycError where a grid or a tensor map
+        cannot be made.
         """
-        once, kept = self._once(constants)
+        large: set[str] = set()
+        for one in self.workspaces if most is not None else ():
+            if prod(d.evaluate(values) for d in one.dims) * one.item > (most or 0):
+                large.add(one.name)
+        once, kept = self._once(constants, large)
         memories = [Memory(v.element, v.shape, _strides(v)) for v in views]
         pointers = [v.pointer for v in views]
         found: dict[str, tuple[int, Memory]] = {}
@@ -244,12 +250,14 @@ class Variant:
         plan.made_of = tuple(made)
         return plan
 
-    def _once(self, constants: Collection[int]) -> tuple[Collection[Step], Collection[str]]:
+    def _once(
+        self, constants: Collection[int], large: Collection[str]
+    ) -> tuple[Collection[Step], Collection[str]]:
         """The launches that read nothing but ``constants`` and what such ones made, and the
-        workspaces that these write."""
+        workspaces that these write, none of which is ``large``."""
         once: list[Step] = []
         kept: set[str] = set()
-        others = {one.name for one in self.workspaces if one.zeroed}
+        others = {one.name for one in self.workspaces if one.zeroed} | set(large)
         for step in self.steps if constants else ():
             sources = {one.source for one in step.arguments if not one.symbol}
             spaces = {source for source in sources if isinstance(source, str)}

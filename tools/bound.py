@@ -50,16 +50,20 @@ def bound_program(
 
 
 def halves(
-    module: ModuleOp, arch: str, name: str | None = None, records: Recorded | None = None
+    module: ModuleOp,
+    arch: str,
+    name: str | None = None,
+    records: Recorded | None = None,
+    most: int | None = None,
 ) -> Halves:
     """A frontend graph's program, and the one that makes constants of parameters alone.
 
-    Raises PolycError.
+    ``most`` bounds the bytes of such a constant.  Raises PolycError.
     """
     from xdsl.dialects.builtin import ModuleOp
 
     from polyc.dialects.tiny import GraphOp
-    from polyc.passes.pipeline import build
+    from polyc.passes.tiny.split_constants import TinySplitConstants
     from polyc.runtime.lowered import lowered
     from polyc.tools.pipeline import Compilation, run_pass
     from polyc.tools.registry import make_context
@@ -67,7 +71,7 @@ def halves(
     job = Compilation(make_context(), module.clone(), check_arch(arch))
     job.run("tiny")
     before = [op for op in job.module.ops if isinstance(op, GraphOp)]
-    run_pass(job.ctx, build("tiny-split-constants", arch), job.module)
+    run_pass(job.ctx, TinySplitConstants(most), job.module)
     graphs = [op for op in job.module.ops if isinstance(op, GraphOp)]
     wanted = [op.sym_name.data for op in before if name in (None, op.sym_name.data)]
     if len(wanted) != 1:

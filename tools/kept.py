@@ -48,6 +48,7 @@ def program(
     try:
         parts = {"plan": _plan(plan), "records": _records(given.get("records"))}
         parts["part"] = part
+        parts["sparing"] = given.get("sparing")
         parts["sizes"] = json.dumps(given.get("sizes"), sort_keys=True)
     except (OSError, TypeError, ValueError):
         return None  # whoever reads it says what is wrong

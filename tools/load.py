@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import kept
-from polyc.runtime.const_pool import Given, Params
+from polyc.runtime.const_pool import LITTLE, Given, Params
 from polyc.runtime.garbage import rarely
 from polyc.runtime.origin import Origin
 from polyc.runtime.program import Program
@@ -68,10 +68,16 @@ def load(
         if found is None or kernels is not None:
             return Program(kept.origin(entry, make), found)
 
+        sparing = found.sparing
+        if sparing:
+            options = {**options, "sparing": True}
+
         def entry_of(part: str) -> str | None:
             return program_key(ir, arch, name, options=options, part=part)
 
-        return bound_program(found, entry_of, lambda: bound_origins(module(), arch, name, records))
+        return bound_program(
+            found, entry_of, lambda: bound_origins(module(), arch, name, records, sparing)
+        )
 
     if not isinstance(source, str | Path) or is_python_file(source):
         if isinstance(source, str | Path):
@@ -181,8 +187,10 @@ def bound_origins(
     arch: str | None,
     name: str | None = None,
     records: str | Path | None = None,
+    sparing: bool = False,
 ) -> Halves:
-    """What ``origin`` makes, with what parameters alone decide apart.  Raises PolycError."""
+    """What ``origin`` makes, with what parameters alone decide apart, nothing large of that where
+    it is ``sparing``.  Raises PolycError."""
     from xdsl.dialects.builtin import ModuleOp
 
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
@@ -198,7 +206,7 @@ def bound_origins(
         from polyc.tuning.applied import Recorded
 
         measured = Recorded.of_file(records)
-    return halves(module, check_arch(arch), name, measured)
+    return halves(module, check_arch(arch), name, measured, LITTLE if sparing else None)
 
 
 def origin(

@@ -205,6 +205,16 @@ def vector_norm(
     return f.pow(f.sum(f.pow(f.abs(one), float(ord)), axes, keepdim), 1 / float(ord))
 
 
+@converter("torch", "aten._weight_norm_interface")
+def weight_norm(v: Value, g: Value, dim: int = 0) -> list[Value]:
+    """A weight of the direction of ``v`` with lengths ``g`` along an axis, and the lengths of
+    ``v``."""
+    others = [axis for axis in range(v.ndim) if axis != axis_of(v, dim)]
+    one = to(v, "f32")
+    length = f.sqrt(f.sum(one * one, others, True))
+    return [to(one * (to(g, "f32") / length), v.dtype), to(length, g.dtype)]
+
+
 @converter("torch", "aten.linalg_norm", "aten.frobenius_norm")
 def linalg_norm(
     x: Value, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None

@@ -57,15 +57,15 @@ class SplitConstants(RewritePattern):
 
     Legal for a graph that has data; worth it where the value is not larger than ``GROWTH`` times
     the parameters that it is made of, or is ``LITTLE``, and is more than a cast of a ``SMALL``
-    tensor.
+    tensor.  ``most`` are the bytes that one may have, where there is such a bound.
     """
 
-    def __init__(self, report: Report | None = None) -> None:
-        self.report = report
+    def __init__(self, report: Report | None = None, most: int | None = None) -> None:
+        self.report, self.most = report, most
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.GraphOp, rewriter: PatternRewriter, /) -> None:
-        found = _Split(op)
+        found = _Split(op, self.most)
         if all(arg in found.sources for arg in op.body.block.args):
             return  # it has no data: it is such a second graph, or a program of constants
         cuts = found.cuts()
@@ -96,6 +96,7 @@ class _Split:
     """The values of a graph that parameters alone decide, and what is made once of them."""
 
     op: tiny.GraphOp
+    most: int | None
     sources: dict[SSAValue, frozenset[SSAValue]] = field(init=False)
     """The parameters that a value is made of, for those that are made of nothing else."""
 
@@ -147,7 +148,7 @@ class _Split:
         elements = _elements(value)
         size = elements * BYTES[self.kind(value)]
         whole = sum(_elements(s) * BYTES[_element(s)] for s in self.sources[value])
-        if size > max(GROWTH * whole, LITTLE):
+        if size > max(GROWTH * whole, LITTLE) or (self.most is not None and size > self.most):
             return False
         return elements >= SMALL or not _is_cast(value)
 
@@ -381,12 +382,14 @@ class TinySplitConstants(ModulePass):
     """What graphs compute of their parameters alone becomes graphs of their own, ``@<name>_made``.
 
     A graph reads the outputs of its second graph as inputs of the constant pool, whose ``made``
-    says which each is.  What is done is reported.
+    says which each is.  What is done is reported.  ``most`` bounds the bytes of each.
     """
 
     name = "tiny-split-constants"
 
+    most: int | None = None
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         report = Report()
-        rewrite(op, [SplitConstants(report)])
+        rewrite(op, [SplitConstants(report, self.most)])
         show(report.fired)

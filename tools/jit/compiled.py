@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
+    from polyc.runtime.arenas import Arenas
     from polyc.runtime.nvrtc import KernelInfo
     from polyc.runtime.origin import Origin
     from polyc.runtime.program import Program
@@ -90,6 +91,7 @@ class Compiled(base(), Runnable):
         self._again: tuple[Again, Again] = (_unknown, _unknown)
         self.known: tuple[Any, Any, int] = (None, None, 0)
         """What ``known_as`` was told last: see ``polyc.runtime.compiled_calls``."""
+        self._workspaces: Callable[[], Arenas] | None = None
         self._programs: dict[str, Program] = {}
         self._by_gpu: dict[int | None, Program] = {}
         self._hardware: dict[str, GpuModuleOp] = {}
@@ -104,6 +106,23 @@ class Compiled(base(), Runnable):
     def module(self) -> ModuleOp:
         """The module that it is written as, which is not to be changed."""
         return self._written.module
+
+    def with_workspaces(self, arenas: Callable[[], Arenas]) -> Compiled:
+        """Take the memory of workspaces from what ``arenas`` makes; returns itself.
+
+        To be said before the first call.
+        """
+        self._workspaces = arenas
+        return self
+
+    def refresh(self) -> None:
+        """Look at its parameters again, as they were written to: what was made of them is made
+        anew by the next call."""
+        with self._lock:
+            for program in self._programs.values():
+                program.close()
+        if self.constants is not None:
+            self.constants.forget()
 
     # Calls
 
@@ -238,6 +257,8 @@ class Compiled(base(), Runnable):
         with self._lock:
             if arch not in self._programs:
                 self._programs[arch] = self._lowered(arch)
+                if self._workspaces is not None:
+                    self._programs[arch].with_workspaces(self._workspaces())
             if gpu_index is not None or self.arch is not None:
                 self._by_gpu[gpu_index] = self._programs[arch]
             return self._programs[arch]
@@ -259,11 +280,11 @@ class Compiled(base(), Runnable):
         if self._params is None or not apart:
             origin = kept.origin(self.entry(arch), lambda: self._origin(arch))
             return Program(origin, self._params)
-        records = self._options.get("records")
+        records, sparing = self._options.get("records"), self._params.sparing
         return bound_program(
             self._params,
             lambda part: self.entry(arch, part),
-            lambda: bound_origins(self._written.module, arch, records=records),
+            lambda: bound_origins(self._written.module, arch, None, records, sparing),
         )
 
     def entry(self, arch: str, part: str | None = None) -> str | None:
@@ -272,7 +293,10 @@ class Compiled(base(), Runnable):
         ``part`` is one of the two programs that it is made as where it keeps parameters.
         """
         ir = self._written.declared.ir
-        return program_key(ir, arch, plan=self._plan, options=self._options, part=part)
+        options = self._options
+        if self._params is not None and self._params.sparing:
+            options = {**options, "sparing": True}
+        return program_key(ir, arch, plan=self._plan, options=options, part=part)
 
     def _origin(self, arch: str) -> Origin:
         """The program, lowered for an architecture."""

@@ -3,24 +3,26 @@
 PyTorch makes a graph of the model functional; ops that have a converter become programs, as large
 as they get, and the rest stays with PyTorch.  A ``Report`` says what and why.  Weights are bound
 when a program first runs, and bound anew when they change; sizes that PyTorch leaves open are
-symbols.  On the CPU programs are played back.
+symbols.  On the CPU programs are played back.  ``torch_parts`` runs one program, ``torch_graphs``
+captures whole graphs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, cast
 
+from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.importers.fx import Part, fault_of, from_graph, op_name, place_at
+from polyc.importers.fx import fault_of, op_name, place_at
 from polyc.importers.registry import Fault, library
-from polyc.tools.jit.compile import compile as compiled
-from polyc.tools.jit.compiled import Compiled
+from polyc.tools.jit.torch_graphs import Captured
+from polyc.tools.jit.torch_parts import WEIGHTS, Bound, Weights
 
-OPTIONS = ("arch", "report")
+OPTIONS = ("arch", "graphs", "report", "weights")
 
 
 @dataclass
@@ -28,12 +30,16 @@ class Report:
     """What became of one graph of a model.
 
     ``programs`` are the numbers of ops in each program, ``left`` the ops that stay with PyTorch.
+    ``given_back`` are programs, by their numbers, that PyTorch runs after all, and why.  ``graphs``
+    says what became of ``options={"graphs": True}``.
     """
 
     name: str
     programs: list[int] = field(default_factory=lambda: [])
     left: list[Fault] = field(default_factory=lambda: [])
     trained: bool = False
+    given_back: dict[str, str] = field(default_factory=lambda: {})
+    graphs: str = ""
 
     def __str__(self) -> str:
         if self.trained:
@@ -52,6 +58,10 @@ class Report:
         for (op, why), times in groups.items():
             first = next(one for one in self.left if (one.op, one.why) == (op, why))
             lines.append(f"  {op}, {times} times, first at {first.where}: {why}")
+        for name, why in self.given_back.items():
+            lines.append(f"  {name} runs in PyTorch: {why}")
+        if self.graphs:
+            lines.append(f"  CUDA graphs: {self.graphs}")
         return "\n".join(lines)
 
 
@@ -71,20 +81,31 @@ def torch_backend(
 ) -> Callable[..., Any]:
     """The backend, as ``torch.compile`` calls it.
 
-    ``options`` has ``arch``, that of the tensors' GPU unless given, and ``report``, which is called
-    with the ``Report`` of each graph.  Raises PolycError for an option that there is not.
+    ``options`` has ``arch``, that of the tensors' GPU unless given; ``report``, which is called
+    with the ``Report`` of each graph; ``graphs``, whether calls are captured in CUDA graphs; and
+    ``weights``, ``"once"`` or ``"packed"`` (docs/tools/pytorch.md).  Raises PolycError for an
+    option that there is not, or that is something else.
     """
     settings = {**(options or {}), **more}
     if wrong := sorted(set(settings) - set(OPTIONS)):
         raise PolycError(
             "Usage", f"the backend has no option {wrong[0]}; there are {', '.join(OPTIONS)}"
         )
+    _check(settings)
     library("torch", "torch")
     aot: Any = import_module("torch._dynamo.backends.common").aot_autograd
     boxed: Any = import_module("torch._functorch.aot_autograd").make_boxed_func
 
     def inference(graph: Any, _: Sequence[Any]) -> Any:
-        return boxed(_divided(graph, settings))
+        divided, report, weights = _divided(graph, settings)
+        if settings.get("graphs"):
+            return boxed(Captured(divided, report, weights))
+
+        def run(*args: Any) -> Any:
+            weights.look(args)
+            return divided(*args)
+
+        return boxed(run)
 
     def training(graph: Any, _: Sequence[Any]) -> Any:
         _reported(Report(_next_name(), trained=True), settings)
@@ -101,6 +122,17 @@ def torch_backend(
     return cast("Callable[..., Any]", made(module, list(inputs)))
 
 
+def _check(settings: Mapping[str, Any]) -> None:
+    """Refuse the value of an option."""
+    if (arch := settings.get("arch")) is not None:
+        check_arch(arch)
+    for name, known in (("graphs", (True, False)), ("weights", WEIGHTS)):
+        if (given := settings.get(name, known[0])) not in known:
+            raise PolycError("Usage", f"{name} is {' or '.join(map(repr, known))}, not {given!r}")
+    if (told := settings.get("report")) is not None and not callable(told):
+        raise PolycError("Usage", f"report is called with reports, and {told!r} is no function")
+
+
 def _next_name() -> str:
     return f"graph {len(REPORTS)}"
 
@@ -108,15 +140,26 @@ def _next_name() -> str:
 def _reported(report: Report, settings: Mapping[str, Any]) -> None:
     REPORTS.append(report)
     del REPORTS[:-MOST_REPORTS]
+    _told(report, settings)
+
+
+def _told(report: Report, settings: Mapping[str, Any]) -> None:
     if (told := settings.get("report")) is not None:
         told(report)
 
 
-def _divided(graph: Any, settings: Mapping[str, Any]) -> Any:
-    """The graph with programs in the place of what can be said."""
+def _divided(graph: Any, settings: Mapping[str, Any]) -> tuple[Any, Report, Weights]:
+    """The graph with programs in the place of what can be said, and its weights."""
     report = Report(_next_name())
-    weights = _weights(graph)
-    faults = {node: fault_of(node) for node in graph.graph.nodes if node.op == "call_function"}
+    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    named = {inputs[i]: i for i in _weights(len(inputs))}
+    weights = Weights(list(named.values()))
+    home = _home(graph)
+    faults = {
+        node: _elsewhere(node, home) or fault_of(node)
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+    }
     for node, fault in faults.items():
         if fault is not None:
             why = fault.message
@@ -136,18 +179,96 @@ def _divided(graph: Any, settings: Mapping[str, Any]) -> Any:
     parts = finder.propose_partitions()
     parts = [part for part in parts if any(map(_computes, part.nodes))]
     fused = finder.fuse_partitions(parts)
+    sizes = {
+        str(node.meta["val"].node.expr): node
+        for node in fused.graph.nodes
+        if node.op == "placeholder" and type(node.meta.get("val")).__name__ == "SymInt"
+    }
     held: dict[str, list[Any]] = {}
     for node in fused.graph.nodes:
         if node.op == "call_module":
+            _show_symbols(node, getattr(fused, node.target), sizes)
             held[node.target] = list(node.args)
-    for name, args in held.items():
+
+    def left(name: str, error: PolycError) -> None:
+        if name not in report.given_back:
+            report.given_back[name] = error.message
+            _told(report, settings)
+
+    for number, (name, args) in enumerate(held.items()):
         part = getattr(fused, name)
         report.programs.append(sum(map(_computes, part.graph.nodes)))
-        constant = [i for i, one in enumerate(args) if one.name in weights]
-        setattr(fused, name, _program(part, name, constant, settings.get("arch")))
+        places = {i: named.get(getattr(one, "name", "")) for i, one in enumerate(args)}
+        constant = {i: place for i, place in places.items() if place is not None}
+        kept, arch = settings.get("weights", WEIGHTS[0]), settings.get("arch")
+        bound = Bound(part, f"program {number}", constant, weights, arch, kept, left)
+        setattr(fused, name, _module(bound))
     fused.recompile()
     _reported(report, settings)
-    return fused
+    return fused, report, weights
+
+
+def _show_symbols(call: Any, part: Any, sizes: Mapping[str, Any]) -> None:
+    """Give a part the symbols of its inputs' sizes that no size is by itself, as in ``2 * n``."""
+    inputs = [node for node in part.graph.nodes if node.op == "placeholder"]
+    shown: set[str] = set()
+    wanted: dict[str, None] = {}
+    for node in inputs:
+        value = node.meta.get("val")
+        for size in (value,) if not hasattr(value, "shape") else value.shape:
+            if type(size).__name__ != "SymInt":
+                continue
+            wanted |= dict.fromkeys(map(str, sorted(size.node.expr.free_symbols, key=str)))
+            if size.node.expr.is_Symbol:
+                shown.add(str(size.node.expr))
+    for name in wanted:
+        if name in shown or name not in sizes:
+            continue
+        with part.graph.inserting_after(inputs[-1]):
+            inputs.append(part.graph.placeholder(f"size_{name}"))
+        inputs[-1].meta["val"] = sizes[name].meta["val"]
+        call.args = (*call.args, sizes[name])
+    part.recompile()
+
+
+def _module(bound: Bound) -> Any:
+    """A module of PyTorch's that runs a part of a graph as a program."""
+    torch: Any = library("torch", "torch")
+
+    class Program(torch.nn.Module):
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.call = bound
+
+        def forward(self, *args: Any) -> Any:
+            return self.call(args)
+
+    return Program()
+
+
+def _tensors(node: Any) -> Iterator[Any]:
+    """What PyTorch says of the tensors that a node takes and gives."""
+    for one in (*node.all_input_nodes, node):
+        value = one.meta.get("val")
+        several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+        yield from (each for each in several if hasattr(each, "dtype"))
+
+
+def _home(graph: Any) -> Any:
+    """Where a graph's programs run: the GPU that most of its ops are on, or the host."""
+    nodes = [node for node in graph.graph.nodes if node.op == "call_function"]
+    places = Counter(one.device for node in nodes for one in _tensors(node))
+    gpus = {place: count for place, count in places.items() if place.type == "cuda"}
+    every = gpus or places
+    return max(every, key=lambda place: every[place], default=None)
+
+
+def _elsewhere(node: Any, home: Any) -> PolycError | None:
+    """Why a node is no part of a program that runs in one place."""
+    places = dict.fromkeys(str(one.device) for one in _tensors(node))
+    if not _computes(node) or list(places) in ([], [str(home)]):
+        return None
+    return PolycError("DeviceMismatch", f"on {' and '.join(places)}, and programs on {home}")
 
 
 def _computes(node: Any) -> bool:
@@ -158,112 +279,16 @@ def _computes(node: Any) -> bool:
     return hasattr(value, "dtype") or isinstance(value, list | tuple)
 
 
-def _weights(graph: Any) -> set[str]:
-    """The names of the graph's inputs that are the same tensors at every call."""
+def _weights(count: int) -> list[int]:
+    """The numbers of the graph's inputs that are the same tensors at every call.
+
+    Buffers that the model itself writes to, as a cache or the statistics of a norm in training, are
+    data.
+    """
     guards: Any = import_module("torch._guards")
     context = guards.TracingContext.try_get()
-    known = getattr(getattr(context, "fw_metadata", None), "static_input_indices", None) or ()
-    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    return {inputs[i] for i in known if i < len(inputs)}
-
-
-def _program(part: Any, name: str, constant: Sequence[int], arch: str | None) -> Any:
-    """A module of PyTorch's that runs a part of a graph as a program."""
-    torch: Any = library("torch", "torch")
-
-    class Program(torch.nn.Module):
-        def __init__(self) -> None:
-            torch.nn.Module.__init__(self)
-            self.call = Bound(part, name, constant, arch)
-
-        def forward(self, *args: Any) -> Any:
-            return self.call(args)
-
-    return Program()
-
-
-class Bound:
-    """A part of a graph as a program, whose weights are those of the last call.
-
-    ``constant`` are the places of arguments that stay the same tensors; a program is made again
-    where one of them is another one, or was written to.
-    """
-
-    def __init__(self, part: Any, name: str, constant: Sequence[int], arch: str | None) -> None:
-        self.part, self.name, self.constant, self.arch = part, name, tuple(constant), arch
-        self._made: tuple[Part, Compiled, Mapping[str, Hidden]] | None = None
-        self._key: list[tuple[int, int | None]] = []
-        end = next(node for node in part.graph.nodes if node.op == "output")
-        self._several = isinstance(end.args[0], list | tuple)
-        listed: list[Any] = list(end.args[0]) if self._several else [end.args[0]]
-        self._orders = [_order(node.meta["val"]) for node in listed]
-
-    def __call__(self, args: Sequence[Any]) -> Any:
-        """The part's results for its arguments."""
-        key = [_state(args[i]) for i in self.constant]
-        if self._made is None or key != self._key:
-            self._made, self._key = self._compiled(args), key
-        part, program, hidden = self._made
-        tensors = [args[i].detach().contiguous() for i in part.tensors]
-        symbols = {name: args[i] for name, i in part.sizes.items()}
-        for name, (i, axis, times, more) in hidden.items():
-            symbols[name] = (args[i].shape[axis] - more) // times
-        found = program(*tensors, symbols=symbols) if symbols else program(*tensors)
-        several = list(cast("Any", found) if isinstance(found, tuple | list) else (found,))
-        results = [
-            one if order is None else _laid_out(one, order)
-            for one, order in zip(several, self._orders, strict=True)
-        ]
-        return tuple(results) if self._several else results[0]
-
-    def _compiled(self, args: Sequence[Any]) -> tuple[Part, Compiled, Mapping[str, Hidden]]:
-        held = {i: args[i].detach() for i in self.constant}
-        part = from_graph(self.part, self.name, held)
-        device = "cuda" if any(getattr(one, "is_cuda", False) for one in args) else "cpu"
-        program = compiled(part.imported, self.arch, device=device)
-        return part, program, _hidden(part)
-
-
-Hidden = tuple[int, int, int, int]
-"""An argument and an axis of it, whose size is so many times a symbol, and so much more."""
-
-
-def _hidden(part: Part) -> Mapping[str, Hidden]:
-    """Where symbols are found that no size is by itself, as in ``2 * n``."""
-    shapes = [
-        (i, spec.type.dims)
-        for i, spec in zip(part.tensors, part.imported.graph.inputs, strict=True)
-    ]
-    every = [(i, axis, dim) for i, dims in shapes for axis, dim in enumerate(dims)]
-    shown = {str(dim) for _, _, dim in every}
-    found: dict[str, Hidden] = {}
-    for i, axis, dim in every:
-        if len(names := dim.symbols()) == 1 and names[0] not in {*shown, *part.sizes, *found}:
-            terms = dict(dim.terms)
-            rest = set(terms) - {(), names}
-            if not rest and names in terms:
-                found[names[0]] = i, axis, terms[names], terms.get((), 0)
-    return found
-
-
-def _state(tensor: Any) -> tuple[int, int | None]:
-    """What changes when a tensor is another one or is written to."""
-    return tensor.data_ptr(), None if tensor.is_inference() else tensor._version
-
-
-def _order(fake: Any) -> list[int] | None:
-    """The axes from the outermost in memory on, where a result is not to lie row by row."""
-    if not hasattr(fake, "stride") or fake.is_contiguous() or any(s == 0 for s in fake.stride()):
-        return None
-    strides: list[int] = [
-        one if isinstance(one, int) else int(one.node.hint or 0) for one in fake.stride()
-    ]
-    rank = len(strides)
-    order = sorted(range(rank), key=lambda axis: -strides[axis])
-    return None if order == list(range(rank)) else order
-
-
-def _laid_out(tensor: Any, order: Sequence[int]) -> Any:
-    """The same elements with axes in another order in memory, as ops that are left may ask for."""
-    back = [order.index(axis) for axis in range(len(order))]
-    return tensor.permute(*order).contiguous().permute(*back)
+    metadata = getattr(context, "fw_metadata", None)
+    known = getattr(metadata, "static_input_indices", None) or ()
+    told: Sequence[Any] = getattr(metadata, "input_info", ())
+    written = {i for i, one in enumerate(told) if getattr(one, "mutates_data", False)}
+    return [i for i in known if i < count and i not in written]

@@ -113,7 +113,7 @@ def test_weights_are_those_of_the_call():
 
 
 def test_weights_are_bound_once(monkeypatch: pytest.MonkeyPatch):
-    backend = import_module("polyc.tools.jit.torch_backend")
+    backend = import_module("polyc.tools.jit.torch_parts")
     seen: list[Any] = []
     inner = backend.from_graph
 
@@ -176,7 +176,7 @@ def test_what_is_trained_stays_with_pytorch():
 
 def test_an_option_that_there_is_not():
     model = torch.compile(Net(), backend=torch_backend, options={"graph": True})
-    with pytest.raises(Exception, match="the backend has no option graph; there are arch, report"):
+    with pytest.raises(Exception, match="no option graph; there are arch, graphs, report, weights"):
         model(torch.randn(3, 8))
     with pytest.raises(PolycError):
         torch_backend(None, [], options={"graph": True})
