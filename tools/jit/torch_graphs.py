@@ -74,9 +74,7 @@ class Captured:
                 del self._seen[next(iter(self._seen))]
             return self._run(*args) if found is None else self._replay(torch, found, args)
 
-    def _capture(
-        self, torch: Any, args: Sequence[Any], weights: Collection[int]
-    ) -> _Graph | None:
+    def _capture(self, torch: Any, args: Sequence[Any], weights: Collection[int]) -> _Graph | None:
         """The graph of a call; None, with the reason in the report, where there is none."""
         inputs = {
             i: one.detach().clone()
@@ -110,9 +108,7 @@ class Captured:
         for i, target in found.inputs.items():
             target.copy_(args[i])
         found.graph.replay()
-        results = [
-            one.clone() if isinstance(one, torch.Tensor) else one for one in found.results
-        ]
+        results = [one.clone() if isinstance(one, torch.Tensor) else one for one in found.results]
         self._done = torch.cuda.Event()
         self._done.record(stream)
         return tuple(results)
