@@ -355,6 +355,8 @@ class Reading:
             return tensor(dims, ELEMENTS[element_of(fake.dtype)])
         except PolycError as error:
             raise PolycError(error.kind, f"{name}: {error.message}") from None
+        except VerifyException as error:
+            raise PolycError("BadSize", f"{name}: {error}") from None
 
     def _read(self, given: Any, name: str, node: Any) -> Any:
         """A tensor with numbers, which is one entry however many names it has."""

@@ -98,6 +98,7 @@ def walked(
             f"from_onnx takes a path or an onnx.ModelProto, not a {type(model).__name__}",
         )
     tensors = Tensors(onnx, path, None if folder is None else Path(folder))
+    tensors.check(model)
     typed, inferred = _checked(onnx, model, path)
     if (newer := _newer(onnx, model, path)) is not model:
         model = newer
@@ -368,7 +369,10 @@ def _inputs(
             wrong.append((name, "it has no shape; run onnx.shape_inference, or declare it"))
         else:
             dims = [symbols.dim(name, i, d, place) for i, d in enumerate(declared.shape.dim)]
-            kinds[symbol_name(name, tuple(kinds))] = tensor(dims, ELEMENTS[element])
+            try:
+                kinds[symbol_name(name, tuple(kinds))] = tensor(dims, ELEMENTS[element])
+            except VerifyException as error:
+                bad_model(path, f"has an input {name!r} whose {error}")
             names.append(name)
             numbers.append(declared.elem_type)
 

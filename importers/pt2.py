@@ -10,6 +10,7 @@ of weights while it reads.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import threading
@@ -23,6 +24,12 @@ from polyc.importers.registry import bad_model, library
 
 MAX_JSON = 1 << 30
 """Bytes of a graph's description, unpacked."""
+
+MOST_PACKED = 100
+"""How many times its bytes an entry may unpack to: PyTorch packs nothing, and texts pack well."""
+
+LITTLE = 1 << 20
+"""Bytes that an entry may unpack to in any case."""
 
 _REFUSED = re.compile(
     r"/data/(constants/(custom_obj|opaque_obj)|constants/[^/]*\.pt$|aotinductor/)", re.I
@@ -78,14 +85,20 @@ def load_exported(path: str | Path) -> Any:
 
 @contextmanager
 def _weights_only() -> Generator[None, None, None]:
-    """PyTorch's setting that no reading of tensors falls back to pickles of any object."""
+    """PyTorch's setting that no reading of tensors falls back to pickles of any object.
+
+    What its reader logs of a malformed file, tracebacks, is not shown: a diagnostic says it.
+    """
     names = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     with _LOCK:
         before = {name: os.environ.pop(name, None) for name in names}
         os.environ[names[0]] = "1"
+        log = logging.getLogger("torch.export")
+        shown, log.disabled = log.disabled, True
         try:
             yield
         finally:
+            log.disabled = shown
             del os.environ[names[0]]
             os.environ.update({name: one for name, one in before.items() if one is not None})
 
@@ -104,6 +117,12 @@ def _check(path: str, file: Any) -> None:
             for entry in entries:
                 if _REFUSED.search(entry.filename) is not None:
                     bad_model(path, f"holds code or objects, {entry.filename}, which are not run")
+                if entry.file_size > max(MOST_PACKED * entry.compress_size, LITTLE):
+                    bad_model(
+                        path,
+                        f"holds {entry.filename}, {entry.compress_size} bytes that unpack to "
+                        f"{entry.file_size}",
+                    )
                 if entry.filename.endswith(".json"):
                     if entry.file_size > MAX_JSON:
                         bad_model(path, f"describes its graph in {entry.file_size} bytes")

@@ -205,8 +205,13 @@ def vector_norm(
     return f.pow(f.sum(f.pow(f.abs(one), float(ord)), axes, keepdim), 1 / float(ord))
 
 
+@converter("torch", "aten._weight_norm")
+def weight_norm(v: Value, g: Value, dim: int = 0) -> Value:
+    return weight_norm_interface(v, g, dim)[0]
+
+
 @converter("torch", "aten._weight_norm_interface")
-def weight_norm(v: Value, g: Value, dim: int = 0) -> list[Value]:
+def weight_norm_interface(v: Value, g: Value, dim: int = 0) -> list[Value]:
     """A weight of the direction of ``v`` with lengths ``g`` along an axis, and the lengths of
     ``v``."""
     others = [axis for axis in range(v.ndim) if axis != axis_of(v, dim)]

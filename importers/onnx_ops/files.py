@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -54,7 +55,32 @@ class Tensors:
             known = self._read[id(tensor)] = tensor, self._array(tensor)
         return known[1]
 
-    def _array(self, tensor: Any) -> Array:
+    def check(self, model: Any) -> None:
+        """Compare what the sizes of all tensors in a model promise with what is there.
+
+        To be done before onnx's own library sees them, which believes what a size says.  Raises
+        PolycError ``BadModel``.
+        """
+        for tensor in _tensors_in(model):
+            if tensor.data_location != EXTERNAL:
+                self._sizes(tensor)
+
+    def _sizes(self, tensor: Any) -> tuple[str, list[int], Any]:
+        """What a tensor is called, its sizes and its type, where its numbers are as many."""
+        what, dims, dtype = self._header(tensor)
+        count = math.prod(dims)
+        if tensor.HasField("raw_data"):
+            bits = _bits(dtype)
+            if len(tensor.raw_data) != (wanted := -(-count * bits // 8)):
+                bad_model(
+                    self.path,
+                    f"has {what} of {dims} with {len(tensor.raw_data)} bytes; it takes {wanted}",
+                )
+        elif count > (there := _PER_ENTRY * _entries(tensor)):
+            bad_model(self.path, f"has {what} of {dims} with at most {there} numbers")
+        return what, dims, dtype
+
+    def _header(self, tensor: Any) -> tuple[str, list[int], Any]:
         what = f"tensor {tensor.name!r}" if tensor.name else "a tensor"
         dims = [int(d) for d in tensor.dims]
         if any(d < 0 for d in dims) or math.prod(dims) > MOST_ELEMENTS:
@@ -65,17 +91,13 @@ class Tensors:
             bad_model(
                 self.path, f"has {what} of element type {tensor.data_type}, which ONNX has not"
             )
+        return what, dims, dtype
+
+    def _array(self, tensor: Any) -> Array:
         if tensor.data_location == EXTERNAL:
-            return self._external(tensor, what, dims, dtype)
+            return self._external(tensor, *self._header(tensor))
         # What a size promises is compared with what is there before anything is made of it.
-        count = math.prod(dims)
-        if tensor.HasField("raw_data"):
-            bits = _bits(dtype)
-            if len(tensor.raw_data) != (wanted := -(-count * bits // 8)):
-                bad_model(
-                    self.path,
-                    f"has {what} of {dims} with {len(tensor.raw_data)} bytes; it takes {wanted}",
-                )
+        what, dims, _ = self._sizes(tensor)
         try:
             found = self.onnx.numpy_helper.to_array(tensor)
         except Exception as error:
@@ -151,6 +173,41 @@ class Tensors:
         if not real.is_file():
             bad_model(self.path, f"{where} is no file of the model's folder")
         return real
+
+
+def _tensors_in(model: Any) -> Iterator[Any]:
+    """Every TensorProto of a model, also those of attributes and inner graphs."""
+    graphs = [model.graph]
+    nodes = [node for function in model.functions for node in function.node]
+    while graphs or nodes:
+        if not nodes:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            nodes += graph.node
+            continue
+        for attribute in nodes.pop().attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("sparse_tensor"):
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+            if attribute.HasField("g"):
+                graphs.append(attribute.g)
+            graphs += attribute.graphs
+
+
+_FIELDS = (
+    *("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data"),
+)
+
+_PER_ENTRY = 8
+"""Numbers that an entry of a tensor's data holds, at most: of two bits in one byte or in four."""
+
+
+def _entries(tensor: Any) -> int:
+    return sum(len(getattr(tensor, field)) for field in _FIELDS)
 
 
 def _bits(dtype: Any) -> int:

@@ -111,7 +111,10 @@ class Node:
         item = self.item(index)
         if isinstance(item, Sizes):
             return [cast("Dim", d) for d in item.dims.reshape(-1)]
-        return [Dim.const(int(n)) for n in self.known(index, what).reshape(-1)]
+        known = self.known(index, what)
+        if known.dtype.kind not in "iuf":
+            raise Unsaid(f"{what} is of {known.dtype}, and sizes are whole numbers")
+        return [Dim.const(int(n)) for n in known.reshape(-1)]
 
     def is_known(self, index: int) -> bool:
         """Whether the numbers of an input are known before a call, up to symbols, or left out."""

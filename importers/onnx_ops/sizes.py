@@ -113,7 +113,7 @@ def _relation(answer: Callable[[int], bool]) -> Callable[[Node], Item | None]:
 
 
 def _gather(node: Node) -> Item | None:
-    if not isinstance(indices := node.item(1), np.ndarray):
+    if not isinstance(indices := node.item(1), np.ndarray) or indices.dtype.kind not in "iu":
         return None
     dims = _dims(node, 0)
     return known_sizes(np.take(dims, indices.astype(np.int64), node.axis(rank=dims.ndim)))

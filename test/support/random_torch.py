@@ -217,7 +217,7 @@ class Model(nn.Module):
                 y = self.layers(x)
                 return torch.special.bessel_j0(y) + y, y.numel()
             case "inner view":
-                y = self.layers(x.clone())
+                y = self.layers(x.clone()).contiguous()
                 z = y.view(-1)
                 z[0:2] = 1.0
                 return y, z * 2

@@ -394,6 +394,11 @@ CASES: dict[str, tuple[Any, ...]] = {
                    torch.linalg.vector_norm(x, float("inf"), 1), torch.linalg.vector_norm(x, 3, 1)),
         X,
     ),
+    "weight norm": (
+        lambda x, g: (torch._weight_norm(x, g, 0), *aten._weight_norm_interface(x, g, 0)),
+        X,
+        g(4, 1),
+    ),
     "norm 0": (lambda x: torch.linalg.vector_norm(torch.relu(x), 0, 1), X),
     "linalg_norm": (lambda x: torch.linalg.norm(x, dim=1), X),
     "softmax": (lambda x: (x.softmax(-1), x.log_softmax(0)), X),

@@ -182,6 +182,222 @@ def test_an_option_that_there_is_not():
         torch_backend(None, [], options={"graph": True})
 
 
+def test_options_are_checked():
+    for wrong in ({"graphs": "yes"}, {"weights": "twice"}, {"report": 3}, {"arch": "sm_1"}):
+        with pytest.raises(PolycError):
+            torch_backend(None, [], options=wrong)
+
+
+def test_a_program_that_cannot_be_lowered_runs_in_pytorch(monkeypatch: pytest.MonkeyPatch):
+    parts = import_module("polyc.tools.jit.torch_parts")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PolycError("UnsupportedPlan", "there is no plan for it")
+
+    monkeypatch.setattr(parts, "compiled", refused)
+    net, x, reports = Net().eval(), torch.randn(3, 8), []
+    model = compiled(net, reports)
+    assert all(close(model(x), net(x)) for _ in range(2))
+    # Told when it is made, and once more when it is given back.
+    assert len(reports) == 2 and reports[0] is reports[1]
+    assert "program 0 runs in PyTorch: there is no plan for it" in str(reports[0])
+
+
+def test_sizes_that_no_kernel_takes_run_in_pytorch(monkeypatch: pytest.MonkeyPatch):
+    parts = import_module("polyc.tools.jit.torch_parts")
+
+    def refused(*_: Any) -> None:
+        raise PolycError("NoVariant", "no kernel takes M = 1")
+
+    net, x, reports = Net().eval(), torch.randn(3, 8), []
+    model = compiled(net, reports)
+    model(x)
+    monkeypatch.setattr(parts._Made, "run", refused)
+    assert close(model(x), net(x)) and "no kernel takes M = 1" in str(reports[-1])
+
+
+def seen_weights(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The tensors that parts hold, each time that one is made."""
+    parts = import_module("polyc.tools.jit.torch_parts")
+    seen: list[Any] = []
+    inner = parts.from_graph
+
+    def counted(module: Any, name: str, held: Any) -> Any:
+        found = inner(module, name, held)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(parts, "from_graph", counted)
+    return seen
+
+
+def test_weights_are_used_as_they_lie(monkeypatch: pytest.MonkeyPatch):
+    """Of no layout of a weight a copy is made, nor of an input's or a result's."""
+
+    class Lying(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.across = torch.nn.Parameter(torch.randn(16, 4).t())
+            self.conv = torch.nn.Conv2d(4, 6, 3)
+            self.tied = self.conv.weight
+
+        def forward(self, x: Any, image: Any) -> Any:
+            return x @ self.across, self.conv(image) + self.tied.sum()
+
+    seen = seen_weights(monkeypatch)
+    net = Lying().to(memory_format=torch.channels_last)
+    x = torch.randn(3, 4)
+    image = torch.randn(2, 4, 5, 5).contiguous(memory_format=torch.channels_last)
+    model = compiled(net, [])
+    for got, wanted in zip(model(x, image), net(x, image), strict=True):
+        assert close(got, wanted) and got.stride() == wanted.stride()
+    places = {p.data_ptr() for p in net.parameters()}
+    found = [one for part in seen for one in part.imported.parameters.values()]
+    assert {one.data_ptr() for one in found} == places and len(found) == 3
+    orders = [order for part in seen for order in part.orders if order is not None]
+    assert orders == [[0, 2, 3, 1]] * 2  # the image, and what is made of it
+
+
+def test_a_weight_that_changes_often_is_data(monkeypatch: pytest.MonkeyPatch):
+    seen = seen_weights(monkeypatch)
+    net, x, reports = Net().eval(), torch.randn(3, 8), []
+    model = compiled(net, reports)
+    for _ in range(7):
+        net.first.weight.add_(0.1)
+        assert close(model(x), net(x))
+    # It was a parameter at first, and is an input since.
+    assert [len(part.imported.parameters) for part in seen] == [6, 5]
+
+
+def test_a_buffer_that_the_model_writes_to_is_data(monkeypatch: pytest.MonkeyPatch):
+    class Cache(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(8, 4))
+            self.weight = torch.nn.Parameter(torch.randn(4, 4))
+
+        def forward(self, x: Any, at: Any) -> Any:
+            self.kept.index_put_((at,), x @ self.weight)
+            return self.kept.sum(0), self.kept[:2] * 2
+
+    seen = seen_weights(monkeypatch)
+    net, other = Cache(), Cache()
+    other.load_state_dict(net.state_dict())
+    model, reports = compiled(net, []), []
+    for turn in range(4):
+        x, at = torch.randn(2, 4), torch.tensor([turn, 7 - turn])
+        for got, wanted in zip(model(x, at), other(x, at), strict=True):
+            assert close(got, wanted)
+        assert close(net.kept, other.kept)
+    assert len(seen) == 1 and list(
+        map(tuple, (p.shape for p in seen[0].imported.parameters.values()))
+    ) == [(4, 4)]
+    assert not reports
+
+
+def test_weights_of_inference_mode_are_arguments(monkeypatch: pytest.MonkeyPatch):
+    seen = seen_weights(monkeypatch)
+    x = torch.randn(3, 8)
+    with torch.inference_mode():
+        net = Net().eval()
+        model = compiled(net, [])
+        assert close(model(x), net(x))
+        net.first.weight.mul_(2)  # such tensors do not tell that they were written to
+        assert close(model(x), net(x))
+    assert [len(part.imported.parameters) for part in seen] == [0]
+
+
+def test_what_is_made_of_weights_is_made_anew():
+    """Of weights that go through ops: a norm that is folded, one of lengths, tables, quantised."""
+
+    class Made(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(8, 6))
+            self.weight = torch.nn.Parameter(torch.randn(5, 6))
+            self.scale = torch.nn.Parameter(torch.rand(5, 1))
+            self.table = torch.nn.Parameter(torch.randn(20, 6))
+            self.register_buffer("packed", torch.randint(-128, 127, (6, 6), dtype=torch.int8))
+            self.conv, self.norm = torch.nn.Conv1d(5, 5, 1), torch.nn.BatchNorm1d(5)
+
+        def forward(self, x: Any) -> Any:
+            y = self.normed(x) @ (self.packed.float() * 0.01) + self.table[3:4]
+            return self.norm(self.conv((y @ (self.weight * self.scale).T)[..., None]))
+
+    net, x = Made().eval(), torch.randn(3, 8)
+    model = compiled(net, [])
+    exported = import_module("polyc").from_exported(torch.export.export(net, (x,)))
+    program = import_module("polyc").compile(exported, device="cpu")
+    assert close(program(x), net(x))
+    named = {**dict(net.named_parameters()), **dict(net.named_buffers())}
+    for name, one in named.items():
+        if one.ndim == 0:
+            continue
+        with torch.no_grad():
+            one.copy_(one // 2 if one.dtype == torch.int8 else one * 0.5 + 0.1)
+        assert close(model(x), net(x), 1e-4), name
+    # An exported program keeps what it was given until it is told.
+    assert not close(program(x), net(x))
+    program.refresh()
+    assert close(program(x), net(x), 1e-4)
+
+
+def test_graphs_are_of_a_gpu():
+    net, x, reports = Net().eval(), torch.randn(3, 8), []
+    model = torch.compile(
+        net, backend=torch_backend, options={"graphs": True, "report": reports.append}
+    )
+    for _ in range(3):
+        assert close(model(x), net(x))
+    assert "CUDA graphs: not captured: an input of shape" in str(reports[0])
+    assert "is on the host" in reports[0].graphs
+
+
+def test_numbers_kwargs_and_results_of_any_shape():
+    def net(x: Any, *, n: int, scale: float = 2.0, flag: bool = True, more: Any = None) -> Any:
+        y = {"a": x * n, "none": more, "both": (x.sum() * scale, [n, x.shape[0]])}
+        return y if flag else x
+
+    model = compiled(net, [])
+    for n in (2, 3, 4):
+        for flag in (True, False):
+            x = torch.randn(3, 4)
+            found, wanted = model(x, n=n, flag=flag), net(x, n=n, flag=flag)
+            if not flag:
+                assert found is x
+                continue
+            assert close(found["a"], wanted["a"]) and found["none"] is None
+            assert close(found["both"][0], wanted["both"][0])
+            assert found["both"][1] == wanted["both"][1]
+
+
+def test_empty_tensors_and_programs_without_inputs():
+    table = torch.nn.Parameter(torch.randn(5, 3))
+
+    def net(x: Any) -> Any:
+        return x * 2, x.sum(0), (table * 2).relu(), torch.arange(3) + 1
+
+    model = compiled(net, [])
+    for rows in (4, 0, 1):
+        x = torch.randn(rows, 3)
+        for got, wanted in zip(model(x), net(x), strict=True):
+            assert close(got, wanted)
+
+
+def test_a_training_graph_with_frozen_weights_and_an_input_that_asks_for_a_gradient():
+    net, reports = Net().eval(), []
+    model = compiled(net.requires_grad_(False), reports)
+    with torch.enable_grad():
+        x = torch.randn(3, 8)
+        assert close(model(x), net(x))
+        assert not reports[-1].trained  # nothing asks for a gradient
+        x.requires_grad_()
+        model(x).sum().backward()
+        assert reports[-1].trained and x.grad is not None
+    with torch.no_grad():
+        assert close(model(x), net(x))
+
+
 def test_the_entry_point():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (text,) = data["project"]["entry-points"]["torch_dynamo_backends"].values()
