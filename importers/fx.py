@@ -345,8 +345,9 @@ class Reading:
 
     def laid_out(self, value: Any, order: Sequence[int] | None) -> Any:
         """A value with its axes in an order, as it is to lie in memory."""
-        plain = order is None or not isinstance(value, Value)
-        return value if plain else self._permuted(value, order)
+        if order is None or not isinstance(value, Value):
+            return value
+        return self._permuted(value, order)
 
     def _kind(self, fake: Any, name: str, order: Sequence[int] | None = None) -> TensorType:
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from polyc.importers.registry import library
 from polyc.tools.jit.torch_parts import Weights, state_of
@@ -115,7 +115,7 @@ class Captured:
 
 
 def _listed(results: Any) -> list[Any]:
-    return list(results) if isinstance(results, list | tuple) else [results]
+    return list(cast("Sequence[Any]", results)) if isinstance(results, list | tuple) else [results]
 
 
 def _why_not(torch: Any, tensors: Sequence[Any]) -> str:
