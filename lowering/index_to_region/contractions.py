@@ -64,6 +64,8 @@ TURNED = "neighbours of the product that reads it are its neighbours in memory t
 WANTED = "others want it beside an attention, which computes it of its own scores"
 MORE = (tiny.ReduceOp, tiny.GatherOp, tiny.ScatterOp)
 """What the kernel of a product holds no other one of, nor beside it."""
+ASIDE = (*MORE, tiny.ScanOp, tiny.SortOp)
+"""What no two products around a softmax hold of what they read beside their factors."""
 
 SIDE = "it is reduced, and what follows a product {where} reads it from memory"
 GATHERED = "it is read where data says, and what follows a product {where} reads it from memory"
@@ -312,6 +314,7 @@ class Products:
         for first, second in self._cores():
             end, _ = self._epilogue(second)
             sources = set(self._read_from(first, second, self._read_by(first, second)))
+            sources.update(self._sides(first, second))
             inside = self._behind(end, sources, through=second)
             weights = self._behind(self.weights[first, second], sources)
             scores = shared_scores(reads, (first, second), weights, inside, end)
@@ -468,6 +471,8 @@ class Products:
         for first, second in self._cores():
             read = self._stored_for(first, second)
             self._store(found, self._read_from(first, second, read), FACTOR, second)
+            for side in self._sides(first, second):
+                self._store(found, [side], self._why_aside(side), second, plain=True)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
             elif self.levels[first] in (Level.CORE_PLAIN, Level.CORE_SPREAD):
@@ -537,7 +542,8 @@ class Products:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
         together = [
-            (*pair, set(self._read_from(*pair, self._stored_for(*pair)))) for pair in self._cores()
+            (*pair, {*self._read_from(*pair, self._stored_for(*pair)), *self._sides(*pair)})
+            for pair in self._cores()
         ]
         together += [
             (a, b, {self.source(f) for f in (*factors(a), *factors(b))}) for a, b in self._pairs()
@@ -905,6 +911,38 @@ class Products:
                 source = self.source(source.owner.operand)
             yield source
 
+    def _sides(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
+        """What two around a softmax read beside their factors and is reduced or gathered, as a bias
+        of positions or a mask that is looked up.
+
+        It is stored as it is read, where it does not repeat: no step of theirs holds more of those.
+        """
+        read = set(self._read_from(first, second, self._stored_for(first, second)))
+        end, _ = self._epilogue(second)
+        inside = self._behind(end, read, through=second)
+        beyond = {*read, *self._read_by(first, second)}
+        made: set[SSAValue] = {first, second}
+        found: dict[SSAValue, None] = {}
+        for value in inside:
+            op = cast(Operation, value.owner)
+            given = [self.same.get(o, o) for o in op.operands]
+            if value is first or not any(o in made for o in given):
+                continue
+            made.add(value)
+            work = [o for o in given if o not in made and o not in beyond]
+            while work:
+                source = self.source(here := work.pop())
+                if source in beyond or isinstance(source, BlockArgument):
+                    continue
+                if isinstance(source.owner, ASIDE):
+                    found[self._plain(here)] = None
+                elif not cost.is_contraction(source):
+                    work += [self.same.get(o, o) for o in cast(Operation, source.owner).operands]
+        return list(found)
+
+    def _why_aside(self, side: SSAValue) -> str:
+        return SIDE if self._has(side, tiny.ReduceOp) else GATHERED
+
     def _stored_for(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """Those of them that are stored: not the queries that the two are computed with."""
         read = self._read_by(first, second)
@@ -940,7 +978,7 @@ class Products:
         if any(self._parts(op, value) for op in self._readers(end)):
             found.setdefault(end, self._reason(end, END, value))
         for side in sides:
-            self._store(found, [side], SIDE if self._has(side, tiny.ReduceOp) else GATHERED, value)
+            self._store(found, [side], self._why_aside(side), value)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
         """The ops that read a value, also behind permutations: an output is written in any order.
