@@ -34,7 +34,7 @@ from itertools import permutations
 from math import inf
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from polyc.dialects import index, tiny
@@ -857,6 +857,7 @@ class Products:
                 for value in behind
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
+                and isinstance(tiny.tensor_of(value).element_type, AnyFloat)
                 and first in self._behind(value)
             ]
             along = along or [
