@@ -205,6 +205,9 @@ class StreamingAttention:
         for value in (self.scores.operand, self.weighted):
             if (found := type_of(value).axis(label)) is not None:
                 return found
+        for found in self.kernel.iters:
+            if found.label == label:
+                return found
         raise KeyError(label)
 
     def size(self, label: str) -> Dim:
@@ -244,7 +247,7 @@ class _Search:
         axes = type_of(scores.result).labels
         summed = type_of(weights.weighted).labels
         # What has one point may be read without its axis.
-        one = {a.label for a in self.kernel.iters if a.size.constant() == 1 and a.label in summed}
+        one = {a.label for a in self.kernel.iters if a.size.constant() == 1}
         batch = tuple(
             a.label
             for a in self.kernel.iters
@@ -253,7 +256,7 @@ class _Search:
         if {*batch, m, n} - one != set(axes) - one:
             raise Refused(f"its scores are over {list(axes)}, and its outputs are not", scores)
         wide = [label for label in summed if label not in (*batch, m)]
-        if len(wide) != 1 or set(summed) != {*batch, m, *wide}:
+        if len(wide) != 1 or set(summed) - one != {*batch, m, *wide} - one:
             raise Refused(f"the sum of its values is over {list(summed)}", together)
         visible, gates = masks.split(m, n, self.symbols)
         (read, paged), conditions = values_of(weights.values)
