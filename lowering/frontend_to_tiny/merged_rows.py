@@ -34,9 +34,7 @@ class KeepRowsApart(RewritePattern):
         value = op.operand
         while not isinstance(product := value.owner, frontend.GemmOp):
             inner = _followed(value)
-            if inner is None or not isinstance(
-                product, frontend.ElementwiseOp | frontend.CastOp
-            ):
+            if inner is None or not isinstance(product, frontend.ElementwiseOp | frontend.CastOp):
                 return
             follow.append(product)
             value = inner
