@@ -76,6 +76,9 @@ LOW_KEYS, LOW_AT_ONCE = 64, 2
 """Keys of a step and CTAs of a multiprocessor that leave a thread of the lowest tiles registers for
 what scores are made of beside products, as a bias or a mask."""
 
+NARROWEST = 32
+"""Features of which one more of these CTAs leaves them."""
+
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
@@ -324,7 +327,8 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     depth, width = attention.tile_features
     if kind_of(attention) > BOUNDED:
         low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
-        yield from (plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= LOW_AT_ONCE)
+        most = LOW_AT_ONCE + (width <= NARROWEST)
+        yield from (plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most)
         return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
