@@ -64,6 +64,8 @@ TURNED = "neighbours of the product that reads it are its neighbours in memory t
 WANTED = "others want it beside an attention, which computes it of its own scores"
 MORE = (tiny.ReduceOp, tiny.GatherOp, tiny.ScatterOp)
 """What the kernel of a product holds no other one of, nor beside it."""
+ASIDE = (*MORE, tiny.ScanOp, tiny.SortOp)
+"""What no two products around a softmax hold of what they read beside their factors."""
 
 SIDE = "it is reduced, and what follows a product {where} reads it from memory"
 GATHERED = "it is read where data says, and what follows a product {where} reads it from memory"
@@ -324,6 +326,7 @@ class Products:
         for first, second in self._cores():
             end, _ = self._epilogue(second)
             sources = set(self._read_from(first, second, self._read_by(first, second)))
+            sources.update(self._sides(first, second))
             inside = self._behind(end, sources, through=second)
             weights = self._behind(self.weights[first, second], sources)
             scores = shared_scores(reads, (first, second), weights, inside, end)
@@ -480,6 +483,8 @@ class Products:
         for first, second in self._cores():
             read = self._stored_for(first, second)
             self._store(found, self._read_from(first, second, read), FACTOR, second)
+            for side in self._sides(first, second):
+                self._store(found, [side], self._why_aside(side), second, plain=True)
             if self.levels[second] is Level.CORE_PLAIN:
                 self._store(found, map(self._plain, read), FACTOR, second, plain=True)
             elif self.levels[first] in (Level.CORE_PLAIN, Level.CORE_SPREAD):
@@ -549,7 +554,8 @@ class Products:
         """The values between two products that stay together, which are computed where they are."""
         found: set[SSAValue] = set()
         together = [
-            (*pair, set(self._read_from(*pair, self._stored_for(*pair)))) for pair in self._cores()
+            (*pair, {*self._read_from(*pair, self._stored_for(*pair)), *self._sides(*pair)})
+            for pair in self._cores()
         ]
         together += [
             (a, b, {self.source(f) for f in (*factors(a), *factors(b))}) for a, b in self._pairs()
@@ -848,8 +854,8 @@ class Products:
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
         """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of ``first`` and of a maximum of that, or of exponentials of that which are
-        summed, and of no product that needs ``first``, as what follows an attention is.
+        It is made of exponentials of ``first``, of which a maximum is taken, or whose sum is, and of
+        no product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
@@ -858,19 +864,15 @@ class Products:
             others = (v for v in behind if v is not first and v in self.contractions)
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
+            powers = [v for v in behind if _is_power(v) and first in self._behind(v)]
             along = [
                 value.owner
-                for value in behind
+                for value in (behind if powers else ())
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
             ]
-            along = along or [
-                op
-                for value in behind
-                if _is_power(value) and first in self._behind(value)
-                for op in self._sums_of(value)
-            ]
+            along = along or [op for value in powers for op in self._sums_of(value)]
             if along:
                 return factor, along
         return None
@@ -917,6 +919,49 @@ class Products:
                 source = self.source(source.owner.operand)
             yield source
 
+    def _sides(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
+        """What two around a softmax read beside their factors and is reduced or gathered, as a bias
+        of positions or a mask that is looked up.
+
+        It is stored as it is read, where it does not repeat: no step of theirs holds more of those.
+        """
+        read = set(self._read_from(first, second, self._stored_for(first, second)))
+        end, _ = self._epilogue(second)
+        inside = self._behind(end, read, through=second)
+        beyond = {*read, *self._read_by(first, second)}
+        made: set[SSAValue] = {first, second}
+        found: dict[SSAValue, None] = {}
+        for value in inside:
+            op = cast(Operation, value.owner)
+            given = [self.same.get(o, o) for o in op.operands]
+            if value is first or not any(o in made for o in given):
+                continue
+            made.add(value)
+            work = [o for o in given if o not in made and o not in beyond]
+            while work:
+                source = self.source(here := work.pop())
+                if source in beyond or isinstance(source, BlockArgument):
+                    continue
+                if cost.is_contraction(source):
+                    continue
+                if isinstance(source.owner, ASIDE):
+                    found[self._read_as(here)] = None
+                else:
+                    work += [self.same.get(o, o) for o in cast(Operation, source.owner).operands]
+        return list(found)
+
+    def _read_as(self, value: SSAValue) -> SSAValue:
+        """What lies in memory for a value that is only moved: as it is read, but once where it
+        repeats, and in the type of its source."""
+        *way, source = self._way(value)
+        for moved in way:
+            if not isinstance(moved.owner, tiny.ExpandOp | tiny.CastOp):
+                return moved
+        return source
+
+    def _why_aside(self, side: SSAValue) -> str:
+        return SIDE if self._has(side, tiny.ReduceOp) else GATHERED
+
     def _stored_for(self, first: SSAValue, second: SSAValue) -> list[SSAValue]:
         """Those of them that are stored: not the queries that the two are computed with."""
         read = self._read_by(first, second)
@@ -961,7 +1006,7 @@ class Products:
         if any(self._parts(op, value) for op in self._readers(end)):
             found.setdefault(end, self._reason(end, END, value))
         for side in sides:
-            self._store(found, [side], SIDE if self._has(side, tiny.ReduceOp) else GATHERED, value)
+            self._store(found, [side], self._why_aside(side), value)
 
     def _readers(self, value: SSAValue) -> Iterator[Operation]:
         """The ops that read a value, also behind permutations: an output is written in any order.
