@@ -46,8 +46,8 @@ def merged(kernel: KernelOp) -> KernelOp:
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
     value has both or neither.  An axis that a scan goes along merges with none, and stays.
-    A summed axis of one point beside others is left out, and where nothing is summed or sorted
-    one of the outputs.
+    A summed axis of one point beside others is left out, and one of the outputs along which nothing
+    is summed.
     Exact: each element is what it was, and lies where it lay.
     """
     if any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
@@ -74,8 +74,8 @@ def _is_together(op: Operation) -> bool:
 
 
 def _points(kernel: KernelOp) -> set[str]:
-    """The axes of one point that are summed together with others, and are no outputs' too; where
-    nothing is summed or sorted those of the outputs, but for the first of outputs that have no
+    """The axes of one point that are summed together with others, and are no outputs' too, and
+    those of the outputs that nothing is summed along, but for the first of outputs that have no
     others.
     """
     found: set[str] = set()
@@ -95,9 +95,11 @@ def _points(kernel: KernelOp) -> set[str]:
             found.discard(labels[0])
     outer = {axis.label for axis in kernel.iters}
     found -= outer
-    if not sums:
-        single = [axis.label for axis in kernel.iters if axis.size == one]
-        found.update(single[len(single) == len(outer) :])
+    single = [axis.label for axis in kernel.iters if axis.size == one]
+    if sums:
+        walked = {label for labels in summed for label in labels}
+        single = [label for label in single if label not in walked]
+    found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
             found.difference_update(val_type(op.result).labels)
