@@ -272,7 +272,7 @@ class _Count:
     def _vector(self, tensor: SSAValue) -> int:
         """The bytes that a thread moves at once of a tensor, by what its launch promises."""
         if isinstance(tensor, BlockArgument) and tensor.block is self.kernel.body.block:
-            index = self.kernel.bindings.data[tensor.index].tensor_index
+            index = self.launch.bound(self.kernel.bindings.data[tensor.index]).tensor_index
             if index is not None:
                 return min(VECTOR, max(1, self.launch.alignments[index]))
         return VECTOR

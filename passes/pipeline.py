@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from polyc.dialects.common.diagnostic import PolycError
 
 GPU_PASSES: tuple[str, ...] = (
+    "gpu-share-kernels",
     "gpu-bind-target",
     "gpu-overlap-launches",
     "gpu-assumptions",

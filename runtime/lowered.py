@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.gpu.im2col import Im2colMapType
@@ -16,7 +17,9 @@ from polyc.dialects.gpu.module import gpu_module_of
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
 from polyc.lowering.gpu_to_cuda import cuda_unit, cuda_units
 from polyc.passes.finish import finished
+from polyc.passes.gpu.share_kernels import GpuShareKernels
 from polyc.passes.on_demand import OnDemand
+from polyc.rewriting.driver import copied
 from polyc.runtime.code import Code
 from polyc.runtime.described import (
     Argument,
@@ -61,7 +64,9 @@ def lowered(module: Operation, name: str | None = None, lazily: bool = False) ->
     """What ``Program.compile`` makes a program from."""
     found = gpu_module_of(module, name)
     if lazily:
-        return Lowered(found)
+        around = ModuleOp([copied(found)])
+        GpuShareKernels().apply(Context(), around)
+        return Lowered(gpu_module_of(around))
     found = finished(found)
     return Lowered(found, cuda_units(found))
 
@@ -156,7 +161,7 @@ def _launch(op: LaunchOp, kernel: KernelOp) -> Launch:
         op.overlapped is not None,
         op.fills_name,
         tuple(
-            _argument(binding, arg.type)._replace(used=arg.first_use is not None)
+            _argument(op.bound(binding), arg.type)._replace(used=arg.first_use is not None)
             for binding, arg in zip(kernel.bindings, kernel.body.block.args, strict=True)
         ),
     )

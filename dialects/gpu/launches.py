@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from xdsl.dialects.builtin import StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
@@ -48,6 +48,9 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.gpu.views import check_bound
 
 Container = TypeVar("Container", Module, Dispatch)
+
+MEMORIES = ("tensor", "workspace")
+"""The kinds of bindings that are memory as it is."""
 
 
 def parse_optional_assumptions(parser: Parser, word: str) -> AssumptionsAttr:
@@ -323,6 +326,10 @@ class LaunchOp(IRDLOperation):
 
     ``fills "A"``: it makes the workspace of its sequence that ``copies`` a tensor, and is left out
     where that is the tensor itself.
+
+    ``rebinds [tensor 0 : tensor 5, workspace "a" : workspace "b"]``: the kernel runs on the second
+    memory of each pair where it binds the first, which has the same sizes; so one kernel serves
+    launches on other tensors.
     """
 
     name = "gpu.launch"
@@ -334,6 +341,7 @@ class LaunchOp(IRDLOperation):
     overlapped = opt_prop_def(UnitAttr)
     cooperative = opt_prop_def(ShapeAttr)
     fills = opt_prop_def(StringAttr)
+    rebinds = opt_prop_def(ArrayAttr[ArrayAttr[BindAttr]])
     traits = traits_def(HasParent(Dispatch, SequenceOp))
 
     def __init__(
@@ -346,7 +354,9 @@ class LaunchOp(IRDLOperation):
         overlapped: bool = False,
         cooperative: Sequence[Dim | int | str] | None = None,
         fills: str | None = None,
+        rebinds: Mapping[BindAttr, BindAttr] | None = None,
     ) -> None:
+        pairs = [ArrayAttr(pair) for pair in (rebinds or {}).items()]
         super().__init__(
             properties={
                 "kernel": SymbolRefAttr(kernel),
@@ -357,6 +367,7 @@ class LaunchOp(IRDLOperation):
                 "overlapped": UnitAttr() if overlapped else None,
                 "cooperative": None if cooperative is None else ShapeAttr.of(cooperative),
                 "fills": None if fills is None else StringAttr(fills),
+                "rebinds": ArrayAttr(pairs) if pairs else None,
             }
         )
 
@@ -387,6 +398,14 @@ class LaunchOp(IRDLOperation):
     def fills_name(self) -> str | None:
         """The workspace that it makes a copy of a tensor in."""
         return None if self.fills is None else self.fills.data
+
+    def bound(self, binding: BindAttr) -> BindAttr:
+        """What an argument of its kernel is in this launch, where the kernel says ``binding``."""
+        for own, its in () if self.rebinds is None else self.rebinds.data:
+            if own.source == binding.source and binding.kind.data != "symbol":
+                kind = binding.kind if binding.kind.data == "tensor_map" else its.kind
+                return BindAttr(kind, its.source, binding.view)
+        return binding
 
     @property
     def sequence(self) -> SequenceOp | None:
@@ -465,7 +484,19 @@ class LaunchOp(IRDLOperation):
             cooperative = () if cooperative is None else cooperative
         filled = parser.parse_optional_keyword("fills") is not None
         fills = parser.parse_str_literal() if filled else None
-        return cls(name, when, align, grid, persistent, overlapped, cooperative, fills)
+        rebinds: dict[BindAttr, BindAttr] = {}
+
+        def pair() -> None:
+            pos = parser.pos
+            own = BindAttr.parse_binding(parser)
+            parser.parse_punctuation(":")
+            if own in rebinds:
+                parser.raise_error(f"{own.text()} is rebound twice", pos, parser.pos)
+            rebinds[own] = BindAttr.parse_binding(parser)
+
+        if parser.parse_optional_keyword("rebinds") is not None:
+            parser.parse_comma_separated_list(parser.Delimiter.SQUARE, pair)
+        return cls(name, when, align, grid, persistent, overlapped, cooperative, fills, rebinds)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -481,6 +512,9 @@ class LaunchOp(IRDLOperation):
         if self.fills is not None:
             printer.print_string(" fills ")
             printer.print_string_literal(self.fills.data)
+        if self.rebinds is not None:
+            pairs = (f"{own.text()} : {its.text()}" for own, its in self.rebinds.data)
+            printer.print_string(f" rebinds [{', '.join(pairs)}]")
 
     def verify_(self) -> None:
         arch = _container(self, Module).arch.data
@@ -522,14 +556,16 @@ class LaunchOp(IRDLOperation):
         declared = {w.sym_name.data: w.type for w in self.workspaces()}
         if (fills := self.fills_name) is not None:
             copies = [w.sym_name.data for w in self.workspaces() if w.copies is not None]
-            bound = [binding.workspace_name for binding in kernel.bindings]
+            bound = [self.bound(binding).workspace_name for binding in kernel.bindings]
             if fills not in copies or fills not in bound:
                 raise VerifyException(
                     f'@{self.kernel_name} fills "{fills}", which is no workspace of its sequence '
                     "that copies a tensor and that it binds"
                 )
+        self._verify_rebound(kernel, declared)
         for argument, binding in zip(kernel.body.block.args, kernel.bindings, strict=False):
-            name = binding.workspace_name
+            bound = self.bound(binding)
+            name = bound.workspace_name
             if name is None:
                 continue
             where = f'kernel @{self.kernel_name} binds the workspace "{name}"'
@@ -537,7 +573,40 @@ class LaunchOp(IRDLOperation):
                 raise VerifyException(
                     f'{where}; launch it from a gpu.sequence with gpu.workspace "{name}"'
                 )
-            check_bound(where, binding, argument.type, declared[name])
+            check_bound(where, bound, argument.type, declared[name])
+
+    def _verify_rebound(self, kernel: KernelOp, declared: Mapping[str, GlobalType]) -> None:
+        """What it rebinds is memory that its kernel binds, and that it is memory of its sizes."""
+        if self.rebinds is None:
+            return
+        signature = _container(self, Dispatch).arg_types.data
+
+        def memory(binding: BindAttr) -> GlobalType | None:
+            if (index := binding.tensor_index) is None:
+                return declared.get(binding.workspace_name or "")
+            return signature[index] if index < len(signature) else None
+
+        sources = [b.source for b in kernel.bindings if b.kind.data != "symbol"]
+        for pair in self.rebinds.data:
+            what = f"the launch of @{self.kernel_name} rebinds"
+            if len(pair.data) != 2 or any(b.kind.data not in MEMORIES for b in pair):
+                text = ", ".join(b.text() for b in pair)
+                raise VerifyException(f"{what} pairs of tensors and workspaces, not [{text}]")
+            own, its = pair
+            if own.source not in sources:
+                raise VerifyException(f"{what} {own.text()}, which the kernel does not bind")
+            first, second = memory(own), memory(its)
+            if second is None:
+                raise VerifyException(f"{what} {own.text()} to {its.text()}, which is not there")
+            if first is not None and not _like(first, second):
+                raise VerifyException(
+                    f"{what} {own.text()} of {first} to {its.text()} of {second}; they have the "
+                    "same sizes and elements"
+                )
+
+
+def _like(one: GlobalType, other: GlobalType) -> bool:
+    return one.dims == other.dims and one.element_type == other.element_type
 
 
 def why_crowded(

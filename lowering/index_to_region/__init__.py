@@ -8,7 +8,7 @@ run; ``boundary`` beside such an output says why it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -34,6 +34,7 @@ from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Root, S
 from polyc.lowering.index_to_region.memory import stored_type
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import show
+from polyc.rewriting.structure import structure
 
 DEFAULT_ALIGN = 16
 """Bytes that a tensor's address is a multiple of when the signature says nothing.
@@ -62,6 +63,9 @@ class Lowering:
         last = graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
         self.yields = last
+        made = (value for op in graph.body.block.ops for value in op.results)
+        every = (*graph.body.block.args, *made)
+        self.order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
         self.given = {self._base(value) for value in found.placed.values()}
         self.single = self._is_single()
         self.kernel_names = self._kernel_names(set(others))
@@ -175,12 +179,10 @@ class Lowering:
         leaves: dict[SSAValue, DictionaryAttr] = dict(
             zip(self.graph.body.block.args, self.graph.arg_attrs, strict=True)
         )
-        made = [value for op in self.graph.body.block.ops for value in op.results]
+        wanted = dict.fromkeys([*(leaves if self.single else ()), *kernel.reads])
         found: dict[SSAValue, region.KernelTensor] = {}
         taken: set[str] = set()
-        for value in (*leaves, *made):
-            if value not in kernel.reads and not (self.single and value in leaves):
-                continue
+        for value in sorted((v for v in wanted if v in self.order), key=self.order.__getitem__):
             place, name = self._place(value)
             number = 0
             while name in taken:
@@ -318,10 +320,38 @@ def lower_graph(
 
         return of
 
-    built = Built(asked(contracts), asked(walks), asked(seconds), asked(apart))
+    def once(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
+        known: dict[Hashable, Answer] = {}
+
+        def ask(kernel: region.KernelOp) -> Answer:
+            if (key := _alike(kernel)) not in known:
+                known[key] = question(kernel)
+            return known[key]
+
+        return asked(ask)
+
+    built = Built(once(contracts), once(walks), once(seconds), asked(apart), asked(_alike))
     kernels, notes = composed(graph, fuse, split, built)
     show(notes)
     return Lowering(graph, kernels, others).ops()
+
+
+_NAMED = ("sym_name", "arg_names", "arg_attrs", "res_names", "res_attrs")
+"""What kernels are called, and where their tensors come from."""
+
+
+def _alike(kernel: region.KernelOp) -> Hashable:
+    """A key that kernels have in common that run alike, whatever their names are."""
+    attributes = (*kernel.arg_attrs, *kernel.res_attrs)
+    said = tuple(
+        tuple((k, a.data[k]) for k in sorted(a.data) if k not in _SAYS) for a in attributes
+    )
+    constant = tuple(tensor.is_constant for tensor in kernel.inputs)
+    return structure(kernel, _NAMED), said, constant
+
+
+_SAYS = (FROM, BOUNDARY, "entry", "made")
+"""What is said of a tensor that is no fact of its numbers."""
 
 
 @dataclass(eq=False)

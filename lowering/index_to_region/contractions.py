@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import permutations
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import cast
 
@@ -121,6 +121,12 @@ class Products:
         default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
     )
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
+    contractions: set[SSAValue] = field(default_factory=set[SSAValue])
+    """All sums of products, those that are worth no kernel of their own too."""
+    behind: dict[SSAValue, Mapping[SSAValue, None]] = field(
+        default_factory=dict[SSAValue, Mapping[SSAValue, None]]
+    )
+    """What values are made of, down to contractions, of those that were asked about."""
     queries: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of such a first product the factor that no key has a part in, where something computes it."""
 
@@ -144,6 +150,8 @@ class Products:
     def __post_init__(self) -> None:
         last = self.graph.body.block.last_op
         assert last is not None
+        every = (value for op in self.graph.body.block.ops for value in op.results)
+        self.contractions = {value for value in every if cost.is_contraction(value)}
         wanted = set(reached(last.operands, operands_of))
         for op in self.graph.body.block.ops:
             if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
@@ -158,8 +166,9 @@ class Products:
                     self.levels[op.results[0]] = Level.AS_IT_IS
                 if each or not tiles:
                     self.given_up[op.results[0]] = None
-        self.follows = {value: self._following(value) for value in self.levels}
-        rows = {value: self._following(value, rows=True) for value in self.levels}
+        readers = self._readers_in_order()
+        self.follows = {value: self._following(value, readers) for value in self.levels}
+        rows = {value: self._following(value, readers, rows=True) for value in self.levels}
         self.rows = {value: found for value, found in rows.items() if any(map(_reduced, found))}
         self._find_cores()
         self._find_partners()
@@ -170,12 +179,15 @@ class Products:
         First those that are seen to sum over what the softmax goes along, as another softmax, of
         features say, may lie between a product and the scores that are made of it.
         """
-        found: list[tuple[bool, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
-        for first, second in permutations(self.levels, 2):
-            if (weights := self._softmax_of(first, second)) is not None:
-                along = self._goes_along(*weights, second)
-                found.append((not along, first, second, *weights))
-        for _, first, second, factor, maxima in sorted(found, key=lambda one: one[0]):
+        found: list[tuple[bool, int, SSAValue, SSAValue, SSAValue, list[tiny.ReduceOp]]] = []
+        places = {value: place for place, value in enumerate(self.levels)}
+        for second in self.levels:
+            behind = dict.fromkeys(v for f in factors(second) for v in self._behind(f))
+            for first in (v for v in behind if v in places and v is not second):
+                if (weights := self._softmax_of(first, second)) is not None:
+                    along = self._goes_along(*weights, second)
+                    found.append((not along, places[first], first, second, *weights))
+        for _, _, first, second, factor, maxima in sorted(found, key=lambda one: one[:2]):
             if all(self.levels[v] is Level.AS_IT_IS for v in (first, second)):
                 self.weights[first, second] = factor
                 level = Level.CORE
@@ -203,7 +215,7 @@ class Products:
 
     def _is_large(self, value: SSAValue) -> bool:
         """Whether a value is a product that is worth a kernel of its own."""
-        if not cost.is_contraction(value):
+        if value not in self.contractions:
             return False
         return cost.points(tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims) > LEAST
 
@@ -872,10 +884,10 @@ class Products:
         """
         for factor in factors(second):
             behind = self._behind(factor)
-            others = [v for v in behind if v is not first and cost.is_contraction(v)]
-            if any(first in self._behind(f) for v in others for f in factors(v)):
-                continue
             if first not in behind:
+                continue
+            others = (v for v in behind if v is not first and v in self.contractions)
+            if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
             along = [
                 value.owner
@@ -980,21 +992,30 @@ class Products:
         value: SSAValue,
         stop: Collection[SSAValue] = (),
         through: SSAValue | None = None,
-    ) -> list[SSAValue]:
+    ) -> Collection[SSAValue]:
         """What a value is made of, down to ``stop`` and to contractions, these included.
 
         ``value`` and ``through`` may be contractions themselves.
         """
+        value = self.same.get(value, value)
+        if not stop and through is None:
+            if value not in self.behind:
+                self.behind[value] = dict.fromkeys(self._found_behind(value, (), None))
+            return self.behind[value]
+        return self._found_behind(value, stop, through)
+
+    def _found_behind(
+        self, value: SSAValue, stop: Collection[SSAValue], through: SSAValue | None
+    ) -> list[SSAValue]:
 
         def operands(one: SSAValue) -> list[SSAValue]:
-            ends = cost.is_contraction(one) and one not in (value, through)
+            ends = one in self.contractions and one not in (value, through)
             op = one.owner
             if ends or not isinstance(op, Operation):
                 return []
             read = (self.same.get(o, o) for o in op.operands)
             return [o for o in read if o not in stop and not isinstance(o, BlockArgument)]
 
-        value = self.same.get(value, value)
         return reached([value], operands)
 
     def _end(self, found: dict[SSAValue, str], value: SSAValue) -> None:
@@ -1096,7 +1117,20 @@ class Products:
             for op in self.users.get(other, ())
         )
 
-    def _following(self, value: SSAValue, rows: bool = False) -> list[SSAValue]:
+    def _readers_in_order(self) -> dict[SSAValue, list[tuple[int, Operation]]]:
+        """The ops that read each value, with their places in the program."""
+        found: dict[SSAValue, list[tuple[int, Operation]]] = {}
+        for place, op in enumerate(self.graph.body.block.ops):
+            for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
+                found.setdefault(operand, []).append((place, op))
+        return found
+
+    def _following(
+        self,
+        value: SSAValue,
+        readers: Mapping[SSAValue, Sequence[tuple[int, Operation]]],
+        rows: bool = False,
+    ) -> list[SSAValue]:
         """What elementwise ops make of a value, in the order of the program.
 
         With ``rows`` they may reduce it along a short axis, always the same one, and use what that
@@ -1105,23 +1139,29 @@ class Products:
         inside: dict[SSAValue, None] = {value: None}
         space = tiny.tensor_of(value).dims
         along: set[int] = set()
-        op = cast(Operation, value.owner).next_op
-        while op is not None:
+        ahead = dict(readers.get(value, ()))
+        places = list(ahead)
+        heapify(places)
+        while places:
+            op = ahead[heappop(places)]
             skipped = isinstance(op, (*MORE, MovementOp, index.ValueOp))
             match op:
                 case tiny.ReduceOp() if rows and tiny.tensor_of(op.operand).dims == space:
                     again = along | set(op.axes)
                     skipped = not _is_short(space, again)
-                    if not skipped and self.same.get(op.operand, op.operand) in inside:
+                    if not skipped:
                         along = again
                 case tiny.ExpandOp() if rows:
                     skipped = tiny.tensor_of(op.result).dims != space
                 case _:
                     pass
-            new = op.results and not skipped and op.results[0] not in self.same
-            if new and any(self.same.get(o, o) in inside for o in op.operands):
-                inside[op.results[0]] = None
-            op = op.next_op
+            if not op.results or skipped or op.results[0] in self.same:
+                continue
+            inside[op.results[0]] = None
+            for place, reader in readers.get(op.results[0], ()):
+                if place not in ahead:
+                    ahead[place] = reader
+                    heappush(places, place)
         return list(inside)[1:]
 
     def _later(self, value: SSAValue, than: SSAValue) -> bool:

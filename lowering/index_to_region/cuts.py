@@ -8,7 +8,7 @@ earliest in the program first: which one depends on the graph alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
@@ -257,13 +257,15 @@ class Built:
     """What will become of kernels, where the cost decides which there are.
 
     ``contracts`` says whether the products of one run on tensor cores, ``walks`` whether it runs as
-    loops, ``seconds`` how long it takes; ``apart`` says why one with a softmax is no attention.
+    loops, ``seconds`` how long it takes; ``apart`` says why one with a softmax is no attention, and
+    ``alike`` gives a key of those that differ in names alone.
     """
 
     contracts: Callable[[Kernels], Callable[[Kernel], bool]]
     walks: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
     apart: Callable[[Kernels], Callable[[Kernel], str]]
+    alike: Callable[[Kernels], Callable[[Kernel], Hashable]]
 
 
 def composed(
@@ -286,7 +288,7 @@ def composed(
                 made[key] = composing.limited(given.also(stored))
             return made[key][0]
 
-        reductions = Reductions(recompose, built.walks, built.seconds)
+        reductions = Reductions(recompose, built.walks, built.seconds, built.alike)
         found = recompose({})
         there = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
         reductions.tried.update(key for key in there if settling.well.get(key))

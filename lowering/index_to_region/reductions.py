@@ -21,7 +21,7 @@ tile of the other factor's axis computes them again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -66,12 +66,15 @@ class Reductions:
     """Decides for a graph which values are stored beside what is stored anyway.
 
     ``recompose`` makes the kernels where some more values are stored, ``seconds`` says how long
-    each of some kernels takes, and ``again`` whether one runs as loops.
+    each of some kernels takes, ``again`` whether one runs as loops, and ``alike`` gives a key that
+    kernels share which differ in names alone.  Where nothing helped a kernel, one that is alike and
+    stands between such ones is not tried: the layers of a network are.
     """
 
     recompose: Callable[[Mapping[SSAValue, str]], Kernels]
     again: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
+    alike: Callable[[Kernels], Callable[[Kernel], Hashable]]
     taken: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """The values that are stored, with the reason."""
     known: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
@@ -80,11 +83,18 @@ class Reductions:
         default_factory=dict[KernelKey, dict[SSAValue, None]]
     )
     """What each kernel computes."""
+    fruitless: set[Hashable] = field(default_factory=set[Hashable])
+    """Where nothing helped."""
+    _placed: Kernels | None = None
+    _keys: dict[Kernel, Hashable] = field(default_factory=dict[Kernel, Hashable])
+    _ask: Callable[[Kernel], Hashable] = hash
 
     def run(self, kernels: Kernels) -> Kernels:
         """The kernels of the graph, cut where that takes less time."""
         while (kernel := self._next(kernels)) is not None:
             self.tried.add(key_of(kernel))
+            if (place := self._place(kernel, kernels)) in self.fruitless:
+                continue
             whole = {key_of(k) for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
@@ -100,7 +110,22 @@ class Reductions:
                     best = after - before, stored, found
             if best is not None:
                 _, self.taken, kernels = best
+            else:
+                self.fruitless.add(place)
         return kernels
+
+    def _place(self, kernel: Kernel, kernels: Kernels) -> Hashable:
+        """What kernels have in common that are alike and between kernels that are, one by one."""
+        if kernels is not self._placed:
+            self._placed, self._keys, self._ask = kernels, {}, self.alike(kernels)
+        made = {root.value for root in kernel.roots}
+        before = [k for k in kernels.kernels if any(r.value in kernel.reads for r in k.roots)]
+        after = [k for k in kernels.kernels if not made.isdisjoint(k.reads)]
+        for one in (kernel, *before, *after):
+            if one not in self._keys:
+                self._keys[one] = self._ask(one)
+        key = self._keys
+        return key[kernel], tuple(key[k] for k in before), tuple(key[k] for k in after)
 
     def _with(
         self, values: Sequence[SSAValue], ends: Collection[SSAValue] = ()

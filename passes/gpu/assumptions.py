@@ -81,7 +81,7 @@ class AlignFromConditions(RewritePattern):
             if not isinstance(arg.type, GlobalType):
                 continue
             known = min(
-                (self.alignment(arg.type, launch, binding, module) for launch in launches),
+                (self.alignment(arg.type, x, x.bound(binding), module) for x in launches),
                 default=0,
             )
             size = element_bytes(arg.type.element_type)

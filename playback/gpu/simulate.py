@@ -288,7 +288,7 @@ def simulate(
             if grid == 0 and launch.sequence is not None:
                 continue
             arguments = [
-                _argument(bind, argument.type, tensors, workspaces, same, symbols)
+                _argument(launch.bound(bind), argument.type, tensors, workspaces, same, symbols)
                 for bind, argument in zip(kernel.bindings, kernel.body.block.args, strict=True)
             ]
             with np.errstate(all="ignore"):

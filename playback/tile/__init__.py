@@ -75,26 +75,17 @@ def run(
             continue
         kernel = kernels[launch.kernel_name]
         blocks = launch.blocks(symbols, multiprocessors, kernel)
+        given = kernel, launch, tensors, workspaces, symbols
         if launch.cooperative is not None:
             floor, alone = Floor(), Cluster(1)
-            floor.run(
-                [
-                    Cta(
-                        kernel, tensors, workspaces, symbols, block, blocks, alone, PLAYS, floor
-                    ).run
-                    for block in range(blocks)
-                ]
-            )
+            every = (Cta(*given, block, blocks, alone, PLAYS, floor) for block in range(blocks))
+            floor.run([cta.run for cta in every])
             continue
         size = kernel.cluster_size
         for first in range(0, blocks, size):
             cluster = Cluster(size)
-            cluster.run(
-                [
-                    Cta(kernel, tensors, workspaces, symbols, block, blocks, cluster, PLAYS)
-                    for block in range(first, first + size)
-                ]
-            )
+            some = range(first, first + size)
+            cluster.run([Cta(*given, block, blocks, cluster, PLAYS) for block in some])
     return _as_stored(outputs, ends)
 
 

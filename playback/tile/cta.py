@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import GlobalType, SharedType
 from polyc.playback.estimate import Estimate
 from polyc.playback.gpu import arithmetic
@@ -66,14 +67,16 @@ class Cluster:
 
 
 class Cta:
-    """One block of a kernel; ``blocks`` is how many run, ``cluster`` those beside it.
+    """One block of a kernel in a launch.
 
-    Those of a cooperative grid share the ``floor``, where they wait for each other.
+    ``blocks`` is how many run, and ``cluster`` those beside it.  Those of a cooperative grid share
+    the ``floor``, where they wait for each other.
     """
 
     def __init__(
         self,
         kernel: KernelOp,
+        launch: LaunchOp,
         tensors: Sequence[Array],
         workspaces: Mapping[str, Array],
         symbols: Mapping[str, int],
@@ -91,7 +94,8 @@ class Cta:
         self.values: Values = {}
         self.known = any(isinstance(t, Estimate) for t in tensors)
         """Whether what is played are Estimates."""
-        for arg, bound in zip(kernel.body.block.args, kernel.bindings, strict=True):
+        for arg, binding in zip(kernel.body.block.args, kernel.bindings, strict=True):
+            bound = launch.bound(binding)
             if (symbol := bound.symbol_name) is not None:
                 self.values[arg] = symbols[symbol]
             elif (index := bound.tensor_index) is not None:

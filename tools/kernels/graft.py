@@ -157,7 +157,8 @@ def _unread(
     kernels = {k.sym_name.data: k for k in module.kernels()}
     for launch in variant.launches():
         for binding in kernels[launch.kernel_name].bindings:
-            if (name := binding.workspace_name) is not None and name != launch.fills_name:
+            name = launch.bound(binding).workspace_name
+            if name is not None and name != launch.fills_name:
                 readers.setdefault(name, set()).add(regions.get(launch.kernel_name))
     values = {binding.workspace_name for bound in places.values() for binding in bound}
     own = {op.sym_name.data for op in variant.workspaces()} - values

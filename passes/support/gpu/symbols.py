@@ -40,8 +40,11 @@ def bound_memory(kernel: KernelOp, binding: BindAttr) -> GlobalType | None:
         return dispatch.arg_types.data[index]
     for launch in dispatch.launches():
         if launch.kernel_name == kernel.sym_name.data:
+            bound = launch.bound(binding)
+            if (index := bound.tensor_index) is not None:
+                return dispatch.arg_types.data[index]
             for workspace in launch.workspaces():
-                if workspace.sym_name.data == binding.workspace_name:
+                if workspace.sym_name.data == bound.workspace_name:
                     return workspace.type
     return None
 

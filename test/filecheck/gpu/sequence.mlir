@@ -44,5 +44,13 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K >= 1) {
       gpu.workspace "padded" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>
       gpu.launch @pad grid [M, 1]
     }
+    // One kernel on other memory.
+    // CHECK: gpu.launch @pad grid [M] rebinds [workspace "padded" : workspace "other"]
+    gpu.sequence @elsewhere align [2, 4] {
+      gpu.workspace "padded" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>
+      gpu.workspace "other" : !gpu.global<[M, (K + 7) floordiv 8 * 8], f16>
+      gpu.launch @pad grid [M]
+      gpu.launch @pad grid [M] rebinds [workspace "padded" : workspace "other"]
+    }
   }
 }

@@ -313,3 +313,93 @@ gpu.module @m arch "sm_80" symbols [M] {
     }
   }
 }
+
+// -----
+
+// CHECK: the launch of @k rebinds tensor 1, which the kernel does not bind
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [tensor 1 : workspace "w"]
+    }
+  }
+}
+
+// -----
+
+// CHECK: the launch of @k rebinds tensor 0 to workspace "v", which is not there
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [tensor 0 : workspace "v"]
+    }
+  }
+}
+
+// -----
+
+// CHECK: the launch of @k rebinds tensor 0 to tensor 2, which is not there
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [tensor 0 : tensor 2]
+    }
+  }
+}
+
+// -----
+
+// CHECK: the launch of @k rebinds tensor 0 of !gpu.global<[M], f32> to tensor 1 of !gpu.global<[M], f16>; they have the same sizes and elements
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [tensor 0 : tensor 1]
+    }
+  }
+}
+
+// -----
+
+// CHECK: the launch of @k rebinds pairs of tensors and workspaces, not [symbol M, tensor 0]
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [symbol M : tensor 0]
+    }
+  }
+}
+
+// -----
+
+// CHECK: tensor 0 is rebound twice
+gpu.module @m arch "sm_80" symbols [M] {
+  gpu.kernel @k(%a: !gpu.global<[M], f32> = tensor 0, %m: i32 = symbol M) threads 32 {
+    gpu.return
+  }
+  gpu.dispatch (A: !gpu.global<[M], f32>, B: !gpu.global<[M], f16>) -> () {
+    gpu.sequence @s align [4, 2] {
+      gpu.workspace "w" : !gpu.global<[M], f32>
+      gpu.launch @k grid [M] rebinds [tensor 0 : workspace "w", tensor 0 : workspace "w"]
+    }
+  }
+}

@@ -260,6 +260,7 @@ def not_placed(module: Operation) -> Found:
 
 
 BREAKS: dict[str, Callable[[Operation], Found]] = {
+    "gpu-share-kernels": changes("gpu-share-kernels"),
     "gpu-bind-target": without_target,
     "gpu-overlap-launches": alone,
     "gpu-assumptions": nothing,
@@ -339,6 +340,7 @@ IDLE = {
     "gpu-prefetch-reads",
     "gpu-resolve-tokens",
     "gpu-set-max-registers",
+    "gpu-share-kernels",
     "gpu-share-reads",
     "gpu-skew",
     "gpu-split-steps",
