@@ -75,8 +75,8 @@ def _is_together(op: Operation) -> bool:
 
 def _points(kernel: KernelOp) -> set[str]:
     """The axes of one point that are summed together with others, and are no outputs' too, and
-    those of the outputs that nothing is summed along, but for the first of outputs that have no
-    others.
+    those of the outputs: but for the outermost where something is summed, which may be a side of
+    a product, and for the first of outputs that have no others.
     """
     found: set[str] = set()
     summed: list[list[str]] = []
@@ -98,7 +98,8 @@ def _points(kernel: KernelOp) -> set[str]:
     single = [axis.label for axis in kernel.iters if axis.size == one]
     if sums:
         walked = {label for labels in summed for label in labels}
-        single = [label for label in single if label not in walked]
+        # A product has a side of one point: the outermost axis stays.
+        single = [a for a in single if a not in walked and a != kernel.iters.data[0].label]
     found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
