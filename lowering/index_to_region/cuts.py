@@ -21,15 +21,20 @@ from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
 from polyc.lowering.index_to_region.fusion import (
     Composer,
+    Facts,
     Fuse,
     Kernel,
     Kernels,
+    NotApart,
+    Part,
     Settled,
     Split,
 )
+from polyc.lowering.index_to_region.nearby import FEW, part_of
 from polyc.lowering.index_to_region.reductions import (
     KernelKey,
     Reductions,
+    computed,
     computed_factors,
     key_of,
 )
@@ -283,9 +288,11 @@ def composed(
         parted += [_copied(value, why) for value, why in products.copied.items()]
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
-        def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
+        def recompose(
+            stored: Mapping[SSAValue, str], near: Kernels | None = None, given: Settled = settled
+        ) -> Kernels:
             if (key := frozenset(stored)) not in made:
-                made[key] = composing.limited(given.also(stored))
+                made[key] = composing.limited(given.also(stored), near)
             return made[key][0]
 
         reductions = Reductions(recompose, built.walks, built.seconds, built.alike)
@@ -294,6 +301,8 @@ def composed(
         reductions.tried.update(key for key in there if settling.well.get(key))
         reductions.run(found)
         found = made[frozenset(reductions.taken)]
+        if composing.parted:
+            found = composing.limited(settled.also(reductions.taken))
         kernels, cuts = settling.ordered(products, found, reductions.taken)
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())
@@ -316,15 +325,46 @@ class Composing:
         default_factory=dict[KernelKey, dict[SSAValue, str]]
     )
     """What is cut out of each kernel."""
+    inside: dict[Kernel, Collection[SSAValue]] = field(
+        default_factory=dict[Kernel, Collection[SSAValue]]
+    )
+    """What each kernel computes."""
+    parted: bool = False
+    """Whether some kernels were composed beside others that stayed."""
 
-    def kernels(self, settled: Settled) -> Kernels:
-        """The kernels, however much they are."""
-        return Composer(self.graph, self.fuse, self.split, settled, self.forms).run()
+    def __post_init__(self) -> None:
+        self.facts = Facts.of(self.graph)
+        self.places = {op: place for place, op in enumerate(self.facts.ops)}
 
-    def limited(self, settled: Settled) -> tuple[Kernels, int]:
+    def kernels(self, settled: Settled, near: Kernels | None = None) -> Kernels:
+        """The kernels, however much they are; ``near`` are those of something else that is settled,
+        of which those stay that have nothing to do with what differs."""
+        if near is not None:
+            part = part_of(near, settled, self.places, self._inside)
+            try:
+                if part is not None:
+                    found = self._composed(settled, part)
+                    self.parted = True
+                    return found
+            except NotApart:
+                pass
+        return self._composed(settled)
+
+    def _composed(self, settled: Settled, part: Part | None = None) -> Kernels:
+        graph, facts = self.graph, self.facts
+        return Composer(graph, self.fuse, self.split, settled, self.forms, facts, part).run()
+
+    def _inside(self, kernel: Kernel) -> Collection[SSAValue]:
+        if kernel not in self.inside:
+            self.inside[kernel] = set(computed(kernel))
+        return self.inside[kernel]
+
+    def limited(self, settled: Settled, near: Kernels | None = None) -> tuple[Kernels, int]:
         """The kernels, none of them too much, and how many values are cut for that."""
-        kernels = self.kernels(settled)
         cuts: dict[SSAValue, str] = {}
+        if near is not None:
+            cuts = {v: why for v, why in near.settled.cuts.items() if why in (SIZE, DEPTH)}
+        kernels = self.kernels(settled.also(cuts), near)
         for _ in range(ROUNDS):
             more: dict[SSAValue, str] = {}
             for kernel in kernels.kernels:
@@ -333,7 +373,7 @@ class Composing:
             if not more:
                 break
             cuts |= more
-            kernels = self.kernels(settled.also(cuts))
+            kernels = self.kernels(settled.also(cuts), near)
         return kernels, len(cuts)
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
@@ -367,12 +407,12 @@ class Settling:
             if pair not in products.shared():
                 continue
             apart = products.apart(pair)
-            other = self._settled(apart)
+            other = self._settled(apart, kernels)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = apart, other
         for value in products.depthwise():
             outside = products.plain(value)
-            other = self._settled(outside)
+            other = self._settled(outside, kernels)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = outside, other
         return settled, products
@@ -387,8 +427,7 @@ class Settling:
         said: dict[SSAValue, str] = {}
         for group in _images(products, kernels[0]):
             one = products.pixels(group)
-            settled, _ = self._settled(one)
-            other = self.composing.limited(settled.also(stored))
+            other = self._beside(one, stored, kernels[0])
             before, after = self._apart(kernels[0], other[0])
             if after < before:
                 products, kernels = one, other
@@ -397,13 +436,14 @@ class Settling:
         tried += [(value, Products.plain) for value in products.read_across()]
         for value, other_way in tried[:MOST_ORDERS]:
             one, given = other_way(products, value), other_way is Products.given
-            settled, _ = self._settled(one)
-            other = self.composing.limited(settled.also(stored))
+            other = self._beside(one, stored, kernels[0])
             before, after = self._apart(kernels[0], other[0])
             if after < before:
                 products, kernels = one, other
                 if given:
                     said[value] = GIVEN.format(after * 1e6, before * 1e6)
+        if self.composing.parted:
+            kernels = self.composing.limited(products.settled().also(stored))
         found = kernels[0].stored
         for value in products.turned():
             if value in found and (order := found[value].order) != tuple(range(len(order))):
@@ -414,11 +454,25 @@ class Settling:
                 found[value] = replace(one, reason=f"{one.reason}; {why}")
         return kernels
 
-    def _settled(self, products: Products) -> tuple[Settled, Kernels]:
-        """What is stored once all products run well that can, and the kernels then."""
+    def _beside(
+        self, products: Products, stored: Mapping[SSAValue, str], near: Kernels
+    ) -> tuple[Kernels, int]:
+        """The kernels of products as they are by now where some more is stored."""
+        if len(near.kernels) <= FEW:
+            settled, _ = self._settled(products)
+        else:
+            settled = products.settled()
+        return self.composing.limited(settled.also(stored), near)
+
+    def _settled(
+        self, products: Products, near: Kernels | None = None
+    ) -> tuple[Settled, Kernels]:
+        """What is stored once all products run well that can, and the kernels then; ``near`` are
+        those of products that differ in little."""
+        there = set(() if near is None else near.kernels)
         while True:
             settled = products.settled()
-            kernels = self.composing.kernels(settled)
+            kernels = self.composing.kernels(settled, near)
             contracts = self.built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
@@ -426,7 +480,8 @@ class Settling:
                     self.well[key] = ask(kernel)
                 return self.well[key]
 
-            if not products.store_more(kernels.kernels, taken, self.built.apart(kernels)):
+            fresh = [kernel for kernel in kernels.kernels if kernel not in there]
+            if not products.store_more(fresh, taken, self.built.apart(kernels)):
                 return settled, kernels
 
     def _gains(self, kernels: Kernels, other: Kernels) -> bool:
@@ -436,7 +491,10 @@ class Settling:
 
     def _apart(self, kernels: Kernels, other: Kernels) -> tuple[float, float]:
         """The seconds of those kernels of two partitions that are not in both."""
-        keys, others = ({key_of(k) for k in one.kernels} for one in (kernels, other))
+        both = set(kernels.kernels).intersection(other.kernels)
+        keys, others = (
+            {key_of(k) for k in one.kernels if k not in both} for one in (kernels, other)
+        )
         return self._total(kernels, keys - others), self._total(other, others - keys)
 
     def _total(self, kernels: Kernels, wanted: Collection[KernelKey]) -> float:

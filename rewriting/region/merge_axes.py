@@ -99,7 +99,9 @@ def _points(kernel: KernelOp) -> set[str]:
     if sums:
         walked = {label for labels in summed for label in labels}
         # A product has a side of one point: the outermost axis stays.
-        single = [a for a in single if a not in walked and a != kernel.iters.data[0].label]
+        outermost = {axis.label for axis in kernel.iters.data[:1]}
+        sorts = any(isinstance(op, SortOp) for op in kernel.body.block.ops)
+        single = [a for a in single if a not in walked | outermost and not sorts]
     found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
