@@ -178,5 +178,57 @@ TRANSFORMERS: Sequence[Model] = (
     Model("t5", "transformers", "T5-small, 512 and 128 tokens", _t5, _two_texts),
 )
 
-MODELS: Mapping[str, Model] = MappingProxyType({one.name: one for one in (*TRANSFORMERS,)})
+# Convolutions ---------------------------------------------------------------------------------
+
+
+def _resnet(timm: Any, shape: Shape) -> Any:
+    blocks = timm.models.resnet.Bottleneck
+    if shape.small:
+        return timm.models.ResNet(blocks, (1, 2, 1, 1), num_classes=10)
+    return timm.models.ResNet(blocks, tuple(map(shape.depth, (3, 4, 6, 3))))
+
+
+def _mobilenet(timm: Any, shape: Shape) -> Any:
+    if shape.small:
+        return timm.create_model("mobilenetv3_small_050", num_classes=10)
+    return timm.create_model("mobilenetv3_large_100")
+
+
+def _convnext(timm: Any, shape: Shape) -> Any:
+    if shape.small:
+        sizes = {"depths": (1, 1, 2, 1), "dims": (16, 24, 32, 40), "num_classes": 10}
+        return timm.models.ConvNeXt(**sizes)
+    return timm.models.ConvNeXt(depths=tuple(map(shape.depth, (3, 3, 9, 3))))
+
+
+def _unet(library: Any, shape: Shape) -> Any:
+    if shape.small:
+        sizes = {"widths": (32, 64), "text": 48, "heads": 4, "groups": 8}
+        return library.UNet(**sizes, depth=1)
+    return library.UNet(depth=shape.depth(1))
+
+
+def _latents(torch: Any, shape: Shape, batch: int) -> tuple[Any, ...]:
+    """Latents, the step of each, and a text's embedding: they are noise as the model sees it."""
+    side, words, width = (16, 5, 48) if shape.small else (64, 77, 768)
+    image = torch.randn(batch, 4, side, side)
+    return image, torch.randint(0, 1000, (batch,)), torch.randn(batch, words, width)
+
+
+CONVOLUTIONS: Sequence[Model] = (
+    Model("resnet50", "timm", "ResNet-50, 224²", _resnet, _image(224, 48)),
+    Model("mobilenet", "timm", "MobileNetV3-large, 224²", _mobilenet, _image(224, 48)),
+    Model("convnext", "timm", "ConvNeXt-T, 224²", _convnext, _image(224, 64)),
+    Model(
+        "unet",
+        "polyc.bench.torch_unet",
+        "UNet of Stable Diffusion 1.5, one block a resolution, 64² latents",
+        _unet,
+        _latents,
+    ),
+)
+
+MODELS: Mapping[str, Model] = MappingProxyType(
+    {one.name: one for one in (*TRANSFORMERS, *CONVOLUTIONS)}
+)
 """The models of the board, by name."""

@@ -471,6 +471,8 @@ def _adaptive(what: str, fn: str, x: Value, output: Sizes, layout: str | None) -
     one = value_of(x)
     axes, wanted = _along(what, one, output, layout)
     build, dims = one.builder, one.kind.dims
+    if axes and all(count.constant() == 1 for count in wanted):
+        return Value(build, build.reduce(fn, one.ssa, sorted(axes), keepdims=True))
     # Windows that are alike lie side by side: a reshape, and one reduction for all such axes.
     apart: list[Dim] = []
     gone: list[int] = []

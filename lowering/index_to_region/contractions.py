@@ -141,6 +141,9 @@ class Products:
     as_given: frozenset[SSAValue] = frozenset()
     """Values around convolutions that lie as the graph has their axes."""
 
+    as_pixels: frozenset[SSAValue] = frozenset()
+    """Values that are images, and lie with their pixels outside."""
+
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
@@ -346,6 +349,27 @@ class Products:
         other = self._copied()
         other.as_given = self.as_given | {value}
         return other
+
+    def pixels(self, values: Collection[SSAValue]) -> Products:
+        """The same with values that lie with their pixels outside, and channels inside."""
+        other = self._copied()
+        other.as_pixels, other.as_given = self.as_pixels | set(values), self.as_given - set(values)
+        return other
+
+    def images(self) -> set[tuple[Dim, ...]]:
+        """The sizes of what convolutions read windows of, and of what they end with, in the order
+        of the graph: those whose channels come before their pixels.
+        """
+        found: set[tuple[Dim, ...]] = set()
+        for value in (*self.levels, *self.given_up):
+            own = self._windows_and_filters(value)
+            if own is None or self._pixels_first(value) in (None, _as_they_are(value)):
+                continue
+            found.add(tiny.tensor_of(value).dims)
+            for factor in factors(value):
+                if any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor)):
+                    found.add(tiny.tensor_of(self.source(factor)).dims)
+        return found
 
     def plain(self, value: SSAValue) -> Products:
         """The same with a product that reads copies in its own order; what is of each channel by
@@ -602,6 +626,7 @@ class Products:
             if own is not None:
                 found.setdefault(self._epilogue(value)[0], own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
+        found |= {value: pixels_first(value) for value in self.as_pixels}
         for read in turned.values():
             found |= read
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
@@ -1265,3 +1290,12 @@ def _below_windows(way: Sequence[SSAValue]) -> int:
                 break
         number += 1
     return number
+
+
+def pixels_first(value: SSAValue) -> tuple[int, ...]:
+    """The axes of an image ``[N, C, H, W]`` with its pixels outside and its channels inside."""
+    return (0, *range(2, tiny.tensor_of(value).rank), 1)
+
+
+def _as_they_are(value: SSAValue) -> tuple[int, ...]:
+    return tuple(range(tiny.tensor_of(value).rank))

@@ -14,21 +14,27 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
+from polyc.dialects.common.dim import Dim
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
 from polyc.lowering.index_to_region.fusion import (
     Composer,
+    Facts,
     Fuse,
     Kernel,
     Kernels,
+    NotApart,
+    Part,
     Settled,
     Split,
 )
+from polyc.lowering.index_to_region.nearby import FEW, part_of
 from polyc.lowering.index_to_region.reductions import (
     KernelKey,
     Reductions,
+    computed,
     computed_factors,
     key_of,
 )
@@ -56,6 +62,12 @@ PIXELS_FIRST = (
     "its axes lie in the order [{}], pixels outside and channels inside, as convolutions read them"
 )
 """Why a value has another order of axes in memory."""
+
+PIXELS_PAY = (
+    "its pixels lie outside and its channels inside, with all of its sizes: the kernels that this "
+    "changes take {:.3g} us, and {:.3g} us where axes lie as the graph has them"
+)
+"""Why images have their pixels outside that no convolution asks to."""
 
 GIVEN = (
     "its axes lie as the graph has them: the kernels that this changes take {:.3g} us, and {:.3g} "
@@ -276,9 +288,11 @@ def composed(
         parted += [_copied(value, why) for value, why in products.copied.items()]
         made: dict[frozenset[SSAValue], tuple[Kernels, int]] = {}
 
-        def recompose(stored: Mapping[SSAValue, str], given: Settled = settled) -> Kernels:
+        def recompose(
+            stored: Mapping[SSAValue, str], near: Kernels | None = None, given: Settled = settled
+        ) -> Kernels:
             if (key := frozenset(stored)) not in made:
-                made[key] = composing.limited(given.also(stored))
+                made[key] = composing.limited(given.also(stored), near)
             return made[key][0]
 
         reductions = Reductions(recompose, built.walks, built.seconds, built.alike)
@@ -287,6 +301,8 @@ def composed(
         reductions.tried.update(key for key in there if settling.well.get(key))
         reductions.run(found)
         found = made[frozenset(reductions.taken)]
+        if composing.parted:
+            found = composing.limited(settled.also(reductions.taken))
         kernels, cuts = settling.ordered(products, found, reductions.taken)
     else:
         kernels, cuts = Composing(graph, fuse, split).limited(Settled())
@@ -309,15 +325,46 @@ class Composing:
         default_factory=dict[KernelKey, dict[SSAValue, str]]
     )
     """What is cut out of each kernel."""
+    inside: dict[Kernel, Collection[SSAValue]] = field(
+        default_factory=dict[Kernel, Collection[SSAValue]]
+    )
+    """What each kernel computes."""
+    parted: bool = False
+    """Whether some kernels were composed beside others that stayed."""
 
-    def kernels(self, settled: Settled) -> Kernels:
-        """The kernels, however much they are."""
-        return Composer(self.graph, self.fuse, self.split, settled, self.forms).run()
+    def __post_init__(self) -> None:
+        self.facts = Facts.of(self.graph)
+        self.places = {op: place for place, op in enumerate(self.facts.ops)}
 
-    def limited(self, settled: Settled) -> tuple[Kernels, int]:
+    def kernels(self, settled: Settled, near: Kernels | None = None) -> Kernels:
+        """The kernels, however much they are; ``near`` are those of something else that is settled,
+        of which those stay that have nothing to do with what differs."""
+        if near is not None:
+            part = part_of(near, settled, self.places, self._inside)
+            try:
+                if part is not None:
+                    found = self._composed(settled, part)
+                    self.parted = True
+                    return found
+            except NotApart:
+                pass
+        return self._composed(settled)
+
+    def _composed(self, settled: Settled, part: Part | None = None) -> Kernels:
+        graph, facts = self.graph, self.facts
+        return Composer(graph, self.fuse, self.split, settled, self.forms, facts, part).run()
+
+    def _inside(self, kernel: Kernel) -> Collection[SSAValue]:
+        if kernel not in self.inside:
+            self.inside[kernel] = set(computed(kernel))
+        return self.inside[kernel]
+
+    def limited(self, settled: Settled, near: Kernels | None = None) -> tuple[Kernels, int]:
         """The kernels, none of them too much, and how many values are cut for that."""
-        kernels = self.kernels(settled)
         cuts: dict[SSAValue, str] = {}
+        if near is not None:
+            cuts = {v: why for v, why in near.settled.cuts.items() if why in (SIZE, DEPTH)}
+        kernels = self.kernels(settled.also(cuts), near)
         for _ in range(ROUNDS):
             more: dict[SSAValue, str] = {}
             for kernel in kernels.kernels:
@@ -326,7 +373,7 @@ class Composing:
             if not more:
                 break
             cuts |= more
-            kernels = self.kernels(settled.also(cuts))
+            kernels = self.kernels(settled.also(cuts), near)
         return kernels, len(cuts)
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
@@ -360,12 +407,12 @@ class Settling:
             if pair not in products.shared():
                 continue
             apart = products.apart(pair)
-            other = self._settled(apart)
+            other = self._settled(apart, kernels)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = apart, other
         for value in products.depthwise():
             outside = products.plain(value)
-            other = self._settled(outside)
+            other = self._settled(outside, kernels)
             if self._gains(kernels, other[1]):
                 products, (settled, kernels) = outside, other
         return settled, products
@@ -378,32 +425,54 @@ class Settling:
         time.  ``stored`` is what is stored beside.
         """
         said: dict[SSAValue, str] = {}
+        for group in _images(products, kernels[0]):
+            one = products.pixels(group)
+            other = self._beside(one, stored, kernels[0])
+            before, after = self._apart(kernels[0], other[0])
+            if after < before:
+                products, kernels = one, other
+                said |= dict.fromkeys(group, PIXELS_PAY.format(after * 1e6, before * 1e6))
         tried = [(value, Products.given) for value in products.turned_ends()]
         tried += [(value, Products.plain) for value in products.read_across()]
         for value, other_way in tried[:MOST_ORDERS]:
             one, given = other_way(products, value), other_way is Products.given
-            settled, _ = self._settled(one)
-            other = self.composing.limited(settled.also(stored))
+            other = self._beside(one, stored, kernels[0])
             before, after = self._apart(kernels[0], other[0])
             if after < before:
                 products, kernels = one, other
                 if given:
                     said[value] = GIVEN.format(after * 1e6, before * 1e6)
+        if self.composing.parted:
+            kernels = self.composing.limited(products.settled().also(stored))
         found = kernels[0].stored
         for value in products.turned():
             if value in found and (order := found[value].order) != tuple(range(len(order))):
-                said[value] = PIXELS_FIRST.format(", ".join(map(str, order)))
+                said[value] = said.get(value) or PIXELS_FIRST.format(", ".join(map(str, order)))
         for value, why in said.items():
             if value in found:
                 one = found[value]
                 found[value] = replace(one, reason=f"{one.reason}; {why}")
         return kernels
 
-    def _settled(self, products: Products) -> tuple[Settled, Kernels]:
-        """What is stored once all products run well that can, and the kernels then."""
+    def _beside(
+        self, products: Products, stored: Mapping[SSAValue, str], near: Kernels
+    ) -> tuple[Kernels, int]:
+        """The kernels of products as they are by now where some more is stored."""
+        if len(near.kernels) <= FEW:
+            settled, _ = self._settled(products)
+        else:
+            settled = products.settled()
+        return self.composing.limited(settled.also(stored), near)
+
+    def _settled(
+        self, products: Products, near: Kernels | None = None
+    ) -> tuple[Settled, Kernels]:
+        """What is stored once all products run well that can, and the kernels then; ``near`` are
+        those of products that differ in little."""
+        there = set(() if near is None else near.kernels)
         while True:
             settled = products.settled()
-            kernels = self.composing.kernels(settled)
+            kernels = self.composing.kernels(settled, near)
             contracts = self.built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
@@ -411,7 +480,8 @@ class Settling:
                     self.well[key] = ask(kernel)
                 return self.well[key]
 
-            if not products.store_more(kernels.kernels, taken, self.built.apart(kernels)):
+            fresh = [kernel for kernel in kernels.kernels if kernel not in there]
+            if not products.store_more(fresh, taken, self.built.apart(kernels)):
                 return settled, kernels
 
     def _gains(self, kernels: Kernels, other: Kernels) -> bool:
@@ -421,7 +491,10 @@ class Settling:
 
     def _apart(self, kernels: Kernels, other: Kernels) -> tuple[float, float]:
         """The seconds of those kernels of two partitions that are not in both."""
-        keys, others = ({key_of(k) for k in one.kernels} for one in (kernels, other))
+        both = set(kernels.kernels).intersection(other.kernels)
+        keys, others = (
+            {key_of(k) for k in one.kernels if k not in both} for one in (kernels, other)
+        )
         return self._total(kernels, keys - others), self._total(other, others - keys)
 
     def _total(self, kernels: Kernels, wanted: Collection[KernelKey]) -> float:
@@ -430,6 +503,28 @@ class Settling:
             if (key := key_of(kernel)) in wanted and key not in self.times:
                 self.times[key] = seconds(kernel)
         return sum(self.times[key] for key in wanted)
+
+
+def _images(products: Products, kernels: Kernels) -> list[list[SSAValue]]:
+    """What lies between kernels as images of convolutions do, channels first, by its sizes.
+
+    What is read in another shape lies as it is.  Images of one size are what residuals, norms and
+    products hand on, and one of them alone gains nothing from another order.
+    """
+    sizes = products.images()
+    viewed = set(kernels.views.values())
+    found: dict[tuple[Dim, ...], list[SSAValue]] = {}
+    for value, stored in kernels.stored.items():
+        dims = tiny.tensor_of(value).dims
+        if dims in sizes and value not in viewed and stored.order == tuple(range(len(dims))):
+            found.setdefault(dims, []).append(value)
+    return [group for dims, group in found.items() if _is_image(dims)]
+
+
+def _is_image(dims: Sequence[Dim]) -> bool:
+    """Whether an image's channels and its pixels are several."""
+    pixels = (size.constant() != 1 for size in dims[2:])
+    return len(dims) > 2 and dims[1].constant() != 1 and any(pixels)
 
 
 def _parted(product: SSAValue, why: str) -> Note:

@@ -168,6 +168,14 @@ class Kernels:
     stored: dict[SSAValue, Stored]
     views: dict[SSAValue, SSAValue]
     placed: dict[int, SSAValue]
+    settled: Settled = field(default_factory=lambda: Settled())
+    """What they were composed by."""
+
+    def base(self, value: SSAValue) -> SSAValue:
+        """The value of which another one is a view in memory, or itself."""
+        while value in self.views:
+            value = self.views[value]
+        return value
 
 
 @dataclass(frozen=True)
@@ -196,6 +204,61 @@ class Settled:
         return replace(self, cuts={**cuts, **self.cuts})
 
 
+@dataclass(frozen=True)
+class Part:
+    """Kernels of a graph that are composed anew beside others, which stay as they are.
+
+    ``ops`` are those that they compute, in the order of the program, and ``leaves`` what they read
+    of the others, as they read it.  ``wanted`` are the values of theirs that the others read, which
+    stay where they are, ``viewed`` those of them that are read in another shape, with the reason.
+    ``outputs`` are the outputs of the graph that are theirs.  ``beside`` are the others.
+    """
+
+    ops: Sequence[Operation]
+    leaves: Collection[SSAValue]
+    wanted: Mapping[SSAValue, Stored]
+    viewed: Mapping[SSAValue, str]
+    outputs: Collection[int]
+    beside: Kernels
+
+
+class NotApart(Exception):  # noqa: N818
+    """That what becomes of a part changes the kernels beside it."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a graph whatever is stored."""
+
+    ops: Sequence[Operation]
+    same: Mapping[SSAValue, SSAValue]
+    uses: Mapping[SSAValue, int]
+    """How many ops read each value; a cast that another value equals does not."""
+    work: cost.Work
+    reductions: Mapping[SSAValue, int]
+    """For each value the reductions that it is computed from, as bits."""
+
+    @staticmethod
+    def of(graph: tiny.GraphOp) -> Facts:
+        """The facts of a graph with its index book."""
+        ops = [op for op in graph.body.block.ops if op.results]
+        same = equal_casts(graph)
+        uses: dict[SSAValue, int] = {op.results[0]: 0 for op in ops}
+        for op in graph.body.block.ops:
+            if op.name == "index.value" or (op.results and op.results[0] in same):
+                continue
+            for operand in dict.fromkeys(same.get(o, o) for o in op.operands):
+                if operand in uses:
+                    uses[operand] += 1
+        behind: dict[SSAValue, int] = dict.fromkeys(graph.body.block.args, 0)
+        for number, op in enumerate(ops):
+            bits = 1 << number if isinstance(op, tiny.ReduceOp) else 0
+            for operand in op.operands:
+                bits |= behind[operand]
+            behind[op.results[0]] = bits
+        return Facts(ops, same, uses, cost.Work.of(graph, uses, same), behind)
+
+
 class Composer:
     """Decides for one graph with its index book; ``run`` does it.
 
@@ -211,8 +274,18 @@ class Composer:
         split: Split = "none",
         settled: Settled | None = None,
         forms: dict[Key, Form] | None = None,
+        facts: Facts | None = None,
+        part: Part | None = None,
     ) -> None:
-        """``forms`` are those that other partitions of the graph had everywhere; it learns more."""
+        """``forms`` are those that other partitions of the graph had everywhere; it learns more.
+
+        With a ``part`` only its kernels are composed.
+        """
+        facts = facts or Facts.of(graph)
+        self.part = part
+        self.wanted: Mapping[SSAValue, Stored] = {} if part is None else part.wanted
+        self.own = None if part is None else {op.results[0] for op in part.ops}
+        self.given = settled or Settled()
         self.graph = graph
         self.forms = {} if forms is None else forms
         self.fuse = fuse
@@ -226,10 +299,9 @@ class Composer:
         self.rows = {value: one.end for one in self.scores for value in one.rows}
         self.holders: dict[SSAValue, Kernel] = {}
         self.early: dict[SSAValue, tuple[Kernel, Point]] = {}
-        self.ops = [op for op in graph.body.block.ops if op.results]
-        self.same = equal_casts(graph)
-        self.uses = self._count_uses()
-        self.work = cost.Work.of(graph, self.uses, self.same)
+        self.ops = facts.ops if part is None else part.ops
+        self.same, self.uses, self.work = facts.same, facts.uses, facts.work
+        self.reductions = facts.reductions
         self.asked: dict[SSAValue, dict[tuple[Kernel, Point], None]] = {}
         self.whole: dict[SSAValue, str] = {}
         self.settled: set[SSAValue] = set()
@@ -238,6 +310,11 @@ class Composer:
         self.placed: dict[int, SSAValue] = {}
         self.turned: dict[SSAValue, tuple[int, ...]] = {}
         self.between: list[Kernel] = []
+        if part is not None:
+            self.whole |= part.viewed
+            self.stored |= part.beside.stored
+            self.views |= part.beside.views
+            self.placed |= part.beside.placed
 
     def run(self) -> Kernels:
         """The kernels.  Raises PolycError where a value has no form in a kernel."""
@@ -246,27 +323,35 @@ class Composer:
             self._visit(op.results[0])
         for leaf in self.graph.body.block.args:
             self._read_from_memory(leaf)
+        beside = self._beside_part()
         ends = [kernel for kernel in ends if kernel.roots and kernel not in self.between]
-        kernels = reached([*reversed(self.between), *ends], self._before)
+        kernels = reached([*reversed(self.between), *ends, *beside], self._before)
         for kernel in kernels:
             kernel.lies = {v: self.stored[v].order for v in kernel.reads if v in self.stored}
-        return Kernels(kernels, self.stored, self.views, self.placed)
+        return Kernels(kernels, self.stored, self.views, self.placed, self.given)
+
+    def _beside_part(self) -> Sequence[Kernel]:
+        """The kernels beside a part, which reads what they make.
+
+        Raises NotApart where it asks for what they do not store, or no longer makes what they read.
+        """
+        if (part := self.part) is None:
+            return ()
+        for leaf in part.leaves:
+            self._read_from_memory(leaf)
+        known = {*part.leaves, *self.graph.body.block.args, *(self.own or ())}
+        if not known.issuperset(self.asked):
+            raise NotApart
+        for value, before in self.wanted.items():
+            after = self.stored.get(value)
+            if after is None or (after.order, after.exact) != (before.order, before.exact):
+                raise NotApart
+        return part.beside.kernels
 
     def _before(self, kernel: Kernel) -> list[Kernel]:
         """The kernels that make what one reads."""
         read = (self._memory(value) for value in kernel.reads)
         return [self.stored[value].kernel for value in read if value in self.stored]
-
-    def _count_uses(self) -> dict[SSAValue, int]:
-        """How many ops read each value; a cast that another value equals does not."""
-        found: dict[SSAValue, int] = {op.results[0]: 0 for op in self.ops}
-        for op in self.graph.body.block.ops:
-            if op.name == "index.value" or (op.results and op.results[0] in self.same):
-                continue
-            for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
-                if operand in found:
-                    found[operand] += 1
-        return found
 
     # Outputs
 
@@ -276,9 +361,11 @@ class Composer:
         by_sizes: dict[tuple[Dim, ...], list[_Ends]] = {}
         outputs = self.graph.body.block.last_op
         assert isinstance(outputs, tiny.OutputOp)
-        reductions = self._reductions_behind()
+        reductions = self.reductions
         # A smaller output finds its place among the axes of a larger one.
         given = list(enumerate(self.same.get(value, value) for value in outputs.args))
+        if self.part is not None:
+            given = [(number, value) for number, value in given if number in self.part.outputs]
         given = [(number, value) for number, value in given if not self._in_place(number, value)]
         self._begin_beside(found, reductions, [value for _, value in given])
         order = sorted(given, key=lambda o: -len(extent(o[1], self.graph)))
@@ -343,6 +430,8 @@ class Composer:
         for value in self.beside:
             if value not in self.cuts or value in outputs:
                 continue
+            if self.own is not None and value not in self.own:
+                continue
             kernel, point = self._kernel_of(value)
             ends = _Ends(kernel, between=value)
             ends.held, ends.wanted = self._attentions_of(value)
@@ -378,16 +467,6 @@ class Composer:
         """Whether a value is made of another one."""
         return other in reached([value], self._operands)
 
-    def _reductions_behind(self) -> dict[SSAValue, int]:
-        """For each value the reductions that it is computed from, as bits."""
-        found: dict[SSAValue, int] = dict.fromkeys(self.graph.body.block.args, 0)
-        for number, op in enumerate(self.ops):
-            bits = 1 << number if isinstance(op, tiny.ReduceOp) else 0
-            for operand in op.operands:
-                bits |= found[operand]
-            found[op.results[0]] = bits
-        return found
-
     def _kernel(self, sizes: Sequence[Dim]) -> Kernel:
         forms = Forms(self.graph, self.same, self.cuts, everywhere=self.forms)
         return Kernel(forms, forms.names.iters(sizes))
@@ -400,7 +479,8 @@ class Composer:
         if value in self.views:
             self._read_from_memory(value)
             return
-        if not asked and value not in self.whole and value not in self.turned:
+        kept = self.wanted.get(value)
+        if not asked and kept is None and value not in self.whole and value not in self.turned:
             return
         entry = entry_of(value, self.graph)
         if value in self.reshaped:
@@ -411,7 +491,8 @@ class Composer:
             self._view(value, why_not_affine(entry))
             return
         edge: Edge = "gmem"
-        reason = self.whole.get(value) or self.cuts.get(value) or self._why_apart(value)
+        reason = self.whole.get(value) or self.cuts.get(value) or (kept and kept.reason)
+        reason = reason or self._why_apart(value)
         reason = reason or self._why_stored(value)
         reason = reason or self._why_far(value)
         if reason is None and self._splits(value):
@@ -545,6 +626,9 @@ class Composer:
         """
         if value in self.whole:
             return None
+        if value in self.wanted:
+            order = self.wanted[value].order
+            return None if order == tuple(range(len(order))) else order
         return self.turned.get(value) or self.orders.get(value)
 
     def _read_from_memory(self, value: SSAValue) -> None:

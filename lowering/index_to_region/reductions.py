@@ -66,13 +66,13 @@ def key_of(kernel: Kernel) -> KernelKey:
 class Reductions:
     """Decides for a graph which values are stored beside what is stored anyway.
 
-    ``recompose`` makes the kernels where some more values are stored, ``seconds`` says how long
+    ``recompose`` makes the kernels where some more values are stored, beside others, ``seconds`` says how long
     each of some kernels takes, ``again`` whether one runs as loops, and ``alike`` gives a key that
     kernels share which differ in names alone.  Where nothing helped a kernel, one that is alike and
     stands between such ones is not tried: the layers of a network are.
     """
 
-    recompose: Callable[[Mapping[SSAValue, str]], Kernels]
+    recompose: Callable[[Mapping[SSAValue, str], Kernels], Kernels]
     again: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
     alike: Callable[[Kernels], Callable[[Kernel], Hashable]]
@@ -103,7 +103,7 @@ class Reductions:
             if computing := computed_factors(kernel):
                 gain, ways, ends = 1.0, iter([computing]), product_ends(kernels)
             for stored in (one for values in ways for one in self._with(values, ends)):
-                found = self.recompose(stored)
+                found = self.recompose(stored, kernels)
                 parts = {key_of(k) for k in found.kernels}
                 before = self._total(kernels, whole - parts)
                 after = self._total(found, parts - whole)

@@ -46,8 +46,8 @@ def merged(kernel: KernelOp) -> KernelOp:
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
     value has both or neither.  An axis that a scan goes along merges with none, and stays.
-    A summed axis of one point beside others is left out, and where nothing is summed or sorted
-    one of the outputs.
+    A summed axis of one point beside others is left out, and one of the outputs along which nothing
+    is summed.
     Exact: each element is what it was, and lies where it lay.
     """
     if any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
@@ -74,9 +74,9 @@ def _is_together(op: Operation) -> bool:
 
 
 def _points(kernel: KernelOp) -> set[str]:
-    """The axes of one point that are summed together with others, and are no outputs' too; where
-    nothing is summed or sorted those of the outputs, but for the first of outputs that have no
-    others.
+    """The axes of one point that are summed together with others, and are no outputs' too, and
+    those of the outputs: but for the outermost where something is summed, which may be a side of
+    a product, and for the first of outputs that have no others.
     """
     found: set[str] = set()
     summed: list[list[str]] = []
@@ -95,9 +95,14 @@ def _points(kernel: KernelOp) -> set[str]:
             found.discard(labels[0])
     outer = {axis.label for axis in kernel.iters}
     found -= outer
-    if not sums:
-        single = [axis.label for axis in kernel.iters if axis.size == one]
-        found.update(single[len(single) == len(outer) :])
+    single = [axis.label for axis in kernel.iters if axis.size == one]
+    if sums:
+        walked = {label for labels in summed for label in labels}
+        # A product has a side of one point: the outermost axis stays.
+        outermost = {axis.label for axis in kernel.iters.data[:1]}
+        sorts = any(isinstance(op, SortOp) for op in kernel.body.block.ops)
+        single = [a for a in single if a not in walked | outermost and not sorts]
+    found.update(single[len(single) == len(outer) :])
     for op in kernel.body.block.ops:
         if isinstance(op, IndexOp | InsideOp):
             found.difference_update(val_type(op.result).labels)
