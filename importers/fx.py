@@ -22,6 +22,7 @@ from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
 from polyc.importers.imported import Imported
 from polyc.importers.parameters import kept, read, symbol_name
+from polyc.importers.precision import precisions
 from polyc.importers.registry import Faults, converter_of
 from polyc.trace.annotations import ELEMENTS as NAMES
 from polyc.trace.annotations import element_name
@@ -153,7 +154,8 @@ class Reading:
     """The ops of one ``torch.fx`` graph, said one by one while a builder is under construction.
 
     ``inputs`` are the nodes of the graph's tensors, whose ``meta["val"]`` has shapes and types.
-    What cannot be said goes to ``faults``, and what depends on it is left out.
+    What cannot be said goes to ``faults``, and what depends on it is left out.  ``precision`` is
+    that of products of f32, PyTorch's own where nothing is asked for.
     """
 
     def __init__(
@@ -163,6 +165,7 @@ class Reading:
         symbols: Symbols,
         facts: Sequence[Assumption],
         faults: Faults,
+        precision: str | None = None,
     ) -> None:
         self.symbols, self.faults = symbols, faults
         self._location: LocationAttr = UNKNOWN_LOC
@@ -176,6 +179,9 @@ class Reading:
             self.builder = Builder(symbol_name(name, ()), kinds, facts, lambda: self._location)
         except VerifyException as error:
             raise from_text(str(error)) from None
+        permitted = precisions(precision)
+        self.builder.precision_of_products = permitted.products
+        self.builder.precision_of_convolutions = permitted.convolutions
         for node, ssa in zip(inputs, self.builder.inputs, strict=True):
             self._env[node] = Value(self.builder, ssa)
 
