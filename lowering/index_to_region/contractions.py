@@ -365,6 +365,10 @@ class Products:
         other.levels[value] = Level.PLAIN
         return other
 
+    def plain_as_given(self, value: SSAValue) -> Products:
+        """The same, and what follows the product lies as the graph has its axes."""
+        return self.plain(value).given(self._epilogue(value)[0])
+
     def _copied(self) -> Products:
         other = copy(self)
         other.levels, other.given_up = dict(self.levels), dict(self.given_up)
