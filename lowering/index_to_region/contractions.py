@@ -715,7 +715,11 @@ class Products:
         where not just one is of windows.
         """
         given = factors(value)
-        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in self._way(f)) for f in given]
+        ways = [list(self._way(factor)) for factor in given]
+        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in way) for way in ways]
+        if all(windowed):
+            # Of a transposed convolution the filter is too: its taps run backwards, in phases.
+            windowed = [any(_slides(v) for v in way) for way in ways]
         if sum(windowed) != 1:
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
@@ -1162,6 +1166,20 @@ def _skips(value: SSAValue) -> bool:
     return any(step != 1 for step in op.stride)
 
 
+def _slides(value: SSAValue) -> bool:
+    """Whether a value is windows of another one that overlap, as those of an image do."""
+    op = value.owner
+    if not isinstance(op, tiny.WindowOp):
+        return False
+    counts = tiny.tensor_of(op.result).dims
+    return any(
+        counts[axis].constant() != 1
+        and (taps := size.constant()) != 1
+        and (taps is None or abs(spread) * (taps - 1) >= step)
+        for axis, size, step, spread in zip(op.axes, op.size, op.stride, op.dilation, strict=True)
+    )
+
+
 def _repeats(value: SSAValue) -> bool:
     """Whether a value repeats along an axis, as a bias does."""
     entry = index.value_op(value)
@@ -1195,7 +1213,7 @@ def _below_windows(way: Sequence[SSAValue]) -> int:
     """
     walked = [i for i, value in enumerate(way) if isinstance(value.owner, tiny.WindowOp)]
     walked = [i for i in walked if not _skips(way[i])]
-    if not walked:
+    if not walked or not any(_slides(way[i]) for i in walked):
         return 1
     axes, number = cast(tiny.WindowOp, way[walked[0]].owner).axes, walked[0] + 1
     while number < len(way):
