@@ -1223,9 +1223,18 @@ def _below_windows(way: Sequence[SSAValue]) -> int:
                 padded = {axis for axis, two in enumerate(ends) if set(two) != {Dim.const(0)}}
                 if not padded <= set(axes):
                     break
-            case tiny.ReshapeOp():
+            case tiny.ReshapeOp() as reshape if _splits(reshape):
                 pass
             case _:
                 break
         number += 1
     return number
+
+
+def _splits(op: tiny.ReshapeOp) -> bool:
+    """Whether a reshape makes several axes of one, and not one of several, as of planes."""
+    made, given = (
+        sum(size.constant() != 1 for size in tiny.tensor_of(value).dims)
+        for value in (op.result, op.operand)
+    )
+    return made > given
