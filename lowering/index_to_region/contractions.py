@@ -612,8 +612,11 @@ class Products:
                 planes = self._is_of_planes(value, factor)
                 if order is not None and cost.is_computed(source) and not planes:
                     found.setdefault(source, order)
-            if own is not None and value not in self.planes:
-                found.setdefault(self._epilogue(value)[0], own)
+            end = self._epilogue(value)[0]
+            # What is reduced behind the product has other axes than it, in their own order.
+            whole = own is not None and tiny.tensor_of(end).rank == len(own)
+            if own is not None and whole and value not in self.planes:
+                found.setdefault(end, own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
         for read in turned.values():
             found |= read
