@@ -39,6 +39,10 @@ LONG = 4e-3
 """Seconds of a graph, which has as many launches as take about that long."""
 
 
+BROKEN = 3
+"""What is returned where a kernel left the GPU's context unusable: others go on with --resume."""
+
+
 # Without a GPU -------------------------------------------------------------------------------
 
 
@@ -256,15 +260,31 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> None:
                 )
 
 
+def is_broken(torch: Any) -> bool:
+    """Whether nothing runs any more after a fault of a kernel."""
+    try:
+        torch.cuda.synchronize()
+        torch.zeros(1, device="cuda").add_(1).item()
+    except Exception:
+        return True
+    return False
+
+
 def in_turn(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
     """Race problems until the time is over; their rows are written as they come."""
     start = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    wrong: dict[str, str] = {}
+    if args.resume and Path(args.out).is_file():
+        before = json.loads(Path(args.out).read_text("utf-8"))
+        rows, wrong = before["rows"], before["failed"]
+        done = {*(row["case"] for row in rows), *wrong}
+        asked = [one for one in asked if one.name not in done]
     pool = ProcessPoolExecutor(args.workers)
     ahead = [(one, pool.submit(prepared, one)) for one in asked]
     torch = race.load_torch("bench/kernelbench.py")
     torch.manual_seed(args.seed)
-    rows: list[dict[str, Any]] = []
-    wrong: dict[str, str] = {}
+    broken = False
     for problem, future in ahead:
         left = args.seconds - (time.perf_counter() - start)
         if left < 0:
@@ -282,15 +302,21 @@ def in_turn(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
             print(f"FAILED {problem.name}: {wrong[problem.name]}", flush=True)
             if args.trace:
                 traceback.print_exc()
-        gc.collect()
-        torch.cuda.empty_cache()
+            broken = is_broken(torch)
         if args.out != "-":
             report = race.surroundings(torch, args.rounds, args.commit)
             report |= {"seed": args.seed, "rows": rows, "failed": wrong}
             Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
+        if broken:
+            print("the GPU's context is broken; go on with --resume", flush=True)
+            break
+        gc.collect()
+        torch.cuda.empty_cache()
     pool.shutdown(wait=False, cancel_futures=True)
     summary(rows)
-    print(f"{len(rows)} of {len(asked)} raced in {time.perf_counter() - start:.1f} s")
+    print(f"{len(rows)} raced, {len(wrong)} failed, in {time.perf_counter() - start:.1f} s")
+    if broken:
+        return BROKEN
     return 1 if any(not is_right(row) for row in rows) else 0
 
 
@@ -308,6 +334,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", default="kernelbench-race.json", help="of a race; - for none")
     parser.add_argument("--seed", type=int, default=1, help="of the order, in which a part is fair")
     parser.add_argument("--seconds", type=float, default=600, help="begin no problem after these")
+    parser.add_argument("--resume", action="store_true", help="without what --out has already")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--twice", type=float, default=4, help="GiB of inputs that are there twice")
     parser.add_argument("--eager-only", action="store_true", help="leave torch.compile out")
