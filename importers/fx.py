@@ -23,6 +23,7 @@ from polyc.importers import aten
 from polyc.importers.imported import Imported
 from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
+from polyc.importers.precision import precisions
 from polyc.importers.registry import Faults, converter_of
 from polyc.trace.annotations import ELEMENTS as NAMES
 from polyc.trace.annotations import element_name
@@ -155,7 +156,8 @@ class Reading:
 
     ``inputs`` are the nodes of the graph's tensors, whose ``meta["val"]`` has shapes and types.
     Those in ``orders`` come with their axes in that order, outermost first.
-    What cannot be said goes to ``faults``, and what depends on it is left out.
+    What cannot be said goes to ``faults``, and what depends on it is left out.  ``precision`` is
+    that of products of f32, PyTorch's own where nothing is asked for.
     """
 
     def __init__(
@@ -166,6 +168,7 @@ class Reading:
         facts: Sequence[Assumption],
         faults: Faults,
         orders: Mapping[Any, Sequence[int]] | None = None,
+        precision: str | None = None,
     ) -> None:
         self.symbols, self.faults = symbols, faults
         self._location: LocationAttr = UNKNOWN_LOC
@@ -183,6 +186,9 @@ class Reading:
             self.builder = Builder(symbol_name(name, ()), kinds, facts, lambda: self._location)
         except VerifyException as error:
             raise from_text(str(error)) from None
+        permitted = precisions(precision)
+        self.builder.precision_of_products = permitted.products
+        self.builder.precision_of_convolutions = permitted.convolutions
         for node, ssa in zip(inputs, self.builder.inputs, strict=True):
             self._env[node] = self._turned(Value(self.builder, ssa), orders.get(node))
 

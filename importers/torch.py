@@ -18,12 +18,14 @@ from polyc.importers.imported import Imported
 from polyc.importers.registry import Faults, bad_model, library
 
 
-def from_exported(program: Any, name: str = "model") -> Imported:
+def from_exported(program: Any, name: str = "model", precision: str | None = None) -> Imported:
     """A ``torch.export.ExportedProgram`` as a graph and its parameters.
 
     Its tensors are the graph's inputs in their order, the model's parameters, buffers and constants
     are parameters by their names, and dynamic sizes are symbols, called as their ``Dim``, with
-    their bounds as assumptions.  Raises PolycError ``UnsupportedModel`` with all ops that cannot be
+    their bounds as assumptions.  Products and convolutions of f32 are as precise as PyTorch's
+    settings have them now (``torch.set_float32_matmul_precision``, ``allow_tf32``), or as
+    ``precision`` says: ``"tf32"``, ``"f32x3"`` or ``"f32"``.  Raises PolycError ``UnsupportedModel`` with all ops that cannot be
     said, and ``BadModel`` for what is no exported program.
     """
     torch: Any = library("torch", "torch")
@@ -39,7 +41,7 @@ def from_exported(program: Any, name: str = "model") -> Imported:
     faults = Faults(name)
     inputs, given = _placeholders(functional, faults)
     facts = symbols.facts(functional.range_constraints, [one.meta["val"] for one in inputs])
-    reading = Reading(name, inputs, symbols, facts, faults)
+    reading = Reading(name, inputs, symbols, facts, faults, precision)
     reading.bind(given)
     wanted = _outputs(functional, faults)
     reading.run(functional.graph_module)

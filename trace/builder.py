@@ -55,6 +55,9 @@ class Builder:
         self._parameters: dict[str, SSAValue] = {}
         self.captured = Captured()
         """What was read that has numbers, and stands behind parameters."""
+        self.precision_of_products: str | None = None
+        self.precision_of_convolutions: str | None = None
+        """How precise products of f32 are where nothing else is said of one."""
 
     @property
     def inputs(self) -> tuple[SSAValue, ...]:
@@ -167,6 +170,8 @@ class Builder:
         if self._is_transpose(b):
             b, transpose_b = cast("Operation", b.owner).operands[0], not transpose_b
         left, right = tensor_of(a), tensor_of(b)
+        if precision is None and left.element_type == f32:
+            precision = self.precision_of_products
         kind = None
         if left.rank >= 2 and right.rank >= 2:
             batch = broadcast((left.dims[:-2], right.dims[:-2]), self.inside)
@@ -200,6 +205,7 @@ class Builder:
         """A convolution over ``count`` axes; padding is before and after each of them in turn."""
         kinds = {1: frontend.Conv1dOp, 2: frontend.Conv2dOp, 3: frontend.Conv3dOp}
         kind = kinds[count]
+        precision = precision or self._of_convolution(x)
         if layout is not None and (fault := kind.fault(layout)) is not None:
             raise PolycError("BadArgument", fault, self.at())
         return self.add(
@@ -214,6 +220,10 @@ class Builder:
                 precision=precision,
             )
         )
+
+    def _of_convolution(self, x: SSAValue) -> str | None:
+        """The precision of a convolution of which nothing is said."""
+        return self.precision_of_convolutions if tensor_of(x).element_type == f32 else None
 
     def conv_transpose(
         self,
@@ -236,6 +246,7 @@ class Builder:
             3: frontend.ConvTranspose3dOp,
         }
         kind = kinds[count]
+        precision = precision or self._of_convolution(x)
         if layout is not None and (fault := kind.fault(layout)) is not None:
             raise PolycError("BadArgument", fault, self.at())
         return self.add(

@@ -114,8 +114,10 @@ def check_tensor_float(op: ScheduleResources) -> None:
     """Products of f32 on tensor cores, as TF32."""
     way = op.tensor_float
     if op.mma.data != "wgmma":
+        there = "tiled" if op.pattern == "matmul" else "implicit_gemm"
         raise VerifyException(
-            f'the way of matmul is {way}, which is one of wgmma, not of {op.mma.data}; use "tiled"'
+            f"the way of {op.pattern} is {way}, which is one of wgmma, not of {op.mma.data}; use "
+            f'"{there}"'
         )
     if way == F32X3 and op.loader.data != "padded":
         raise VerifyException(

@@ -27,7 +27,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.precision import COARSER
+from polyc.dialects.common.precision import COARSER, TF32
 
 Scalar = bool | int | str
 Record = dict[str, Scalar]
@@ -186,7 +186,7 @@ def no_field(name: str) -> str:
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "matmul": ("tiled", "partial_sums", "implicit_gemm", *COARSER),
-    "conv": ("implicit_gemm", "partial_sums", "im2col"),
+    "conv": ("implicit_gemm", "partial_sums", "im2col", TF32),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last"),

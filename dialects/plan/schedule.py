@@ -154,7 +154,8 @@ class Schedule(IRDLOperation):
     def tensor_float(self) -> str | None:
         """The precision of products of f32 on tensor cores, ``tf32`` or ``f32x3``; None of
         others."""
-        way = str(record_of(self.algo_choice).get("matmul"))
+        choice = record_of(self.algo_choice)
+        way = str(choice.get("matmul", choice.get("conv")))
         return way if way in COARSER else None
 
     @property

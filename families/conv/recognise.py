@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
@@ -76,8 +77,19 @@ class Convolution:
 
     @property
     def is_exact(self) -> bool:
-        """Whether image and filter are f32, which threads multiply by themselves."""
+        """Whether image and filter are f32, which threads multiply by themselves but where a
+        precision permits TF32."""
         return self.image.element == f32
+
+    @property
+    def precision(self) -> str | None:
+        """What its precision permits of products of f32 on tensor cores; None where nothing."""
+        return coarser(self.reduce.precision)
+
+    @property
+    def halves(self) -> int:
+        """How many elements of 16 bits one of its operands is as wide as."""
+        return 2 if self.is_exact else 1
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""

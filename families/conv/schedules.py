@@ -17,9 +17,11 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.cost.products import CONV_RATES, Image, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
+from polyc.dialects.common.precision import TF32
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.k_major import STEPS
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv.recognise import PIXELS, Convolution, find_convolution
@@ -195,7 +197,7 @@ def _exact_in_groups(conv: Convolution) -> tuple[ConvVariant, ...]:
 def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
     if conv.is_exact:
-        return exact_variants(conv, arch)
+        return (*tensor_float_variants(conv, arch), *exact_variants(conv, arch))
     if conv.planes:
         return planes_variants(conv, arch, 1)
     if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
@@ -213,6 +215,34 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
         small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
         found += (replace(stored_by(1, small), name="tma_singly"),)
     return (*found, *GATHERS[1:])
+
+
+def takes_tensor_float(conv: Convolution, arch: str) -> bool:
+    """Whether tensor cores multiply operands of f32 as TF32, which lie along the channels as wgmma
+    takes them: where the precision permits that."""
+    if conv.precision != TF32 or not ARCHS[arch].wgmma or conv.groups.filters % COLUMN_STEP:
+        return False
+    return why_no_descriptor(conv, 128) is None
+
+
+def tensor_float_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
+    """Those on tensor cores of a convolution of f32 whose precision permits TF32: the plans that
+    the model of time chooses of the space, with as many bytes in a step as of 16 bits."""
+    if not takes_tensor_float(conv, arch):
+        return ()
+    problem, form = problem_of(conv, STEPS[TF32]), replace(form_of(conv), sums=False)
+    plans = ranking.chosen(problem, arch, form)
+    where = ranking.conditions(problem, plans, arch, form)
+    return tuple(tensor_float_of(conv, *one) for one in zip(plans, where, strict=True))
+
+
+def tensor_float_of(conv: Convolution, plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
+    """The variant of a plan of the space whose operands are of f32."""
+    found, width = variant_of(plan, where), gcd(stored_width(conv), VECTOR // conv.halves)
+    rows, columns, depth = cast("list[int]", found.fields["tile"])
+    tile = [rows, columns, depth // conv.halves]
+    fields = {**found.fields, "tile": tile, "vectorize": width, "algo_choice": {"conv": TF32}}
+    return replace(found, name=plan.named(TF32), fields=fields, channels=4, filters=width)
 
 
 def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:
@@ -277,9 +307,10 @@ def has_space(conv: Convolution) -> bool:
     return not conv.is_exact and conv.groups.filters % COLUMN_STEP == 0
 
 
-def problem_of(conv: Convolution) -> ranking.Problem:
-    """What of a convolution plans are ranked for."""
-    filters, channels = conv.size(conv.filters), conv.size(conv.channels)
+def problem_of(conv: Convolution, steps: int = 1) -> ranking.Problem:
+    """What of a convolution plans are ranked for, whose products take ``steps`` times as long as
+    those of 16 bits."""
+    filters, channels = conv.size(conv.filters), conv.size(conv.channels) * steps
     if conv.turned:
         sizes = (conv.output_dims[0], filters, conv.pixels, channels)
         grid = (ranking.BATCHES, CHANNEL_GRID, PIXELS_OF_ONE, CHANNEL_GRID)
@@ -291,9 +322,10 @@ def problem_of(conv: Convolution) -> ranking.Problem:
 def form_of(conv: Convolution) -> ranking.Form:
     """What there is of a convolution beside its sizes: in groups tiles and steps lie in one."""
     groups = conv.groups
-    depths = depths_of(conv.size(conv.channels).constant())
+    halves, channels = conv.halves, conv.size(conv.channels).constant()
+    depths = depths_of(None if channels is None else channels * halves)
     if groups.filters:
-        depths = tuple(depth for depth in DEPTHS if groups.channels % depth == 0)
+        depths = tuple(depth for depth in DEPTHS if groups.channels * halves % depth == 0)
     return ranking.Form(
         conv.reads_by_pixels,
         taps=conv.taps,
@@ -310,7 +342,10 @@ def stored_of(conv: Convolution) -> Stored:
     """How pixels and filters lie in memory, as far as the channels are known."""
     pixels, filters = (
         0 if count is None or count % LINE == 0 else 1 if count % SECTOR == 0 else 2
-        for count in (conv.image_dims[-1].constant(), conv.size(conv.channels).constant())
+        for count in (
+            None if size is None else size * conv.halves
+            for size in (conv.image_dims[-1].constant(), conv.size(conv.channels).constant())
+        )
     )
     return Stored(*((filters, pixels) if conv.turned else (pixels, filters)), along=False)
 
@@ -321,7 +356,7 @@ def image_of(conv: Convolution) -> Image | None:
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or conv.taps == 1 or conv.groups.filters:
         return None
-    return Image(prod(known) * OPERAND_BYTES, conv.turned)
+    return Image(prod(known) * OPERAND_BYTES * conv.halves, conv.turned)
 
 
 def depths_of(channels: int | None) -> tuple[int, ...]:
@@ -350,6 +385,8 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     conv = find_convolution(kernel)
     if plan.mma.data == "fma":
         return not conv.groups.filters
+    if plan.tensor_float:
+        return True
     return plan.loader.data in ("tma", "gather") and has_space(conv)
 
 
@@ -494,8 +531,9 @@ def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     rows, columns, depth = cast("list[int]", fields["tile"])
     channels = conv.size(conv.channels).constant()
     wide, deep = columns, depth
+    least = MMA_DEPTH // (conv.halves if fields["mma"] == "wgmma" else 1)
     if channels and channels <= depth // 2:
-        deep = max(MMA_DEPTH, power_of_two(channels))
+        deep = max(least, power_of_two(channels))
     if conv.groups.filters:
         wide, deep = conv.groups.tile(columns, deep)
     if (wide, deep) == (columns, depth):
@@ -544,6 +582,18 @@ def schedules(conv: Convolution, arch: str) -> list[ScheduleOp]:
         if not when and pointers_promised(kernel, width):
             break
     return found
+
+
+def _check_tensor_float(conv: Convolution, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule on tensor cores of operands that are not to be TF32."""
+    if takes_tensor_float(conv, plan.arch.data) and plan.loader.data == "tma":
+        return
+    said = "nothing" if conv.precision is None else f'"{conv.precision}"'
+    why = (
+        f"is of filters that tma moves over an image of f32, of precision {TF32}, and this one of "
+        f"{conv.image.element} has precision {said} and the loader {plan.loader.data}"
+    )
+    refuse_choice(plan, f"way of conv ({TF32})", why, '"implicit_gemm"')
 
 
 def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
@@ -612,7 +662,10 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
-    check_multiplier(conv.image.element, plan)
+    if plan.tensor_float:
+        _check_tensor_float(conv, plan)
+    else:
+        check_multiplier(conv.image.element, plan)
     check_split(plan)
     if plan.integers("cluster") != (1, 1):
         why = "region-to-gpu does not build yet for a convolution"

@@ -3,12 +3,42 @@
 from polyc.importers.aten import (
     creation,
     indexing,
+    losses,
     movements,
     networks,
     pointwise,
     products,
     reductions,
 )
+from polyc.importers.registry import converter, converter_of
 
-FILES = (creation, indexing, movements, networks, pointwise, products, reductions)
+FILES = (creation, indexing, losses, movements, networks, pointwise, products, reductions)
 """The files with converters, which are registered when these are imported."""
+
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "special_erfc": "erfc",
+    "special_exp2": "exp2",
+    "special_expit": "sigmoid",
+    "special_logsumexp": "logsumexp",
+    "subtract": "sub",
+}
+"""Other names that ATen has for an op, which PyTorch keeps apart where nothing is decomposed."""
+
+for _alias, _name in ALIASES.items():
+    _one = converter_of("torch", f"aten.{_name}")
+    assert _one is not None, _name
+    converter("torch", f"aten.{_alias}")(_one)

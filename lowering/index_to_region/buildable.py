@@ -123,7 +123,5 @@ def _taken(kernel: KernelOp, arch: str) -> bool:
         if family.contracts:
             found = family.attempt(kernel, arch)
             if not isinstance(found, PolycError):
-                # Planes of an image are read by kernels that no GPU has timed: copies are.
-                timed = (p for p in found if not (p.gathers and p.pattern == "conv"))
-                return any(plan.mma.data != "none" for plan in timed)
+                return any(plan.mma.data != "none" for plan in found)
     return False

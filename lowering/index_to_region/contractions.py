@@ -144,6 +144,9 @@ class Products:
     as_pixels: frozenset[SSAValue] = frozenset()
     """Values that are images, and lie with their pixels outside."""
 
+    planes: frozenset[SSAValue] = frozenset()
+    """Products of windows whose image stays where it lies, with a plane for each channel."""
+
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
@@ -371,6 +374,28 @@ class Products:
                     found.add(tiny.tensor_of(self.source(factor)).dims)
         return found
 
+    def where_it_lies(self, value: SSAValue) -> Products:
+        """The same with a product of windows that are read of an image's planes."""
+        other = self._copied()
+        other.planes = self.planes | {value}
+        return other
+
+    def of_planes(self) -> list[SSAValue]:
+        """The products of windows of an image with a plane for each channel, which is stored in
+        another order for them."""
+        return [
+            value
+            for value, level in self.levels.items()
+            if level >= Level.PLAIN and value not in self.given_up and value not in self.planes
+            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
+            and not self._is_depthwise(value)
+        ]
+
+    def _is_of_planes(self, value: SSAValue, factor: SSAValue) -> bool:
+        """Whether a factor of a product is windows of an image's planes."""
+        windows = any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor))
+        return value in self.planes and windows
+
     def plain(self, value: SSAValue) -> Products:
         """The same with a product that reads copies in its own order; what is of each channel by
         itself has its pixels outside then.
@@ -378,6 +403,10 @@ class Products:
         other = self._copied()
         other.levels[value] = Level.PLAIN
         return other
+
+    def plain_as_given(self, value: SSAValue) -> Products:
+        """The same, and what follows the product lies as the graph has its axes."""
+        return self.plain(value).given(self._epilogue(value)[0])
 
     def _copied(self) -> Products:
         other = copy(self)
@@ -524,6 +553,7 @@ class Products:
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
+                    read = [f for f in read if not self._is_of_planes(value, f)]
                     if value in self.given_up:
                         read = (f for f in read if self._plain(f) not in turned[value])
                     plain = (self._plain(f, spread) for f in read)
@@ -621,10 +651,14 @@ class Products:
                 continue
             for factor in factors(value):
                 source, order = self._order_read(factor)
-                if order is not None and cost.is_computed(source):
+                planes = self._is_of_planes(value, factor)
+                if order is not None and cost.is_computed(source) and not planes:
                     found.setdefault(source, order)
-            if own is not None:
-                found.setdefault(self._epilogue(value)[0], own)
+            end = self._epilogue(value)[0]
+            # What is reduced behind the product has other axes than it, in their own order.
+            whole = own is not None and tiny.tensor_of(end).rank == len(own)
+            if own is not None and whole and value not in self.planes:
+                found.setdefault(end, own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
         found |= {value: pixels_first(value) for value in self.as_pixels}
         for read in turned.values():
@@ -727,7 +761,11 @@ class Products:
         where not just one is of windows.
         """
         given = factors(value)
-        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in self._way(f)) for f in given]
+        ways = [list(self._way(factor)) for factor in given]
+        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in way) for way in ways]
+        if all(windowed):
+            # Of a transposed convolution the filter is too: its taps run backwards, in phases.
+            windowed = [any(_slides(v) for v in way) for way in ways]
         if sum(windowed) != 1:
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
@@ -738,7 +776,7 @@ class Products:
         own = self._pixels_first(value)
         if own is None or own == tuple(range(len(own))):
             return False
-        return self._epilogue(value)[0] not in self.as_given
+        return value not in self.planes and self._epilogue(value)[0] not in self.as_given
 
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.
@@ -1241,6 +1279,20 @@ def _skips(value: SSAValue) -> bool:
     return any(step != 1 for step in op.stride)
 
 
+def _slides(value: SSAValue) -> bool:
+    """Whether a value is windows of another one that overlap, as those of an image do."""
+    op = value.owner
+    if not isinstance(op, tiny.WindowOp):
+        return False
+    counts = tiny.tensor_of(op.result).dims
+    return any(
+        counts[axis].constant() != 1
+        and (taps := size.constant()) != 1
+        and (taps is None or abs(spread) * (taps - 1) >= step)
+        for axis, size, step, spread in zip(op.axes, op.size, op.stride, op.dilation, strict=True)
+    )
+
+
 def _repeats(value: SSAValue) -> bool:
     """Whether a value repeats along an axis, as a bias does."""
     entry = index.value_op(value)
@@ -1274,7 +1326,7 @@ def _below_windows(way: Sequence[SSAValue]) -> int:
     """
     walked = [i for i, value in enumerate(way) if isinstance(value.owner, tiny.WindowOp)]
     walked = [i for i in walked if not _skips(way[i])]
-    if not walked:
+    if not walked or not any(_slides(way[i]) for i in walked):
         return 1
     axes, number = cast(tiny.WindowOp, way[walked[0]].owner).axes, walked[0] + 1
     while number < len(way):
@@ -1284,7 +1336,7 @@ def _below_windows(way: Sequence[SSAValue]) -> int:
                 padded = {axis for axis, two in enumerate(ends) if set(two) != {Dim.const(0)}}
                 if not padded <= set(axes):
                     break
-            case tiny.ReshapeOp():
+            case tiny.ReshapeOp() as reshape if _splits(reshape):
                 pass
             case _:
                 break
@@ -1299,3 +1351,12 @@ def pixels_first(value: SSAValue) -> tuple[int, ...]:
 
 def _as_they_are(value: SSAValue) -> tuple[int, ...]:
     return tuple(range(tiny.tensor_of(value).rank))
+
+
+def _splits(op: tiny.ReshapeOp) -> bool:
+    """Whether a reshape makes several axes of one, and not one of several, as of planes."""
+    made, given = (
+        sum(size.constant() != 1 for size in tiny.tensor_of(value).dims)
+        for value in (op.result, op.operand)
+    )
+    return made > given

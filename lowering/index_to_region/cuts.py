@@ -433,7 +433,9 @@ class Settling:
                 products, kernels = one, other
                 said |= dict.fromkeys(group, PIXELS_PAY.format(after * 1e6, before * 1e6))
         tried = [(value, Products.given) for value in products.turned_ends()]
-        tried += [(value, Products.plain) for value in products.read_across()]
+        for value in products.read_across():
+            tried += [(value, Products.plain), (value, Products.plain_as_given)]
+        tried += [(value, Products.where_it_lies) for value in products.of_planes()]
         for value, other_way in tried[:MOST_ORDERS]:
             one, given = other_way(products, value), other_way is Products.given
             other = self._beside(one, stored, kernels[0])
@@ -464,9 +466,7 @@ class Settling:
             settled = products.settled()
         return self.composing.limited(settled.also(stored), near)
 
-    def _settled(
-        self, products: Products, near: Kernels | None = None
-    ) -> tuple[Settled, Kernels]:
+    def _settled(self, products: Products, near: Kernels | None = None) -> tuple[Settled, Kernels]:
         """What is stored once all products run well that can, and the kernels then; ``near`` are
         those of products that differ in little."""
         there = set(() if near is None else near.kernels)

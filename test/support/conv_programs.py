@@ -42,6 +42,7 @@ class Conv:
     assuming: str = ""
     turned: bool = False
     planes: bool = False
+    precision: str = ""
 
     @property
     def y(self) -> Shape:
@@ -71,13 +72,15 @@ class Conv:
         ]
         padding = [p for pair in zip(g.pads, g.pads_after, strict=True) for p in pair]
         made, first = tensor(self.made, self.out), "%c" if self.turned else "%p0"
+        said = f', precision = "{self.precision}"' if self.precision else ""
         image, lines = "%X", list[str]()
         if self.planes:
             image = "%image"
             lines = [f"%image = frontend.permute %X perm [0, 2, 3, 1] : {planes} -> {x}"]
         lines += [
             f"{first} = frontend.conv2d nhwc {image}, %G stride {list(g.steps)} padding {padding} "
-            f"dilation {list(g.dilations)} groups 1 {{acc = f32}} : ({x}, {w}) -> {made}"
+            f"dilation {list(g.dilations)} groups 1 {{acc = f32{said}}} : "
+            f"({x}, {w}) -> {made}"
         ]
         if self.turned:
             lines.append(f"%p0 = frontend.permute %c perm [0, 3, 1, 2] : {made} -> {y}")
