@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.precision import TF32
 from polyc.dialects.common.sizes import divided
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
@@ -252,15 +253,20 @@ def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Se
     """Image and filter, channels last, with channels of zeros up to a whole vector.
 
     Exact: each adds 0 · 0.  An odd number, as the three of a model's first image, then lies in
-    memory as copies of 16 bytes take it, where none of 4 would.  Operands of f32, and windows side
-    by side, which make rows of all that they hold, are left as they are.
+    memory as copies of 16 bytes take it, where none of 4 would.  An image with its channels first
+    is copied for its windows anyway, and one of f32 is multiplied as TF32 then, where the precision
+    permits that.  Other operands of f32, and windows side by side, which make rows of all that they
+    hold, are left as they are.
     """
-    element = conv.element
-    count = tiny.tensor_of(operands[1]).dims[3].constant() or 0
-    even = element == f32 or count % 2 == 0 or conv.groups.constant() != 1
-    if even or _lies_beside(conv, operands[1]):
+    w = tiny.tensor_of(operands[1])
+    count, taps = w.dims[3].constant() or 0, [size.constant() for size in w.dims[1:3]]
+    rounded = conv.precision is not None and conv.precision.data == TF32
+    whole = TILE // 2 if conv.element == f32 else TILE
+    needs = whole if rounded or (conv.first and taps != [1, 1]) else 2
+    even = (conv.element == f32 and not rounded) or count % needs == 0
+    if even or conv.groups.constant() != 1 or _lies_beside(conv, operands[1]):
         return operands
-    missing = -count % TILE
+    missing = -count % whole
     return [
         build.add(tiny.PadOp(build.cast(v, f32), [0] * 4, [0, 0, 0, missing], 0.0))
         for v in operands
