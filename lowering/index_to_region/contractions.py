@@ -133,9 +133,6 @@ class Products:
     as_given: frozenset[SSAValue] = frozenset()
     """Values around convolutions that lie as the graph has their axes."""
 
-    planes: frozenset[SSAValue] = frozenset()
-    """Products of windows whose image stays where it lies, with a plane for each channel."""
-
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
@@ -335,28 +332,6 @@ class Products:
         other.as_given = self.as_given | {value}
         return other
 
-    def where_it_lies(self, value: SSAValue) -> Products:
-        """The same with a product of windows that are read of an image's planes."""
-        other = self._copied()
-        other.planes = self.planes | {value}
-        return other
-
-    def of_planes(self) -> list[SSAValue]:
-        """The products of windows of an image with a plane for each channel, which is stored in
-        another order for them."""
-        return [
-            value
-            for value, level in self.levels.items()
-            if level >= Level.PLAIN and value not in self.given_up and value not in self.planes
-            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
-            and not self._is_depthwise(value)
-        ]
-
-    def _is_of_planes(self, value: SSAValue, factor: SSAValue) -> bool:
-        """Whether a factor of a product is windows of an image's planes."""
-        windows = any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor))
-        return value in self.planes and windows
-
     def plain(self, value: SSAValue) -> Products:
         """The same with a product that reads copies in its own order; what is of each channel by
         itself has its pixels outside then.
@@ -512,7 +487,6 @@ class Products:
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
-                    read = [f for f in read if not self._is_of_planes(value, f)]
                     if value in self.given_up:
                         read = (f for f in read if self._plain(f) not in turned[value])
                     plain = (self._plain(f, spread) for f in read)
@@ -609,10 +583,9 @@ class Products:
                 continue
             for factor in factors(value):
                 source, order = self._order_read(factor)
-                planes = self._is_of_planes(value, factor)
-                if order is not None and cost.is_computed(source) and not planes:
+                if order is not None and cost.is_computed(source):
                     found.setdefault(source, order)
-            if own is not None and value not in self.planes:
+            if own is not None:
                 found.setdefault(self._epilogue(value)[0], own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
         for read in turned.values():
@@ -726,7 +699,7 @@ class Products:
         own = self._pixels_first(value)
         if own is None or own == tuple(range(len(own))):
             return False
-        return value not in self.planes and self._epilogue(value)[0] not in self.as_given
+        return self._epilogue(value)[0] not in self.as_given
 
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.
