@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from math import prod
 
 from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -30,6 +31,9 @@ GROUP = 16
 
 FARTHEST = 8
 """Pixels from a window to the next one that a copy of tiles of them goes at most."""
+
+MOST_POINTS = 256
+"""Points of a window, up to which those of few channels are a product's depth."""
 
 WIDEST = 64
 """Elements of a window's line, up to which lines of few channels are stored as channels."""
@@ -179,6 +183,8 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
     to the operand type (S0.6).
     """
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
+    if (whole := _whole_windows(conv, build, x, w)) is not None:
+        return whole
     lines = _lines(conv, build, x, w)
     if lines is not None:
         top, bottom = conv.padding[:2]
@@ -203,6 +209,41 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
     left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *taps, c))
     right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
     return build.contract(left, right, (4, 5, 6), conv.precision)
+
+
+def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue | None:
+    """The convolution of an image of few planes, as a product of whole windows.
+
+    An image [N, H, W, C] of which channels are planes becomes [N, P, Q, C R S] with zeros up to
+    whole steps of tensor cores, and a filter [F, R, S, C] becomes [F, C R S].  Exact: the same
+    products are summed, and 0 · 0.  Threads take such windows from where the planes lie.  None
+    where channels are many or sizes are not known, and for windows of one pixel.
+    """
+    n, height, width, c = tiny.tensor_of(x).dims
+    f, *taps, _ = tiny.tensor_of(w).dims
+    sizes = [size.constant() for size in (n, height, width, c, *taps)]
+    known = [size for size in sizes if size is not None]
+    if not conv.first or conv.groups.constant() != 1 or len(known) < len(sizes):
+        return None
+    points = prod(known[3:])
+    if conv.element == f32 or known[3] >= GROUP or prod(known[4:]) == 1 or points > MOST_POINTS:
+        return None
+    if (f.constant() or 0) < TILE:
+        return None
+    pixels = conv.shape[2:]
+    geometry = Geometry(conv.stride, conv.dilation, conv.padding)
+    windows = _windows(build, build.rounded(x, conv.element), taps, geometry)
+    image = build.reshape(windows, (n, *pixels, Dim.const(points)))
+    filters = build.permute(build.rounded(w, conv.element), (0, 3, 1, 2))
+    filters = build.reshape(filters, (f, Dim.const(points)))
+    if missing := -points % GROUP:
+        image = build.add(tiny.PadOp(image, [0] * 4, [0, 0, 0, missing], 0.0))
+        filters = build.add(tiny.PadOp(build.cast(filters, f32), [0, 0], [0, missing], 0.0))
+        filters = build.cast(build.cast(filters, conv.element), f32)
+    space = (n, f, *pixels, Dim.const(points + missing))
+    left = build.expand(image, (0, 2, 3, 4), space)
+    right = build.expand(filters, (1, 4), space)
+    return build.contract(left, right, (4,), conv.precision)
 
 
 def _lines(

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import inf
 from typing import cast
 
@@ -689,10 +689,19 @@ class Products:
         """
         given = factors(value)
         windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in self._way(f)) for f in given]
-        if sum(windowed) != 1:
+        if sum(windowed) != 1 or any(map(self._is_whole, given)):
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
         return None if image is None or filters is None else (image, filters)
+
+    def _is_whole(self, factor: SSAValue) -> bool:
+        """Whether a factor has all points of windows over rows and columns as one axis."""
+        way = list(self._way(factor))
+        for moved, below in pairwise(way):
+            op = below.owner
+            if isinstance(moved.owner, tiny.ReshapeOp) and isinstance(op, tiny.WindowOp):
+                return len(op.axes) > 1
+        return False
 
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""
