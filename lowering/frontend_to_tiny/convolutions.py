@@ -228,8 +228,8 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
     points = prod(known[3:])
     if conv.element == f32 or known[3] >= GROUP or prod(known[4:]) == 1 or points > MOST_POINTS:
         return None
-    if (f.constant() or 0) < TILE:
-        return None
+    if (f.constant() or 0) < TILE or (known[3] == 1 and 1 in known[4:]):
+        return None  # Few rows of tiles, or a line of taps, whose points are no windows of planes.
     pixels = conv.shape[2:]
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
     windows = _windows(build, build.rounded(x, conv.element), taps, geometry)
