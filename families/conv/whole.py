@@ -57,7 +57,12 @@ def whole_windows(kernel: KernelOp) -> ReadOp | None:
                 places = [linear_of(e) for e in op.map.data.results[1:]]
             except NotAffine:
                 continue
-            if any(isinstance(atom, Floor) for place in places for atom, _ in place.terms):
+            labels, kept = op.result.type.labels, {axis.label for axis in kernel.iters}
+            atoms = (atom for place in places for atom, _ in place.terms)
+            parts = [atom.num.terms for atom in atoms if isinstance(atom, Floor)]
+            axes = {of[1] for terms in parts for of, _ in terms if not isinstance(of, Floor)}
+            # Groups are parts of the filters' axis, and no sum goes along that.
+            if axes and kept.isdisjoint(labels[axis] for axis in axes):
                 return op
     return None
 
