@@ -99,8 +99,8 @@ class Form:
         kind = f"{len(self.sizes)}d{' transposed' if self.transposed else ''} {self.element}"
         return f"{kind} {shape} f{self.filters} {moves} g{self.groups}"
 
-    def text(self) -> str:
-        """The convolution as a graph."""
+    def text(self, constant: bool = True) -> str:
+        """The convolution as a graph, whose filter may keep what it holds."""
         x, w, y = (
             f"!frontend.tensor<[{', '.join(map(str, shape))}], {self.element}>"
             for shape in self.shapes
@@ -112,7 +112,7 @@ class Form:
         more = f" output_padding {[0] * rank}" if self.transposed else ""
         way = ', precision = "tf32"' if self.element == "f32" else ""
         moves = f"stride {list(self.steps)} padding {sides}{more} dilation {list(self.dilations)}"
-        kept = ' {role = "param", storage = "const_pool"}'
+        kept = ' {role = "param", storage = "const_pool"}' if constant else ""
         types = f"({x}, {w}) -> {y}"
         return f"""frontend.graph @conv(%X: {x}, %F: {w}{kept}) -> (Y: {y}) {{
   %0 = frontend.{name} {layout} %X, %F {moves} groups {self.groups} {{acc = f32{way}}} : {types}
