@@ -41,7 +41,7 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
     faults = Faults(name)
     inputs, given = _placeholders(functional, faults)
     facts = symbols.facts(functional.range_constraints, [one.meta["val"] for one in inputs])
-    reading = Reading(name, inputs, symbols, facts, faults, precision)
+    reading = Reading(name, inputs, symbols, facts, faults, precision=precision)
     reading.bind(given)
     wanted = _outputs(functional, faults)
     reading.run(functional.graph_module)

@@ -31,6 +31,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from math import inf
 from typing import cast
 
@@ -143,9 +144,6 @@ class Products:
 
     as_pixels: frozenset[SSAValue] = frozenset()
     """Values that are images, and lie with their pixels outside."""
-
-    planes: frozenset[SSAValue] = frozenset()
-    """Products of windows whose image stays where it lies, with a plane for each channel."""
 
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
@@ -374,28 +372,6 @@ class Products:
                     found.add(tiny.tensor_of(self.source(factor)).dims)
         return found
 
-    def where_it_lies(self, value: SSAValue) -> Products:
-        """The same with a product of windows that are read of an image's planes."""
-        other = self._copied()
-        other.planes = self.planes | {value}
-        return other
-
-    def of_planes(self) -> list[SSAValue]:
-        """The products of windows of an image with a plane for each channel, which is stored in
-        another order for them."""
-        return [
-            value
-            for value, level in self.levels.items()
-            if level >= Level.PLAIN and value not in self.given_up and value not in self.planes
-            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
-            and not self._is_depthwise(value)
-        ]
-
-    def _is_of_planes(self, value: SSAValue, factor: SSAValue) -> bool:
-        """Whether a factor of a product is windows of an image's planes."""
-        windows = any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor))
-        return value in self.planes and windows
-
     def plain(self, value: SSAValue) -> Products:
         """The same with a product that reads copies in its own order; what is of each channel by
         itself has its pixels outside then.
@@ -553,7 +529,6 @@ class Products:
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
-                    read = [f for f in read if not self._is_of_planes(value, f)]
                     if value in self.given_up:
                         read = (f for f in read if self._plain(f) not in turned[value])
                     plain = (self._plain(f, spread) for f in read)
@@ -651,13 +626,11 @@ class Products:
                 continue
             for factor in factors(value):
                 source, order = self._order_read(factor)
-                planes = self._is_of_planes(value, factor)
-                if order is not None and cost.is_computed(source) and not planes:
+                if order is not None and cost.is_computed(source):
                     found.setdefault(source, order)
             end = self._epilogue(value)[0]
             # What is reduced behind the product has other axes than it, in their own order.
-            whole = own is not None and tiny.tensor_of(end).rank == len(own)
-            if own is not None and whole and value not in self.planes:
+            if own is not None and tiny.tensor_of(end).rank == len(own):
                 found.setdefault(end, own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
         found |= {value: pixels_first(value) for value in self.as_pixels}
@@ -766,17 +739,26 @@ class Products:
         if all(windowed):
             # Of a transposed convolution the filter is too: its taps run backwards, in phases.
             windowed = [any(_slides(v) for v in way) for way in ways]
-        if sum(windowed) != 1:
+        if sum(windowed) != 1 or any(map(self._is_whole, given)):
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
         return None if image is None or filters is None else (image, filters)
+
+    def _is_whole(self, factor: SSAValue) -> bool:
+        """Whether a factor has all points of windows over rows and columns as one axis."""
+        way = list(self._way(factor))
+        for moved, below in pairwise(way):
+            op = below.owner
+            if isinstance(moved.owner, tiny.ReshapeOp) and isinstance(op, tiny.WindowOp):
+                return len(op.axes) > 1
+        return False
 
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""
         own = self._pixels_first(value)
         if own is None or own == tuple(range(len(own))):
             return False
-        return value not in self.planes and self._epilogue(value)[0] not in self.as_given
+        return self._epilogue(value)[0] not in self.as_given
 
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.

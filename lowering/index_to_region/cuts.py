@@ -435,7 +435,6 @@ class Settling:
         tried = [(value, Products.given) for value in products.turned_ends()]
         for value in products.read_across():
             tried += [(value, Products.plain), (value, Products.plain_as_given)]
-        tried += [(value, Products.where_it_lies) for value in products.of_planes()]
         for value, other_way in tried[:MOST_ORDERS]:
             one, given = other_way(products, value), other_way is Products.given
             other = self._beside(one, stored, kernels[0])
