@@ -43,6 +43,7 @@ from polyc.lowering.index_to_region.scores import ROW, Scores, is_softmax_sum
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
+from polyc.rewriting.tiny.split_reductions import outer_axes
 
 Fuse = Literal["none", "legal", "cost"]
 Split = Literal["none", "contractions"]
@@ -57,6 +58,10 @@ SORTED = "it is sorted, which a kernel does that does nothing after it"
 REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
 SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
 """Why a reduction is stored that one with a scan would want, or the scan."""
+
+FIRST = "it is reduced over outer axes first, and then over inner ones, of which few lie together"
+LAST = "it is the second step of a reduction, which is done once, and is wanted at several points"
+"""Why the first of two steps of a reduction is stored, and the second."""
 
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
@@ -604,6 +609,10 @@ class Composer:
             return self._why_scattered(value)
         if self.work.heads.get(value) and any(k.scatter is not None for k, _ in self.asked[value]):
             return "it is reduced, and a scatter reads it, whose kernel reduces nothing"
+        if self._is_first_step(value):
+            return FIRST
+        if self._is_last_step(value):
+            return LAST
         scans = any(kernel.scan is not None for kernel, _ in self.asked.get(value, {}))
         scans &= isinstance(value.owner, tiny.ReduceOp)
         scans |= isinstance(value.owner, tiny.ScanOp)
@@ -635,6 +644,29 @@ class Composer:
             return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _is_first_step(self, value: SSAValue) -> bool:
+        """Whether a value is reduced over the axes that a reduction of the rest of its axes is done
+        over first."""
+        op = value.owner
+        users = [use.operation for use in value.uses if use.operation.name != "index.value"]
+        if not isinstance(op, tiny.ReduceOp) or len(users) != 1:
+            return False
+        (user,) = users
+        if not isinstance(user, tiny.ReduceOp) or user.function != op.function:
+            return False
+        dims = tiny.tensor_of(op.operand).dims
+        left = [axis for axis in range(len(dims)) if axis not in op.axes]
+        return outer_axes(dims, sorted((*op.axes, *(left[a] for a in user.axes)))) == op.axes
+
+    def _is_last_step(self, value: SSAValue) -> bool:
+        """Whether a value is the second one of such a reduction, and a kernel wants it that would
+        compute it again for others of its points."""
+        op = value.owner
+        if not isinstance(op, tiny.ReduceOp) or not self._is_first_step(op.operand):
+            return False
+        wanted = self.asked.get(value, {})
+        return any(set(p.labels) != {a.label for a in k.iters} for k, p in wanted)
 
     def _why_scattered(self, value: SSAValue) -> str | None:
         """Why a scatter is stored: what is wanted of it is not one point of one kernel's, or that
