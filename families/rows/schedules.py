@@ -235,7 +235,7 @@ def made(rows: Rows, arch: str) -> list[ScheduleOp]:
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
     every = variants(rows, arch)
-    if rows.turned and is_known(rows) and not any(_keeps(rows, arch, v) for v in every):
+    if is_known(rows) and not any(_keeps(rows, arch, v) for v in every):
         # Longer than any of the table: teams of the space may have room for them.
         every = (*_roomiest(rows, arch, every[0].vector), *every)
     for variant in every:

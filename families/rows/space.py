@@ -29,7 +29,7 @@ BLOCKS = (8, 16, 32)
 WIDTH = 4096
 """Elements of a chunk of these, and a vector for each thread at least."""
 
-ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
+ROOMS = (16, 24, 32, 40, 48, 64, 96, 128, 160, 192, 216)
 """KB of a row that a block keeps."""
 
 HIGH = (32, 64, 128)
@@ -169,8 +169,11 @@ def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
             for stages in STAGES:
                 kept = stages * chunks * width * bytes_of
                 key = (warps, chunks, parts, stages)
-                if key in seen or kept > limits.shared_bytes - KEPT // 10 or parts > warps * WARP:
+                room_left = limits.shared_bytes - KEPT // 10
+                if key in seen or kept > room_left or parts > warps * WARP:
                     continue
+                if parts > limits.multiprocessors * (room_left // kept):
+                    continue  # A team runs at once.
                 seen.add(key)
                 name = f"kept_by{warps}_team{parts}_stages{stages}"
                 yield RowsVariant(name, "kept", 1, width, warps, vector, parts, kept, True, stages)

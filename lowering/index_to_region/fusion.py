@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Literal, cast
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from polyc.cost.values import size_in_bytes
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import is_widening
@@ -523,7 +525,11 @@ class Composer:
             if kernel not in self.between or len(kernel.roots) != 1:
                 continue
             squares = is_about(kernel.roots[0].value, value, self.same)
-            if squares is None or squares.axes == (tiny.tensor_of(squares.operand).rank - 1,):
+            if squares is None:
+                continue
+            *others, row = tiny.tensor_of(squares.operand).dims
+            along = squares.axes == (len(others),)
+            if along and not self._are_long(others, cost.points([row])):
                 continue
             wanted = [p for k, p in self.asked[value] if k is kernel]
             root = Root(value, point)
@@ -778,8 +784,11 @@ class Composer:
             if not cost.is_contraction(head)
         }
         row = [axis for axis in kernel.iters if axis.label in own]
-        if len(row) == len(kernel.iters) and cost.points(a.size for a in row) > cost.ROW:
+        long = cost.points(a.size for a in row)
+        if len(row) == len(kernel.iters) and long > cost.ROW:
             row = []  # the only row there is: one block would do all the work
+        if self._are_long([axis.size for axis in kernel.iters if axis not in row], long):
+            row = []  # no blocks keep a row, and few would walk along it
         row += [
             root.stored_axes[root.value.owner.axis]
             for root in kernel.roots
@@ -788,6 +797,17 @@ class Composer:
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _are_long(self, others: Sequence[Dim], long: float) -> bool:
+        """Whether rows of so many points, one for each of the other axes' points, are few, and the
+        blocks of a whole chip do not keep one."""
+        sizes = [size.constant() for size in others]
+        if None in sizes or prod(size or 0 for size in sizes) > cost.FEW_ROWS:
+            return False
+        kinds = [tiny.tensor_of(leaf) for leaf in self.graph.body.block.args]
+        whole = [kind for kind in kinds if cost.points(kind.dims) >= long]
+        widest = max((size_in_bytes(kind.element_type) for kind in whole), default=1)
+        return long * widest > cost.KEPT_ROW
 
     def _passes(self, value: SSAValue, kernel: Kernel, point: Point) -> int:
         """How often a contraction runs along an axis: twice where a reduction of it comes first."""
