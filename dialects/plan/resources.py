@@ -61,6 +61,9 @@ KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
 several, wider ones, or rows that lie side by side, of which a thread has several."""
 
+WALKED = 80
+"""The same of blocks that walk over rows together, which have what is on its way in registers."""
+
 
 def registers_at_launch(registers: int, consumers: int) -> int:
     """Registers of each thread of a CTA of a producer's warpgroup and its ``consumers``, which has
@@ -236,10 +239,17 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("rows") == "kept"
 
     @property
+    def walks_rows(self) -> bool:
+        """Whether blocks walk over rows in chunks, once for each reduction that needs another."""
+        return record_of(self.algo_choice).get("rows") == "streaming"
+
+    @property
     def takes_turns(self) -> bool:
         """Whether a block keeps one row after another, or its chunks of each: where several blocks
-        share a row, they meet in memory, or are a cluster where the plan says so."""
-        return self.keeps_rows and self.flag("persistent")
+        share a row, they meet in memory, or are a cluster where the plan says so.  Or whether such
+        blocks walk over their chunks again and again, which are too many to be kept."""
+        several = self.walks_rows and self.integer("split_k") > 1
+        return (self.keeps_rows or several) and self.flag("persistent")
 
     @property
     def meets_in_memory(self) -> bool:
@@ -249,12 +259,13 @@ class ScheduleResources(Schedule):
 
     @property
     def blocks_kept(self) -> int:
-        """Blocks of a multiprocessor that keep rows, by their shared memory and by registers."""
+        """Blocks of a multiprocessor that keep rows, or walk over them together, by their shared memory and by registers."""
         arch, threads = self.target, self.threads()
         memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
         wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
         wide = wide or self.tile_sizes[0] > 1
-        registers = arch.registers // (threads * (KEPT_WIDE if wide else KEPT_REGISTERS))
+        each = WALKED if self.walks_rows else KEPT_WIDE if wide else KEPT_REGISTERS
+        registers = arch.registers // (threads * each)
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:

@@ -45,6 +45,7 @@ from polyc.families.rows.variants import (
     RowsVariant,
     at_most,
     fits,
+    fits_not,
     upright_part,
 )
 from polyc.families.structure import check_group
@@ -139,6 +140,8 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
         if not rows.turned and room <= RESIDENT:
             return None
         facts.append(fits(rows, room))
+    elif variant.turns:
+        facts.append(fits_not(rows, variant.parts * variant.panel(rows)[1]))
     elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
         sizes = [axis.size for axis in rows.outer]
@@ -440,11 +443,12 @@ def _check_turned(plan: ScheduleOp) -> None:
 def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
     parts = plan.integer("split_k")
+    walked = rows.turned and plan.takes_turns
     clusters = [(1, 1), (1, parts)] if plan.takes_turns else [(1, 1)]
     there_are = " or ".join(str(list(one)) for one in dict.fromkeys(clusters))
     for field, taken, there in (
         ("cluster", plan.integers("cluster") not in clusters, there_are),
-        ("persistent", plan.flag("persistent") and not is_kept(plan), "false"),
+        ("persistent", plan.flag("persistent") and not is_kept(plan) and not walked, "false"),
         ("raster", plan.raster.data != "row", '"row"'),
     ):
         if taken:

@@ -266,6 +266,7 @@ PANELS = (
     RowsVariant("panel_team64", "kept", 64, 0, 8, 8, 64, PANEL, True),
     RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, PANEL, True),
     RowsVariant("panel_most_team128", "kept", 64, 0, 8, 8, 128, MOST // 2, True),
+    RowsVariant("panel_walk_team128", "streaming", 64, 0, 8, 8, 128, turns=True),
     RowsVariant("panel_chunks", "streaming", 64, 0, 8, 8),
     RowsVariant("panel_any_split8", "streaming", 32, 0, 8, 1, 8),
     RowsVariant("panel_any", "streaming", 32, 0, 8, 1),
@@ -308,6 +309,11 @@ def upright_part(high: int, wide: int, warps: int) -> list[int]:
 def fits(rows: Rows, columns: int) -> Assumption:
     """That a row has at most so many elements."""
     return Assumption(Dim.const(columns) - rows.length, ">=")
+
+
+def fits_not(rows: Rows, columns: int) -> Assumption:
+    """That a row has at least so many elements."""
+    return Assumption(rows.length - columns, ">=")
 
 
 def at_most(rows: Rows, columns: int) -> bool:
