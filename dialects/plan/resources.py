@@ -259,7 +259,8 @@ class ScheduleResources(Schedule):
 
     @property
     def blocks_kept(self) -> int:
-        """Blocks of a multiprocessor that keep rows, or walk over them together, by their shared memory and by registers."""
+        """Blocks of a multiprocessor that keep rows, or walk over them together, by their shared
+        memory and by registers."""
         arch, threads = self.target, self.threads()
         memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
         wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
