@@ -171,6 +171,17 @@ def test_threads_that_have_columns_in_turns(
     runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, *ORDERS[order])
 
 
+@pytest.mark.parametrize(("rows", "order"), [(201, 0), (70, 1), (517, 2)])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_teams_walk_over(name: str, rows: int, order: int, tmp_path: Path) -> None:
+    """Nothing is kept: blocks read their chunks again for each reduction; of 70 rows some have no
+    points."""
+    fields = {"algo_choice": {"rows": "streaming"}, "loader": "register", "when": []}
+    wide = 16 if name == "residual" else 32
+    module = panels(name, tmp_path, 4, 1, "sm_90a", tile=[16, wide, 1], **fields)
+    runs(COLUMNS[name], module, COLUMNS[name].sizes(rows), 4, *ORDERS[order])
+
+
 CLUSTERS = {
     "in turns": {"cluster": [1, 4]},
     "each a block": {"persistent": False},
