@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import tiny
-from polyc.dialects.common.elements import is_integer
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.tiny.split_reductions import outer_axes
 
@@ -25,15 +24,12 @@ class SplitReduction(RewritePattern):
 
     Worth it where ``outer_axes`` finds some (``rewriting/tiny/split_reductions.py``): the innermost
     axes are short, and reduced and kept in turn.  A sum of products stays, which tensor cores may
-    have.  Legal for every function that is associative, in f32 or of integers, whose sums and
-    products wrap.  Reassociating: a sum is one of sums.
+    have.  Legal for all functions: they are associative but for rounding.  Reassociating: a sum is
+    one of sums.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.ReduceOp, rewriter: PatternRewriter, /) -> None:
-        kind = tiny.tensor_of(op.operand)
-        if kind.element_type != f32 and not is_integer(kind.element_type):
-            return
         if op.precision is not None or _is_product(op):
             return
         steps = [located(step, op) for step in _steps(op)]
