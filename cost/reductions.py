@@ -207,8 +207,12 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
     wide = {label for label in (*order, *labels) if values.extents[label] > 1}
     whole = [read for read in reads if wide <= set(read_labels(read))]
     reads = whole or reads
+    # What has no reduced axis, as a mean is made of its sum, is computed once.
     work = [
-        op for op in made if kept is None or kept in val_type(op.results[0]).labels or not whole
+        op
+        for op in made
+        if (kept is None or kept in val_type(op.results[0]).labels or not whole)
+        and set(order) & set(val_type(op.results[0]).labels)
     ]
     return Reduction(
         prod(values.extents[label] for label in labels if label != kept),
@@ -232,7 +236,7 @@ OF_MOMENTS = 80
 """Registers of a thread that has moments of its points: a pivot, sums, squares and a count of each
 element of a vector, beside two vectors on their way."""
 
-COUNTED = 4.0
+COUNTED = 2.0
 """Instructions of a point that is counted, and whose distance is summed beside its square."""
 
 
