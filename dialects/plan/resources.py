@@ -278,6 +278,12 @@ class ScheduleResources(Schedule):
         rows = self.integer("stages") * prod(self.tile_sizes)
         return rows * sum(int(entry.get("bytes", 0)) for entry in entries)
 
+    def kept_element(self) -> int:
+        """Bytes of an element of the narrowest tensor whose rows are kept, or 2 where the plan
+        names none."""
+        entries = cast("list[Record]", self.fields()["cache"])
+        return min((int(entry.get("bytes", 0)) for entry in entries), default=OPERAND_BYTES)
+
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and
         an mbarrier for each product; 0 where no others do."""

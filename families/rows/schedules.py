@@ -43,6 +43,7 @@ from polyc.families.rows.variants import (
     SINGLE,
     VARIANTS,
     RowsVariant,
+    are_copied,
     at_most,
     fits,
     fits_not,
@@ -135,7 +136,7 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
         # No vector is read past the end of a tensor: what cp.async copies is whole.
         columns = variant.panel(rows)[1] if rows.turned else variant.columns
         room = variant.parts * variant.chunks(rows) * columns
-        if not rows.kept or not rows.walks_again or variant.vector < 2:
+        if not rows.walks_again or not are_copied(rows, variant.vector):
             return None
         if not rows.turned and room <= RESIDENT:
             return None

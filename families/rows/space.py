@@ -15,7 +15,7 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu.types import element_bytes
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.variants import KEPT, WARP, RowsVariant
+from polyc.families.rows.variants import KEPT, WARP, RowsVariant, are_copied
 
 WARPS = (2, 4, 8, 16)
 """Warps of a block that has a row in registers."""
@@ -152,7 +152,7 @@ def _balanced(rows: Rows, arch: str, high: int, wide: int) -> Iterator[tuple[int
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
     """Rows in shared memory."""
     length, limits = rows.length.constant(), ARCHS[arch]
-    if not rows.kept or not rows.walks_again or vector < 2:
+    if not rows.walks_again or not are_copied(rows, vector):
         return
     assert length is not None
     bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)

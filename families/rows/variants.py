@@ -195,6 +195,9 @@ which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 
 Where one reduction needs another one's result they have twice as many: 16384 rows of 4096 take
 70 us in a LayerNorm, and 73 with 16, but 66 and 65 in an RMSNorm."""
 
+COPIED = 4
+"""Bytes that cp.async copies at least."""
+
 NARROW = 4
 """How many times as many elements are bytes."""
 
@@ -309,6 +312,13 @@ def upright_part(high: int, wide: int, warps: int) -> list[int]:
 def fits(rows: Rows, columns: int) -> Assumption:
     """That a row has at most so many elements."""
     return Assumption(Dim.const(columns) - rows.length, ">=")
+
+
+def are_copied(rows: Rows, vector: int) -> bool:
+    """Whether blocks can keep rows that are read in vectors of so many elements: cp.async copies 4
+    bytes at least."""
+    kinds = [element_bytes(op.result.type.element_type) for op in rows.kept]
+    return bool(kinds) and vector * min(kinds) >= COPIED and (vector > 1 or not rows.turned)
 
 
 def fits_not(rows: Rows, columns: int) -> Assumption:

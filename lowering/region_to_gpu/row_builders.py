@@ -69,7 +69,8 @@ ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
 
 PANEL_BESIDE = 80
-"""Registers of a thread that keeps rows side by side, and reads others beside them."""
+"""Registers of a thread that keeps rows side by side, and reads others beside them, or that copies
+single elements, each to a place of its own."""
 
 OWN = 40
 """Registers of a thread that has all points of its rows, beside those: each in memory's type and,
@@ -156,6 +157,10 @@ class RowBuilder(Builder):
             beside = len(self.rows.reads) > len(self.rows.kept)
             room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
             return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
+        if self.plan.keeps_rows and self.plan.integer("vectorize") == 1:
+            # Copies of single elements, each with a place of its own, would take all registers.
+            room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
+            return min(self.plan.blocks_kept, max(1, room))
         if self.upright or not self.rows.turned:
             return self.resident_at_once
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
