@@ -69,8 +69,10 @@ ROOM = 1024
 """Threads of a multiprocessor that have 64 registers each."""
 
 PANEL_BESIDE = 80
-"""Registers of a thread that keeps rows side by side, and reads others beside them, or that copies
-single elements, each to a place of its own."""
+"""Registers of a thread that keeps rows side by side, and reads others beside them."""
+
+KEPT_SINGLE = 128
+"""The same of one that copies single elements of a row, each to a place of its own."""
 
 OWN = 40
 """Registers of a thread that has all points of its rows, beside those: each in memory's type and,
@@ -159,7 +161,7 @@ class RowBuilder(Builder):
             return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
         if self.plan.keeps_rows and self.plan.integer("vectorize") == 1:
             # Copies of single elements, each with a place of its own, would take all registers.
-            room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
+            room = self.plan.target.registers // (KEPT_SINGLE * self.plan.threads())
             return min(self.plan.blocks_kept, max(1, room))
         if self.upright or not self.rows.turned:
             return self.resident_at_once
