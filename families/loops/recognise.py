@@ -53,9 +53,10 @@ FAR = 8
 SHORT_WINDOW = 64
 """Points of windows that slide, as of a pooling, up to which a thread takes its own alone."""
 
-FEW_POINTS, MANY_RESULTS = 256, 1 << 15
+FEW_POINTS, MANY_RESULTS, MORE = 256, 1 << 15, 4
 """Points of a reduction and the results beside it, all that lies together, up to which a thread
-reduces its own alone where there are so many results: a block for each would end as it begins."""
+reduces its own alone where there are so many results: a block for each would end as it begins.  Of
+several times as many results up to ``MORE`` times as many points."""
 
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
@@ -356,7 +357,8 @@ def _are_short(kind: ValType, needed: Sequence[ReduceOp]) -> bool:
     points = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
     results = prod(map(_extent, kind.shape))
     together = points * _extent(kind.shape[-1])
-    return together <= FEW_POINTS and MANY_RESULTS <= results < float("inf")
+    most = FEW_POINTS * min(MORE, results // MANY_RESULTS)
+    return together <= most and results < float("inf")
 
 
 def _is_short_line(sizes: Mapping[str, Dim], column: str | None) -> bool:
