@@ -406,7 +406,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = race.part_of(args.problems or problems(args.seed, args.count), args.part)
     if args.dry:
         return dry(asked)
-    rows = race.regrets(args, "bench/any_axes.py", asked, make, raced, line)
+    rows = race.regrets(args, "bench/any_axes.py", asked, make, raced, line, "spawn")
     print("slowest beside the better peer:")
     for row in sorted(rows, key=lambda row: row["ratio"])[:12]:
         print(f"  {line(row)}")

@@ -61,6 +61,9 @@ KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
 several, wider ones, or rows that lie side by side, of which a thread has several."""
 
+KEPT_SINGLE = 128
+"""The same of one that copies single elements of a row, each to a place of its own."""
+
 WALKED = 80
 """The same of blocks that walk over rows together, which have what is on its way in registers."""
 
@@ -266,6 +269,8 @@ class ScheduleResources(Schedule):
         wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
         wide = wide or self.tile_sizes[0] > 1
         each = WALKED if self.walks_rows else KEPT_WIDE if wide else KEPT_REGISTERS
+        if self.keeps_rows and self.integer("vectorize") == 1:
+            each = KEPT_SINGLE
         registers = arch.registers // (threads * each)
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 

@@ -71,9 +71,6 @@ ROOM = 1024
 PANEL_BESIDE = 80
 """Registers of a thread that keeps rows side by side, and reads others beside them."""
 
-KEPT_SINGLE = 128
-"""The same of one that copies single elements of a row, each to a place of its own."""
-
 OWN = 40
 """Registers of a thread that has all points of its rows, beside those: each in memory's type and,
 of 16 bits, as f32."""
@@ -161,8 +158,7 @@ class RowBuilder(Builder):
             return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
         if self.plan.keeps_rows and self.plan.integer("vectorize") == 1:
             # Copies of single elements, each with a place of its own, would take all registers.
-            room = self.plan.target.registers // (KEPT_SINGLE * self.plan.threads())
-            return min(self.plan.blocks_kept, max(1, room))
+            return self.plan.blocks_kept
         if self.upright or not self.rows.turned:
             return self.resident_at_once
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)
