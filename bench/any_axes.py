@@ -124,7 +124,7 @@ def text_of(problem: Problem) -> str:
                 f"  %e = frontend.elementwise exp %d : {x}\n"
                 f"  %s = frontend.reduce sum %e {at} : {x} -> {y}\n"
                 f"  %l = frontend.elementwise log %s : {y}\n"
-                f"  %n = frontend.reduce max %x {at} : {x} -> {y}\n"
+                f"  %n = frontend.reshape %m : {k} -> {y}\n"
                 f"  %y = frontend.elementwise add %l, %n : ({y}, {y}) -> {y}"
             )
         case "frobenius":

@@ -31,10 +31,6 @@ BLOCK = 256
 ROW = 65536
 """Points of a reduced row that one block goes through where the others have nothing to do."""
 
-FEW_ROWS, KEPT_ROW = 8, 26 << 20
-"""Rows that leave most of a chip idle where a cluster walks along each, and the bytes of one that
-the blocks of a whole chip keep at most, about."""
-
 FLOPS_A_BYTE = 10
 """f32 operations in the time that a byte of global memory takes: 19.5 TFLOP/s, 2 TB/s."""
 

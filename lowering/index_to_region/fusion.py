@@ -28,6 +28,7 @@ from polyc.cost.values import size_in_bytes
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import is_widening
+from polyc.dialects.region.moments import are_long
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import (
@@ -40,7 +41,7 @@ from polyc.lowering.index_to_region.forms import (
     not_affine,
     why_not_affine,
 )
-from polyc.lowering.index_to_region.outputs import embedded, is_about, turned_from
+from polyc.lowering.index_to_region.outputs import embedded, is_about, is_below, turned_from
 from polyc.lowering.index_to_region.scores import ROW, Scores, is_softmax_sum
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
@@ -514,8 +515,9 @@ class Composer:
         return (holder, points[0]) if plain and inside and points[0].guard is None else None
 
     def _beside_squares(self, value: SSAValue) -> tuple[Kernel, Point] | None:
-        """The kernel between others that sums squares about a value, as a variance about a mean,
-        and where it wants that; None where there is none, or it has other axes.
+        """The kernel between others that sums squares about a value, as a variance about a mean, or
+        exponentials below it, as a softmax below its maximum, and where it wants that; None where
+        there is none, or it has other axes.
 
         It finds both while it reads once.  Sums along rows are a block's, which keeps these.
         """
@@ -524,12 +526,9 @@ class Composer:
         for kernel, point in self.asked.get(value, {}):
             if kernel not in self.between or len(kernel.roots) != 1:
                 continue
-            squares = is_about(kernel.roots[0].value, value, self.same)
-            if squares is None:
-                continue
-            *others, row = tiny.tensor_of(squares.operand).dims
-            along = squares.axes == (len(others),)
-            if along and not self._are_long(others, cost.points([row])):
+            end = kernel.roots[0].value
+            squares = is_about(end, value, self.same) or is_below(end, value, self.same)
+            if squares is None or not self._finds_both(squares):
                 continue
             wanted = [p for k, p in self.asked[value] if k is kernel]
             root = Root(value, point)
@@ -538,6 +537,21 @@ class Composer:
             if whole and len(wanted) == 1 and self._order(value) is None:
                 return kernel, point
         return None
+
+    def _finds_both(self, op: tiny.ReduceOp) -> bool:
+        """Whether a reduction, and one that it needs, are not along rows that blocks keep."""
+        *others, row = tiny.tensor_of(op.operand).dims
+        return op.axes != (len(others),) or self._are_long(others, row)
+
+    def _is_top(self, value: SSAValue) -> bool:
+        """Whether a value is the maximum below which the one kernel that wants it sums
+        exponentials, and which it wants beside these."""
+        kernels = {kernel for kernel, _ in self.asked.get(value, {})}
+        roots = [root for kernel in kernels for root in kernel.roots]
+        if len(kernels) != 1 or len(roots) != 1:
+            return False
+        powers = is_below(roots[0].value, value, self.same)
+        return powers is not None and self._finds_both(powers)
 
     def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
         """A kernel that stores a value in its order, and where it wants it."""
@@ -638,6 +652,8 @@ class Composer:
             return None if self._beside_end(value) is None else ROW
         if self.fuse == "none":
             return "nothing is fused" if heads or self.uses[value] > 1 else None
+        if self.fuse == "cost" and value not in self.whole and self._is_top(value):
+            return None
         if heads and len(wanted) > 1:
             kernels = len({id(k) for k, _ in wanted})
             where = f"by {kernels} kernels" if kernels > 1 else f"at {len(wanted)} points"
@@ -784,8 +800,8 @@ class Composer:
             if not cost.is_contraction(head)
         }
         row = [axis for axis in kernel.iters if axis.label in own]
-        long = cost.points(a.size for a in row)
-        if len(row) == len(kernel.iters) and long > cost.ROW:
+        long = prod((a.size for a in row), start=Dim.const(1))
+        if len(row) == len(kernel.iters) and cost.points([long]) > cost.ROW:
             row = []  # the only row there is: one block would do all the work
         if self._are_long([axis.size for axis in kernel.iters if axis not in row], long):
             row = []  # no blocks keep a row, and few would walk along it
@@ -798,16 +814,14 @@ class Composer:
             if axis.label not in point.labels and axis not in row:
                 yield axis
 
-    def _are_long(self, others: Sequence[Dim], long: float) -> bool:
-        """Whether rows of so many points, one for each of the other axes' points, are few, and the
-        blocks of a whole chip do not keep one."""
-        sizes = [size.constant() for size in others]
-        if None in sizes or prod(size or 0 for size in sizes) > cost.FEW_ROWS:
-            return False
+    def _are_long(self, others: Sequence[Dim], length: Dim) -> bool:
+        """Whether rows, one for each of the other axes' points, are few, and the blocks of a whole
+        chip do not keep one."""
         kinds = [tiny.tensor_of(leaf) for leaf in self.graph.body.block.args]
+        long = cost.points([length])
         whole = [kind for kind in kinds if cost.points(kind.dims) >= long]
         widest = max((size_in_bytes(kind.element_type) for kind in whole), default=1)
-        return long * widest > cost.KEPT_ROW
+        return are_long(others, length, widest)
 
     def _passes(self, value: SSAValue, kernel: Kernel, point: Point) -> int:
         """How often a contraction runs along an axis: twice where a reduction of it comes first."""
