@@ -55,6 +55,12 @@ ROW_THREADS = 256
 STEPS = 4
 """Vectors of a thread of a line's tile, on their way at once."""
 
+CHAIN_THREADS = {1: 256, 0: 256}
+"""Of a block of a chain whose tiles lie in a ring, by the axis of a tile that is scanned."""
+
+CHAIN_STEPS = 4
+"""Vectors of a thread of such a tile of a line that lies in memory."""
+
 PARTS = 32
 """What the warps of a line leave of a tile for each other at most, one a vector of each: a warp
 scans these."""
@@ -192,17 +198,18 @@ def _stacked(scans: Scans, arch: str) -> Iterator[Way]:
             lone = len(scanned_reads(scans)) == 1
             run = RUN if vector > 1 and across == WARP and lone else RUN // 2
             # A ring holds rows as far as it has room, of few columns half, as lines are shorter.
-            deep = ROW_THREADS // across * (1 if across == WARP else 2)
+            threads, stages, loader = ROW_THREADS, STAGES[0], "register"
+            deep = CHAIN_THREADS[0] // across * (1 if across == WARP else 2)
             kept = min(room_in_rings(scans, arch, vector, 0) // columns // deep, KEPT // vector)
-            stages, loader = STAGES[0], "register"
             if kept >= LEAST_KEPT:
                 run, stages, loader = vector * kept, RING, "cp_async"
-            rows = ROW_THREADS // across * (run // vector)
+                threads = CHAIN_THREADS[0]
+            rows = threads // across * (run // vector)
             own = [*facts, Assumption(length - LEAST_PARTS * rows, ">=")]
             if across < WARP:
                 own.append(Assumption(Dim.const(columns) - scans.size(column), ">="))
             name = f"{head}chain" if across == WARP else f"{head}chain_{columns}"
-            yield Way(name, "chains", (rows, columns), vector, ROW_THREADS, own, stages, loader)
+            yield Way(name, "chains", (rows, columns), vector, threads, own, stages, loader)
 
 
 def vector_of(scans: Scans) -> int:
@@ -285,14 +292,15 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
                     wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                     own = [*facts, *_few(scans, arch, wide), _apart(scans, arch, wide)]
                     yield Way(f"{head}_team", "teams", (1, wide), vector, ROW_THREADS, own)
-                wide = ROW_THREADS * vector * STEPS
-                few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
+                threads, wide = ROW_THREADS, ROW_THREADS * vector * STEPS
                 # Of several tensors the elements of one more tile take too many registers.
                 stages = STAGES[1] - (len(scanned_reads(scans)) > 1)
                 loader = "register"
-                if room_in_rings(scans, arch, vector, 1) >= wide:
-                    stages, loader = RING, "cp_async"
-                chain = (1, wide), vector, ROW_THREADS, few, stages, loader
+                ringed = CHAIN_THREADS[1] * vector * CHAIN_STEPS
+                if room_in_rings(scans, arch, vector, 1) >= ringed:
+                    threads, wide, stages, loader = CHAIN_THREADS[1], ringed, RING, "cp_async"
+                few = [*facts, *_few(scans, arch, wide, CHAINED)[:2]]
+                chain = (1, wide), vector, threads, few, stages, loader
                 yield Way(f"{head}_chain", "chains", *chain)
             yield Way(name, "rows", (1, columns), vector, ROW_THREADS, [*facts, *short])
 
@@ -447,7 +455,7 @@ def room_in_rings(scans: Scans, arch: str, vector: int, axis: int) -> int:
     if vector == 1 or not may_ring(scans, vector):
         return 0
     shared = (ARCHS[arch].shared_bytes + RESERVED) // 2 - RESERVED
-    meeting = RESERVED if axis else meeting_bytes(ROW_THREADS, vector)
+    meeting = RESERVED if axis else meeting_bytes(CHAIN_THREADS[0], vector)
     return (shared - meeting) // (RING * kept_bytes(scans))
 
 

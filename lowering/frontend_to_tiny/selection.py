@@ -5,7 +5,7 @@ integer that is ordered as it is, below, its place.  All keys of a row differ, s
 one is the same in whatever order it is found, and what was compared is what the place is of: the
 value is not computed a second time, which might round it otherwise.  A sort is one of keys, and
 what it gives is taken out of these.  An element of 64 bits leaves no room for its place, and has no
-rounding: its place is found by comparing it with all others (S3.2).
+rounding: it is sorted by its halves, the lower one first (S3.2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Shape
-from polyc.dialects.common.elements import bounds, computed, ui32, width
+from polyc.dialects.common.elements import bounds, computed, ui32, ui64, width
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
 
@@ -130,8 +130,8 @@ class LowerSort(RewritePattern):
     """``frontend.sort`` → a ``tiny.sort`` of keys, and what these hold.
 
     Below in a key is the element's place, and for f32 one bit that says that it is -0.0, which is
-    as large as 0.0.  More than ``tiny.sort`` keeps of an axis is a slice of all.  Of integers of 64
-    bits the elements are sorted, and places found by counting.  Legal when the operand is lowered.
+    as large as 0.0.  More than ``tiny.sort`` keeps of an axis is a slice of all.  Integers of 64
+    bits are sorted by their halves where places are wanted.  Legal when the operand is lowered.
     """
 
     @op_type_rewrite_pattern
@@ -149,12 +149,15 @@ class LowerSort(RewritePattern):
                 kind = frontend.tensor_of(result)
                 results[i] = build.splat(0, kind.dims, computed(kind.element_type))
         elif is_wide(value):
-            if wanted[0]:
-                x = build.unary("not", value) if turned else value
+            x = build.unary("not", value) if turned else value
+            if wanted[1]:
+                stood = _places_by_halves(build, x, op)
+                results[1] = build.cast(stood, element)
+                if wanted[0]:
+                    results[0] = build.add(tiny.GatherOp(value, [stood], [op.axis]))
+            elif wanted[0]:
                 found = _first(build, x, op)
                 results[0] = build.unary("not", found) if turned else found
-            if wanted[1]:
-                results[1] = build.cast(_places_by_counting(build, value, op), element)
         else:
             below = places(build, shape_of(value), op.axis)
             if (kind := tiny.tensor_of(value).element_type) == f32:
@@ -209,26 +212,17 @@ def _element_in(build: Builder, key: SSAValue, kind: Attribute, turned: bool) ->
     return build.add(tiny.BitcastOp(build.select(minus, least, bits), f32))
 
 
-def _places_by_counting(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAValue:
-    """Where elements stood, i32: an element comes after so many as are before it.
-
-    Each is compared with all of its axis, and each place of the result with all of these counts.
-    """
+def _places_by_halves(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAValue:
+    """Where elements of 64 bits stood, ui32: they are sorted by their lower halves, and what that
+    gives by the upper ones, each with its place, so that what is equal keeps its order."""
     shape, axis = shape_of(x), op.axis
-    pairs = (*shape[: axis + 1], *shape[axis:])
-    others = [i for i in range(len(pairs)) if i != axis]
-    own = [i for i in range(len(pairs)) if i != axis + 1]
-    one, other = build.expand(x, own, pairs), build.expand(x, others, pairs)
-    place = build.add(tiny.IotaOp(shape[axis], i32))
-    here, there = (build.expand(place, (axis + i,), pairs) for i in (0, 1))
-    relation = "gt" if op.descending is not None else "lt"
-    same = build.binary("and", build.compare("eq", other, one), build.compare("lt", there, here))
-    before = build.binary("or", build.compare(relation, other, one), same)
-    number = build.select(before, build.splat(1, pairs, i32), build.splat(0, pairs, i32))
-    rank = build.reduce("sum", number, (axis + 1,))
-    table = (*shape[:axis], op.first, *shape[axis:])
-    at = build.expand(build.add(tiny.IotaOp(op.first, i32)), (axis,), table)
-    counted = build.expand(rank, [i for i in range(len(table)) if i != axis], table)
-    stood = build.expand(place, (axis + 1,), table)
-    held = build.select(build.compare("eq", counted, at), stood, build.splat(0, table, i32))
-    return build.reduce("sum", held, (axis + 1,))
+    element = tiny.tensor_of(x).element_type
+    place = places(build, shape, axis)
+    low = build.cast(signed(build, build.cast(x, ui32)), i64)
+    first = build.cast(build.add(tiny.SortOp(keyed(build, low, place), axis)), ui32)
+    high = build.binary("shr", x, build.splat(HALF, shape, element))
+    if element == ui64:
+        high = build.cast(signed(build, build.cast(high, ui32)), i64)
+    high = build.add(tiny.GatherOp(high, [first], [axis]))
+    then = build.cast(_first(build, keyed(build, high, place), op), ui32)
+    return build.add(tiny.GatherOp(first, [then], [axis]))

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i8, i64
 
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.pipeline import GPU_PASSES
-from polyc.passes.support.gpu.tile_sorts import largest
+from polyc.passes.support.gpu.sort_networks import largest
 from polyc.playback import tile as playback
 from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run

@@ -1,0 +1,612 @@
+"""Race random pools, resizes, scans, gathers, scatters and orders beside PyTorch.
+
+    python bench/any_ops.py [--count 60] [--seed 1] [--part 1/2] [--seconds 100] [--out FILE]
+    python bench/any_ops.py --problems 'cumsum:7x4096x33:f16:{"axis": 1, "reverse": true}'
+    python bench/any_ops.py --dry       # plans and modelled times beside a copy's, no GPU
+
+Tensors have one to five axes, of odd sizes too, 4 to 128 MB, in f16, bf16, f32, i32 or i64; windows
+are odd, with steps, dilation and ``ceil_mode``, along one to three axes, of channels first or last;
+scans, gathers, scatters and orders go along any axis.  For each problem these take turns: what the
+compiler makes of the graph with its sizes in it, PyTorch's ``torch.compile``, eager PyTorch and a
+copy of the bytes that are moved.  Results are held against PyTorch's of more bits first.
+
+Programs are built in other processes, and kept on disk, while the GPU times those before them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import exp, log, prod
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+
+import polyc
+from polyc.bench import race
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.frontend import GraphOp, TensorType
+from polyc.tools.load import load
+from polyc.trace.tracing import traced
+from polyc.trace.values import Value
+
+ARCH = "sm_90a"
+BYTES = 1 << 22, 1 << 27
+"""Of the first tensor."""
+
+TYPES = {
+    "f16": ("float16", 2, 2.0**-9),
+    "bf16": ("bfloat16", 2, 2.0**-6),
+    "f32": ("float32", 4, 2.0**-16),
+    "i32": ("int32", 4, 0.0),
+    "i64": ("int64", 8, 0.0),
+}
+"""PyTorch's name of a type, its bytes, and what a result is off by at most, of the largest."""
+
+How = Mapping[str, Any]
+
+
+class Input(NamedTuple):
+    """A tensor, and below what its numbers are where they are indices."""
+
+    shape: tuple[int, ...]
+    kind: str
+    below: int = 0
+
+
+class Problem(NamedTuple):
+    """An op on a tensor, and how."""
+
+    op: str
+    shape: tuple[int, ...]
+    kind: str
+    how: str
+
+    @property
+    def said(self) -> str:
+        """As ``--problems`` takes it."""
+        return f"{self.op}:{'x'.join(map(str, self.shape))}:{self.kind}:{self.how}"
+
+    @property
+    def options(self) -> How:
+        """How, by name."""
+        return json.loads(self.how)
+
+    @property
+    def inputs(self) -> list[Input]:
+        """The tensors that it takes."""
+        x, how = Input(self.shape, self.kind), self.options
+        if "of" not in how:
+            return [x]
+        axis, below = how["axis"], self.shape[how["axis"]]
+        given = [*self.shape]
+        given[axis] = how["of"]
+        alone = self.op in ("take", "scatter")
+        index = Input((how["of"],) if alone else tuple(given), how["index"], below)
+        updates = Input(tuple(given), self.kind)
+        return [x, index, updates] if self.op.startswith("scatter") else [x, index]
+
+
+def parse_problem(text: str) -> Problem:
+    """``cumsum:7x4096x33:f16:{"axis": 1}``."""
+    op, shape, kind, how = text.split(":", 3)
+    if op not in OURS or kind not in TYPES:
+        raise ValueError(f"{op} of {kind} is none of {', '.join(OURS)} of {', '.join(TYPES)}")
+    return Problem(op, tuple(map(int, shape.split("x"))), kind, how)
+
+
+# What is computed --------------------------------------------------------------------------
+
+
+def _windows(how: How) -> tuple[Any, ...]:
+    return how["size"], how["stride"], how["padding"]
+
+
+def _last(rank: int, how: How) -> tuple[list[int], list[int]]:
+    """How an image of channels last is seen with them first, and back."""
+    many = rank - 2
+    first = [0, rank - 1, *range(1, rank - 1)]
+    return (first, [0, *range(2, rank), 1]) if how["last"] else ([*range(many + 2)],) * 2
+
+
+def _layout(rank: int, how: How) -> str:
+    sides = "dhw"[5 - rank :]
+    return f"n{sides}c" if how["last"] else f"nc{sides}"
+
+
+def _max_pool(x: Value, how: How) -> Value:
+    more = {"ceil_mode": how["ceil"], "layout": _layout(x.ndim, how)}
+    return polyc.max_pool(x, *_windows(how), how["dilation"], **more)
+
+
+def _avg_pool(x: Value, how: How) -> Value:
+    more = {"count_include_pad": how["count"], "ceil_mode": how["ceil"]}
+    return polyc.avg_pool(x, *_windows(how), layout=_layout(x.ndim, how), **more)
+
+
+def _adaptive(x: Value, how: How) -> Value:
+    return polyc.adaptive_avg_pool(x, how["to"], layout=_layout(x.ndim, how))
+
+
+def _resize(mode: str) -> Callable[[Value, How], Value]:
+    def resize(x: Value, how: How) -> Value:
+        more: dict[str, Any] = {"rounding": "round_prefer_ceil"} if mode == "nearest" else {}
+        if how["corners"]:
+            more["coordinates"] = "align_corners"
+        return polyc.resize(x, how["to"], mode=mode, layout=_layout(x.ndim, how), **more)
+
+    return resize
+
+
+def _scan(fn: str) -> Callable[[Value, How], Value]:
+    def scan(x: Value, how: How) -> Value:
+        more = {"reverse": how["reverse"], "exclusive": how["exclusive"]}
+        return getattr(polyc, fn)(x, how["axis"], **more)
+
+    return scan
+
+
+OURS: dict[str, Callable[..., Any]] = {
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "adaptive": _adaptive,
+    "nearest": _resize("nearest"),
+    "linear": _resize("linear"),
+    "cubic": _resize("cubic"),
+    "cumsum": _scan("cumsum"),
+    "cumprod": _scan("cumprod"),
+    "cummax": _scan("cummax"),
+    "take": lambda x, i, how: polyc.take(x, i, how["axis"]),
+    "take_along": lambda x, i, how: polyc.take_along_axis(x, i, how["axis"]),
+    "scatter": lambda x, i, u, how: polyc.scatter(x, i, u, how["axis"], reduce=how["fn"]),
+    "scatter_along": lambda x, i, u, how: polyc.scatter_along_axis(
+        x, i, u, how["axis"], reduce=how["fn"]
+    ),
+    "argmax": lambda x, how: polyc.argmax(x, how["axis"]),
+    "topk": lambda x, how: polyc.topk(x, how["k"], how["axis"]),
+    "sort": lambda x, how: polyc.sort(x, how["axis"]),
+}
+"""What a graph has, by op."""
+
+
+def module_of(problem: Problem) -> ModuleOp:
+    """The graph of a problem."""
+    tensors = {
+        name: polyc.Tensor[(*one.shape, one.kind)]
+        for name, one in zip("xiu", problem.inputs, strict=False)
+    }
+    how = problem.options
+
+    def arguments(values: Mapping[str, Value]) -> tuple[list[Value], How]:
+        return list(values.values()), {"how": how}
+
+    return traced(OURS[problem.op], tensors, arguments, name="problem").module
+
+
+def _seen(function: Callable[[Any, Any, How], Any]) -> Callable[[Any, Any, How], Any]:
+    """PyTorch's function of an image, whose channels may lie last."""
+
+    def peer(torch: Any, x: Any, how: How) -> Any:
+        there, back = _last(x.dim(), how)
+        return function(torch, x.permute(there), how).permute(back)
+
+    return peer
+
+
+def _their_pool(fn: str) -> Callable[[Any, Any, How], Any]:
+    def peer(torch: Any, x: Any, how: How) -> Any:
+        function = getattr(torch.nn.functional, f"{fn}_pool{x.dim() - 2}d")
+        if fn == "max":
+            return function(x, *_windows(how), how["dilation"], ceil_mode=how["ceil"])
+        return function(x, *_windows(how), how["ceil"], how["count"])
+
+    return _seen(peer)
+
+
+def _their_resize(mode: str) -> Callable[[Any, Any, How], Any]:
+    names = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
+
+    def peer(torch: Any, x: Any, how: How) -> Any:
+        name = names[mode][x.dim() - 3] if mode in names else "nearest-exact"
+        more = {"align_corners": how["corners"]} if mode in names else {}
+        return torch.nn.functional.interpolate(x, how["to"], mode=name, **more)
+
+    return _seen(peer)
+
+
+def _their_scan(fn: str) -> Callable[[Any, Any, How], Any]:
+    def peer(torch: Any, x: Any, how: How) -> Any:
+        axis = how["axis"]
+        y = x.flip(axis) if how["reverse"] else x
+        if how["exclusive"]:
+            start = y.narrow(axis, 0, 1)
+            start = torch.ones_like(start) if fn == "cumprod" else torch.zeros_like(start)
+            y = torch.cat((start, y.narrow(axis, 0, y.shape[axis] - 1)), axis)
+        y = (
+            torch.cummax(y, axis)[0]
+            if fn == "cummax"
+            else getattr(torch, fn)(y, axis, dtype=y.dtype)
+        )
+        return y.flip(axis) if how["reverse"] else y
+
+    return peer
+
+
+def _their_scatter(torch: Any, x: Any, i: Any, u: Any, how: How) -> Any:
+    if how["fn"] == "add":
+        return x.index_add(how["axis"], i, u)
+    if how["fn"] == "set":
+        return x.index_copy(how["axis"], i, u)
+    return x.index_reduce(how["axis"], i, u, "amax")
+
+
+def _their_scatter_along(torch: Any, x: Any, i: Any, u: Any, how: How) -> Any:
+    if how["fn"] == "set":
+        return x.scatter(how["axis"], i, u)
+    named = {"add": "sum", "max": "amax"}[how["fn"]]
+    return x.scatter_reduce(how["axis"], i, u, named)
+
+
+PEERS: dict[str, Callable[..., Any]] = {
+    "max_pool": _their_pool("max"),
+    "avg_pool": _their_pool("avg"),
+    "adaptive": _seen(
+        lambda torch, x, how: getattr(torch.nn.functional, f"adaptive_avg_pool{x.dim() - 2}d")(
+            x, how["to"]
+        )
+    ),
+    "nearest": _their_resize("nearest"),
+    "linear": _their_resize("linear"),
+    "cubic": _their_resize("cubic"),
+    "cumsum": _their_scan("cumsum"),
+    "cumprod": _their_scan("cumprod"),
+    "cummax": _their_scan("cummax"),
+    "take": lambda torch, x, i, how: x.index_select(how["axis"], i),
+    "take_along": lambda torch, x, i, how: x.gather(how["axis"], i),
+    "scatter": _their_scatter,
+    "scatter_along": _their_scatter_along,
+    "argmax": lambda torch, x, how: x.argmax(how["axis"]),
+    "topk": lambda torch, x, how: torch.topk(x, how["k"], how["axis"]),
+    "sort": lambda torch, x, how: torch.sort(x, dim=how["axis"], stable=True),
+}
+"""What PyTorch computes, by op."""
+
+FLOATS = ("f16", "f16", "bf16", "f32")
+WINDOWED = ("max_pool", "avg_pool", "adaptive", "nearest", "linear", "cubic")
+
+
+# Random problems ---------------------------------------------------------------------------
+
+
+def _shape(draw: random.Random, rank: int, elements: float, least: int = 2) -> list[int]:
+    """Sizes of about so many elements, most of them multiples of 8."""
+    cuts = sorted(draw.random() for _ in range(rank - 1))
+    shares = [b - a for a, b in zip((0.0, *cuts), (*cuts, 1.0), strict=True)]
+    shape = [max(least, round(elements**share)) for share in shares]
+    return [n // 8 * 8 if draw.random() < 0.6 and n > 8 else n for n in shape]
+
+
+def _image(draw: random.Random, op: str, elements: float) -> tuple[list[int], dict[str, Any]]:
+    """The shape of an image, and the windows or the size that it gets."""
+    many = 2 if op == "cubic" else draw.choice((1, 2, 2, 3))
+    sides = [draw.randint(*{1: (50, 3000), 2: (12, 300), 3: (8, 60)}[many]) for _ in range(many)]
+    channels = draw.choice((1, 3, 16, 30, 64, 64, 128, 256))
+    images = max(1, round(elements / channels / prod(sides)))
+    last = draw.random() < 0.4
+    shape = [images, *sides, channels] if last else [images, channels, *sides]
+    how: dict[str, Any] = {"last": last}
+    if op in ("max_pool", "avg_pool"):
+        size = [draw.choice((1, 2, 3, 3, 4, 5, 7)) for _ in sides]
+        how |= {"size": size, "stride": [draw.choice((1, 1, 2, 2, 3)) for _ in sides]}
+        how |= {"padding": [draw.randint(0, one // 2) for one in size]}
+        how |= {"ceil": draw.random() < 0.3}
+        if op == "max_pool":
+            how |= {"dilation": [draw.choice((1, 1, 1, 2)) for _ in sides]}
+        else:
+            how |= {"count": draw.random() < 0.5}
+    elif op == "adaptive":
+        how |= {"to": [draw.choice((1, 2, 3, 5, 7)) for _ in sides]}
+    else:
+        factor = draw.choice((0.5, 0.37, 1.5, 2, 2, 3.1, 4))
+        how |= {"to": [max(1, round(side * factor)) for side in sides]}
+        how |= {"corners": op != "nearest" and draw.random() < 0.3}
+    return shape, how
+
+
+def _indexed(draw: random.Random, op: str, shape: list[int]) -> dict[str, Any]:
+    """Along which axis indices go, of what type, and how many."""
+    axis = draw.randrange(len(shape))
+    how: dict[str, Any] = {"axis": axis, "index": draw.choice(("i32", "i64"))}
+    how |= {"of": max(1, round(shape[axis] * draw.choice((0.25, 0.5, 1, 2))))}
+    if op.startswith("scatter"):
+        how |= {"fn": draw.choice(("add", "add", "set", "max"))}
+        if how["fn"] == "set":
+            how["of"] = min(how["of"], shape[axis])
+    if op.endswith("along"):
+        how["of"] = min(how["of"], shape[axis])
+    return how
+
+
+def problems(seed: int, count: int) -> list[Problem]:
+    """Random problems, the ops in turn."""
+    draw = random.Random(seed)
+    found: list[Problem] = []
+    names = list(OURS)
+    while len(found) < count:
+        op = names[len(found) % len(names)]
+        kind = draw.choice(FLOATS if op in WINDOWED else (*FLOATS, "f32", "i32", "i64"))
+        elements = exp(draw.uniform(*map(log, BYTES))) / TYPES[kind][1]
+        if op in WINDOWED:
+            shape, how = _image(draw, op, elements)
+        else:
+            shape = _shape(draw, draw.choice((1, 2, 2, 3, 3, 4)), elements)
+            if op.startswith("cum"):
+                how: dict[str, Any] = {"axis": draw.randrange(len(shape))}
+                how |= {name: draw.random() < 0.25 for name in ("reverse", "exclusive")}
+                if op == "cummax":
+                    how["exclusive"] = False
+            elif op in ("argmax", "topk", "sort"):
+                how = {"axis": draw.choice((len(shape) - 1, draw.randrange(len(shape))))}
+                if op == "topk":
+                    how["k"] = min(shape[how["axis"]], draw.choice((1, 2, 5, 8, 17, 64)))
+            else:
+                how = _indexed(draw, op, shape)
+        problem = Problem(op, tuple(shape), kind, json.dumps(how))
+        whole = sum(prod(one.shape) * TYPES[one.kind][1] for one in problem.inputs)
+        if whole > 4 * BYTES[1] or prod(shape) * TYPES[kind][1] < BYTES[0] / 2:
+            continue
+        try:
+            module_of(problem)
+        except PolycError:  # An adaptive pool has so many unlike windows at most.
+            if op == "adaptive":
+                continue
+            raise
+        found.append(problem)
+    return found
+
+
+def moved(problem: Problem, results: Sequence[tuple[Sequence[int], str]]) -> int:
+    """Bytes that a problem reads and writes at least."""
+    size = {name: each for name, (_, each, _) in TYPES.items()}
+    out = sum(prod(shape) * size[kind] for shape, kind in results)
+    x, *others = (prod(one.shape) * size[one.kind] for one in problem.inputs)
+    if problem.op.startswith("take"):
+        return 2 * out + others[0]
+    return x + sum(others) + out
+
+
+def results_of(module: ModuleOp) -> list[tuple[list[int], str]]:
+    """The shapes and types of a graph's results."""
+    (graph,) = (op for op in module.walk() if isinstance(op, GraphOp))
+    output = graph.body.block.last_op
+    assert output is not None
+    kinds = [one.type for one in output.operands]
+    return [
+        ([int(str(d)) for d in kind.dims], str(kind.element_type))
+        for kind in kinds
+        if isinstance(kind, TensorType)
+    ]
+
+
+# Without a GPU -----------------------------------------------------------------------------
+
+
+def modelled(problem: Problem) -> tuple[float, float, str]:
+    """Modelled microseconds of a problem's plans and of a copy of the bytes that it moves, and the
+    plans."""
+    from polyc.cost.device import device_of
+    from polyc.cost.time import times_of
+    from polyc.tools.pipeline import Compilation
+    from polyc.tools.registry import make_context
+
+    module = module_of(problem)
+    results = results_of(module)
+    job = Compilation(make_context(), module, ARCH)
+    times = times_of(job.run("plan").module, {})
+    chip = device_of(ARCH)
+    names = ", ".join(f"{t.variant} {t.seconds * 1e6:.0f}" for t in times)
+    whole = moved(problem, results) / chip.memory + chip.launch
+    return sum(t.seconds for t in times) * 1e6, whole * 1e6, names
+
+
+def dry(asked: Sequence[Problem]) -> int:
+    """What would run, and how long by the model beside a copy."""
+    found: list[tuple[float, str]] = []
+    for problem in asked:
+        try:
+            us, copy, names = modelled(problem)
+        except PolycError as error:
+            print(f"FAILED {problem.said}: {error}", flush=True)
+            continue
+        found.append((us / copy, f"{us / copy:6.2f} {us:8.1f} us {problem.said}: {names}"))
+        print(found[-1][1], flush=True)
+    print("slowest by the model:")
+    print("\n".join(line for times, line in sorted(found)[::-1] if times > 3))
+    return 0
+
+
+# On the GPU --------------------------------------------------------------------------------
+
+
+def inputs(torch: Any, problem: Problem) -> list[Any]:
+    """Random tensors."""
+    found: list[Any] = []
+    for shape, kind, below in problem.inputs:
+        dtype = getattr(torch, TYPES[kind][0])
+        if below:
+            axis = problem.options["axis"]
+            whole = problem.options.get("fn") == "set"
+            if not whole:
+                made = torch.randint(0, below, shape, device="cuda")
+            elif len(shape) == 1:
+                made = torch.randperm(below, device="cuda")[: shape[0]]
+            else:  # Each element once, so that all orders give one result.
+                many = torch.rand(
+                    *(below if at == axis else n for at, n in enumerate(shape)), device="cuda"
+                )
+                made = many.argsort(axis).narrow(axis, 0, shape[axis]).contiguous()
+            found.append(made.to(dtype))
+        elif kind.startswith("i"):
+            low, high = (1, 3) if problem.op == "cumprod" else (-1000, 1000)
+            found.append(torch.randint(low, high, shape, device="cuda", dtype=dtype))
+        elif problem.op == "cumprod":
+            found.append((1 + 1e-3 * torch.randn(shape, device="cuda")).to(dtype))
+        elif problem.op == "cumsum":
+            long = shape[problem.options["axis"]]
+            found.append((torch.rand(shape, device="cuda") / long).to(dtype))
+        else:
+            found.append(torch.randn(shape, device="cuda").to(dtype))
+    return found
+
+
+def off_by(torch: Any, problem: Problem, given: Sequence[Any], found: Sequence[Any]) -> float:
+    """How far results are from what more bits say, of what they may be."""
+    op, how, x = problem.op, problem.options, given[0]
+    if op in ("argmax", "topk", "sort"):
+        at = found[-1].unsqueeze(how["axis"]) if op == "argmax" else found[-1]
+        taken = x.gather(how["axis"], at)
+        if op == "argmax":
+            wrong = taken != x.amax(how["axis"], keepdim=True)
+        else:
+            wrong = (taken != found[0]) | (found[0] != PEERS[op](torch, x, how)[0])
+        return 2.0 * torch.count_nonzero(wrong).item()
+    whole = not problem.kind.startswith("f") and problem.kind != "bf16"
+    wide = [one if whole or not one.is_floating_point() else one.double() for one in given]
+    right = PEERS[op](torch, *_for_peer(wide), how)
+    if whole:
+        return 2.0 * torch.count_nonzero(found[0] != right).item()
+    tolerance = TYPES[problem.kind][2]
+    off = (found[0].double() - right).abs()
+    if op in ("cumprod", "scatter", "scatter_along", "cumsum"):
+        most = right.abs().max().item() * tolerance
+        worst = off.max().item() / max(most, 2.0**-24)
+    else:
+        worst = (off / (1 + right.abs()) / tolerance).max().item()
+    return worst if worst == worst else float("inf")
+
+
+def _for_peer(given: Sequence[Any]) -> list[Any]:
+    """PyTorch's functions take indices of i64 alone."""
+    if len(given) == 1:
+        return list(given)
+    return [given[0], given[1].long(), *given[2:]]
+
+
+def compiled(torch: Any, problem: Problem) -> Any:
+    """PyTorch's own."""
+    op, how = problem.op, problem.options
+    torch.compiler.reset()
+
+    def peer(*given: Any) -> Any:
+        return PEERS[op](torch, *given, how)
+
+    return torch.compile(peer, dynamic=False)
+
+
+@cache
+def _torch() -> Any:
+    torch = race.load_torch("bench/any_ops.py")
+    torch._inductor.config.compile_threads = 1
+    return torch
+
+
+def make(problem: Problem) -> str:
+    """Build ours and theirs, kept on disk; what went wrong with theirs."""
+    load(module_of(problem), ARCH).kernels  # noqa: B018  compiled where it is first asked for
+    try:
+        torch = _torch()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            compiled(torch, problem)(*_for_peer(inputs(torch, problem)))
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except Exception as error:  # Theirs is then timed without it.
+        return str(error)[:200]
+    return ""
+
+
+def raced(torch: Any, problem: Problem, fault: str) -> dict[str, Any]:
+    """The row of a problem."""
+    op, how = problem.op, problem.options
+    module = module_of(problem)
+    results = results_of(module)
+    whole = moved(problem, results)
+    cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    copies = min(4, race.copies_for(whole, cache_bytes))
+    sets = [inputs(torch, problem) for _ in range(copies)]
+    dtypes = {name: getattr(torch, theirs) for name, (theirs, _, _) in TYPES.items()}
+    outs = [
+        [torch.empty(shape, device="cuda", dtype=dtypes[kind]) for shape, kind in results]
+        for _ in sets
+    ]
+    program = load(module, ARCH)
+    run = race.in_turns(torch, [program.launch(x, o, {}) for x, o in zip(sets, outs, strict=True)])
+    run(0)
+    torch.cuda.synchronize()
+    off = off_by(torch, problem, sets[0], outs[0])
+    if off > 1:
+        print(f"WRONG {problem.said} by {off:.3g} of the tolerance", flush=True)
+    spare = [torch.empty(whole // 2, device="cuda", dtype=torch.uint8) for _ in range(2)]
+    theirs_given = [_for_peer(x) for x in sets]
+
+    def eager(i: int) -> None:
+        PEERS[op](torch, *theirs_given[i % copies], how)
+
+    def copy(_: int) -> None:
+        spare[0].copy_(spare[1])
+
+    runs: list[Callable[[int], object]] = [run, copy, eager]
+    if not fault:
+        theirs = compiled(torch, problem)
+        theirs(*theirs_given[0])
+
+        def inductor(i: int) -> None:
+            theirs(*theirs_given[i % copies])
+
+        runs.append(inductor)
+    us = race.paced(torch, runs, copies)
+    names = ("own", "copy", "eager", "torch.compile")[: len(us)]
+    row: dict[str, Any] = {"problem": problem.said, "off": off, "fault": fault}
+    row |= {f"{name}_us": one for name, one in zip(names, us, strict=True)}
+    row["kernels"] = list(program.kernels)
+    row["spills"] = sum(k.spill_bytes for k in program.kernels.values())
+    row["ratio"] = min(us[2:]) / us[0]
+    return row
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row as text."""
+    theirs = row.get("torch.compile_us")
+    beside = f"torch.compile {theirs:.1f}" if theirs else f"no torch.compile ({row['fault'][:60]})"
+    return (
+        f"{row['ratio']:5.2f} {row['problem']}: own {row['own_us']:.1f}, "
+        f"copy {row['copy_us']:.1f}, eager {row['eager_us']:.1f}, {beside} "
+        f"| {', '.join(row['kernels'])}"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = race.regret_options(__doc__ or "", 60, 0, 0)
+    parser.add_argument("--problems", nargs="+", type=parse_problem)
+    parser.add_argument("--dry", action="store_true")
+    args = parser.parse_args(argv)
+    asked = race.part_of(args.problems or problems(args.seed, args.count), args.part)
+    if args.dry:
+        return dry(asked)
+    rows = race.regrets(args, "bench/any_ops.py", asked, make, raced, line)
+    print("slowest beside the better peer:")
+    for row in sorted(rows, key=lambda row: row["ratio"])[:12]:
+        print(f"  {line(row)}")
+    if rows:
+        mean = exp(sum(log(row["ratio"]) for row in rows) / len(rows))
+        least = min(row["ratio"] for row in rows)
+        print(
+            f"{len(rows)} problems: geometric mean {mean:.2f} of the better peer, least {least:.2f}"
+        )
+    return 1 if any(row["off"] > 1 for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
