@@ -111,10 +111,10 @@ def error_of(
     return worst
 
 
-def compiled(module: ModuleOp) -> tuple[Program, float]:
+def compiled(module: ModuleOp, arch: str = ARCH) -> tuple[Program, float]:
     """A graph's program, and how many seconds it took to make."""
     start = time.perf_counter()
-    program: Program = load(str(module), ARCH)
+    program: Program = load(str(module), arch)
     return program, time.perf_counter() - start
 
 
