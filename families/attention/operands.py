@@ -34,10 +34,14 @@ H200 heads of 96 take less time than heads of 80, and those of 160 than those of
 def in_tiles(features: int, element: Attribute) -> int:
     """The features of a tile that holds a head; those beyond the head are zeros.
 
-    Of f32, which lanes of a warp multiply by themselves, eight have four neighbouring features each.
+    Of f32, which lanes multiply by themselves, eight have four neighbouring features each.
     """
-    step = PADDED_STEP if element == f32 else CORE_STEP
-    return features if features % step == 0 else -(-features // PADDED_STEP) * PADDED_STEP
+    fills = features % _step(element) == 0
+    return features if fills else -(-features // PADDED_STEP) * PADDED_STEP
+
+
+def _step(element: Attribute) -> int:
+    return PADDED_STEP if element == f32 else CORE_STEP
 
 
 @dataclass(frozen=True)
@@ -169,8 +173,9 @@ def _apart(operand: HeadOperand, summed: bool) -> HeadOperand:
             offset=AffineExpr.constant(0),
         )
     if summed:
+        step = _step(operand.element)
         raise Refused(
-            f"heads of {operand.name} have {size} features, which fill no tile, and "
+            f"heads of {operand.name} have {size} features, no multiple of {step}, and "
             f"are not whole parts of its rows of {row}",
             operand.read,
         )
