@@ -268,16 +268,16 @@ class ContractOp(IRDLOperation):
             )
         if self.mma.data == "fma":
             try:
-                lanes = fma_lanes(wm, wn)
-                held = fma_lanes(wm, k) if isinstance(lhs, FragmentType) else lanes
+                fma_lanes(wm, wn)
+                if isinstance(lhs, FragmentType):
+                    fma_lanes(wm, k)  # The same lanes have its rows.
             except ValueError as error:
                 raise VerifyException(str(error)) from None
-            if isinstance(lhs, FragmentType) and (held != lanes or wn != n or self.rhs_k_major):
+            if isinstance(lhs, FragmentType) and (wn != n or self.rhs_k_major):
                 raise VerifyException(
-                    "fma takes a fragment on the left where a warp has all columns of its rows, "
-                    f"its lanes have those as they have the fragment's, and the right operand is "
-                    f"[k, n]; a warp has {wn} of {n} columns, {lanes[0]} lanes down, and "
-                    f"{held[0]} in the fragment"
+                    "fma takes a fragment on the left where a warp has all columns of its rows and "
+                    f"the right operand is [k, n]; here a warp has {wn} of {n} columns and the "
+                    f"operand is {list(rhs.sizes)}"
                 )
 
     def verify_elements(self, lhs: SharedType | FragmentType, rhs: SharedType) -> None:
