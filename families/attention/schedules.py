@@ -349,9 +349,15 @@ def tiling_of(variant: AttentionVariant, attention: StreamingAttention) -> Tilin
 
 def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[Tiling]:
     """The plans of the space for which a thread has registers beside what scores are made of."""
-    if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
+    if attention.stores_rows or made_how(attention) != AS_READ:
         return
     depth, width = attention.tile_features
+    if kind_of(attention) > BOUNDED:
+        # Half as high, where another CTA has the other half of the registers: for few queries.
+        low = Tiling(64, min(base.keys, 64), 1, 2)
+        if ranking.is_known(attention) and base.consumers > 1 and max(depth, width) <= KEPT_FEATURES:
+            yield low
+        return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
     visible = attention.score.visible
