@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, nargs="+")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--mode", default="max-autotune-no-cudagraphs", help="of torch.compile")
+    parser.add_argument("--arch", default=graphs.ARCH, help="whose kernels run")
     parser.add_argument("--eager-only", action="store_true", help="leave torch.compile out")
     parser.add_argument("--budget", type=float, help="begin no more programs after so many seconds")
     parser.add_argument("--commit", help="what the report calls the commit")
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         try:
             module = MODELS[name].module(kind, large=True)
-            loaded = graphs.compiled(module)
+            loaded = graphs.compiled(module, options.arch)
             for sizes in asked(MODELS[name].large_sizes, options.tokens):
                 title = f"{name} {sizes['T']}" if options.tokens and "T" in sizes else name
                 if options.budget and time.perf_counter() - begun > options.budget:
@@ -72,8 +73,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             wrong[name] += 1
             print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
         torch.cuda.empty_cache()
-    report = {**race.surroundings(torch, options.rounds, options.commit), "rows": rows}
-    print(race.write_report(f"models-{options.dtype}", report, options.out))
+    report = {
+        **race.surroundings(torch, options.rounds, options.commit),
+        "arch": options.arch,
+        "rows": rows,
+    }
+    name = "models" if options.arch == graphs.ARCH else f"models-of-{options.arch}"
+    print(race.write_report(f"{name}-{options.dtype}", report, options.out))
     return 1 if wrong.total() else 0
 
 

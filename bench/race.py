@@ -147,9 +147,18 @@ def time_batch(torch: Any, graph: Any, replays: int) -> float:
     return start.elapsed_time(end) / replays
 
 
-def measure(torch: Any, racers: Sequence[Contestant], rounds: int, copies: int) -> None:
-    """Time every contestant ``rounds`` times, in turns, each on ``copies`` of the inputs."""
-    launches = -(-GRAPH_LAUNCHES // copies) * copies
+def measure(
+    torch: Any,
+    racers: Sequence[Contestant],
+    rounds: int,
+    copies: int,
+    least: int = GRAPH_LAUNCHES,
+) -> None:
+    """Time every contestant ``rounds`` times, in turns, each on ``copies`` of the inputs.
+
+    A graph has ``least`` launches, or one for each copy: a few do where each takes long.
+    """
+    launches = -(-least // copies) * copies
     graphs = [captured(torch, racer.run, launches) for racer in racers]
     replays: list[int] = []
     for graph in graphs:

@@ -11,6 +11,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xdsl.dialects.builtin import i1
+
 from polyc.dialects import frontend
 from polyc.dialects.frontend import tensor_of
 
@@ -38,20 +40,40 @@ def dot_product(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) 
     if op.cap is not None:
         return _by_ops(torch, op)
     causal = op.causal is not None
+    window = _window(torch, op, sizes)
     how = {"scale": op.scale, "enable_gqa": _is_grouped(op, sizes)}
+    holds = [tensor_of(mask).element_type == i1 for mask in op.masks]
     attend = torch.nn.functional.scaled_dot_product_attention
 
-    def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-        if mask is not None:
+    def run(q: Any, k: Any, v: Any, mask: Any = window) -> Any:
+        if mask is not None and mask is not window:
             mask = mask.expand(*mask.shape[:-2], q.shape[-2], k.shape[-2])
-            if causal:
+            mask = mask.bool() if holds[0] else mask.to(q.dtype)
+            if causal and holds[0]:
+                mask = mask.tril()
+            elif causal:
                 # PyTorch takes either; a user adds both up.
                 mask = mask + torch.full_like(mask, float("-inf")).triu(1)
-            mask = mask if mask.dtype == torch.bool else mask.to(q.dtype)
         only = causal and mask is None
         return attend(q, k, v, attn_mask=mask, is_causal=only, **how)
 
     return _batched(run)
+
+
+def _window(torch: Any, op: frontend.AttentionOp, sizes: Mapping[str, int]) -> Any:
+    """Which keys a query sees, where these are neither all nor the earlier ones alone."""
+    offset = op.offset.evaluate(sizes)
+    if op.window_attr is None and not offset:
+        return None
+    left, right = (None if x is None else x.evaluate(sizes) for x in op.span)
+    rows, columns = (tensor_of(x).dims[-2].evaluate(sizes) for x in (op.q, op.k))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    after = torch.arange(columns, device=device) - torch.arange(rows, device=device)[:, None]
+    after = after - offset
+    seen = torch.ones_like(after, dtype=torch.bool)
+    if left is not None:
+        seen &= after >= -left
+    return seen if right is None else seen & (after <= right)
 
 
 def _by_ops(torch: Any, op: frontend.AttentionOp) -> Run:

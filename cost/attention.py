@@ -86,6 +86,7 @@ class Rates:
     ``end``      of a tile beyond its steps, which the other warpgroups share, and ``element`` 1024
                  of its output
     ``begin``    what a CTA of one tile takes more, and ``pair`` one that has pairs of tiles
+    ``beside``   how many times as long such a CTA takes that is not alone on its multiprocessor
     ``last``     the share of a longest tile by which CTAs end apart
     ``memory``   bytes that memory brings and takes, for all of the chip, and ``bound`` the share of
                  the time for these below which a plan is bound by nothing else
@@ -102,9 +103,10 @@ class Rates:
     element: float = 117
     begin: float = 858
     pair: float = 743
+    beside: float = 1.08
     last: float = 0.09
     memory: float = 2950
-    bound: float = 0.9
+    bound: float = 0.91
 
 
 RATES = Rates()
@@ -125,8 +127,11 @@ class Terms:
 
 
 @cache
-def terms(plan: Tiles, features: tuple[int, int], chip: int, rates: Rates) -> Terms:
-    """The factors of a plan's formula for heads of so many features of K and of V."""
+def terms(
+    plan: Tiles, features: tuple[int, int], chip: int, rates: Rates, pairs: bool = False
+) -> Terms:
+    """The factors of a plan's formula for heads of so many features of K and of V, where its CTAs
+    take tiles or ``pairs`` of them."""
     r, (depth, width) = rates, features
     groups = plan.consumers * plan.at_once
     tensor = plan.keys * (depth + width) / COLUMNS * r.cycle
@@ -137,7 +142,14 @@ def terms(plan: Tiles, features: tuple[int, int], chip: int, rates: Rates) -> Te
     end = r.end / groups + 64 * width / 1024 * r.element
     if not plan.persistent:
         end += r.begin / groups
+    if pairs and plan.persistent and plan.at_once > 1:
+        end, step = end * r.beside, step * r.beside
     return Terms(round(r.start), round(groups * end), round(groups * step), chip * plan.at_once)
+
+
+def _terms(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Terms:
+    """The same for an attention."""
+    return terms(plan, (sight.depth, sight.width), chip, rates, not sight.everywhere)
 
 
 def steps_of(sight: Sight[Size], plan: Tiles) -> tuple[Size, Size, Size]:
@@ -228,7 +240,7 @@ def _blocks(sight: Sight[Size], plan: Tiles) -> Size:
 def _few(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
     """The time where each CTA has one tile, or one pair, at once: that of the longest."""
     _, _, most = steps_of(sight, plan)
-    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    of = _terms(sight, plan, chip, rates)
     if plan.persistent and not sight.everywhere:
         return both_of(sight, plan) * of.step + (2 * of.tile + of.once + round(rates.pair))
     return most * of.step + (of.tile + of.once)
@@ -237,7 +249,7 @@ def _few(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
 def _many(sight: Sight[Size], plan: Tiles, chip: int, rates: Rates) -> Size:
     """The time where there are more of them than run at once."""
     tiles, steps, most = steps_of(sight, plan)
-    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    of = _terms(sight, plan, chip, rates)
     if sight.everywhere:
         turns = ceildiv(_blocks(sight, plan), of.ctas)
         return turns * of.tile + turns * most * of.step + of.once
@@ -257,7 +269,7 @@ def _known(sight: Sight[int], plan: Tiles, chip: int, rates: Rates) -> int:
     blocks = sight.heads * (-(-tiles // 2) if paired else tiles)
     if blocks < chip * plan.at_once:
         plan = replace(plan, at_once=max(1, -(-blocks // chip)))
-    of = terms(plan, (sight.depth, sight.width), chip, rates)
+    of = _terms(sight, plan, chip, rates)
     turns = -(-blocks // of.ctas)
     if sight.everywhere:
         return turns * (of.tile + most * of.step) + of.once

@@ -51,23 +51,26 @@ from polyc.families.space import (
 GRIDS = {
     1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
     2: (16, 64, 128, 256, 512, 1024, 1536, 2048, 4096, 8192, 16384),
-    3: (16, 64, 192, 512, 1536, 4096, 16384),
+    3: (24, 64, 96, 192, 384, 768, 1536, 3072, 6144, 12288),
 }
 """Sizes at which kernels for open ones are compared, by how many of a matrix are open."""
+
+DEPTHS = {3: (24, 64, 192, 576, 1536, 4096, 12288)}
+"""The same of what is summed over, where there are fewer."""
 
 BATCHES = (1, 32)
 """Matrices of a batch whose number is open."""
 
-MOST_KERNELS = {1: 8, 2: 8, 3: 10}
+MOST_KERNELS = {1: 10, 2: 12, 3: 14}
 """Kernels that a product gets from the space, by how many of its sizes are open."""
 
 MOST_PADDED = {1: 3, 2: 3, 3: 4}
 """The same of its operands' copies."""
 
-WORTH = 0.01
+WORTH = 0.004
 """The least share of the mean time that a kernel more has to save."""
 
-FAR = 4
+FAR = 1
 """How much more a loss counts that is e times as large as the time, to one that is small."""
 
 NEAR = 0.02
@@ -89,6 +92,10 @@ what is on its way to these."""
 LOOSE_COLUMNS = 192
 """Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
 rows begin at any element: the places of these stand beside its sums."""
+
+LOOSE_BESIDE = 128
+"""The same of a block that is not alone on its multiprocessor: with more columns its threads take
+the registers of two.  Of 21 problems that were timed so none was the fastest."""
 
 BESIDE_PIXELS = 50
 """Registers beside its sums that a thread has at least whose kernel has threads that load pixels:
@@ -181,6 +188,8 @@ class Form:
             for depth in (self.depths if every else self.depths[:1])
             for plan in space(arch, self.products, most, self.loose, depth)
         )
+        if self.loose:
+            found = tuple(p for p in found if p.at_once == 1 or p.columns <= LOOSE_BESIDE)
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
@@ -289,7 +298,8 @@ def chosen(problem: Problem, arch: str, form: Form, padded: bool = False) -> lis
         return one
     known = known_sizes(problem)
     opened = max(1, known[1:].count(None))
-    grids = problem.grid or (BATCHES, *[GRIDS[opened]] * 3)
+    grid = GRIDS[opened]
+    grids = problem.grid or (BATCHES, grid, grid, DEPTHS.get(opened, grid))
     axes: Any = tuple(
         (value,) if value is not None else _allowed(problem, size, grid)
         for size, value, grid in zip(problem.sizes, known, grids, strict=True)

@@ -12,6 +12,7 @@ from typing import cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.tile.compute import fma_lanes
 from polyc.dialects.plan.fields import Record
 from polyc.dialects.plan.schedule import Schedule
 
@@ -28,7 +29,7 @@ SHARED_KEYS = "shared_keys"
 """The way in which rows of a tile are the queries of all heads that share keys."""
 
 ELEMENT_BYTES = 2
-"""Q, K, V and the weights are of 16 bits."""
+"""Q, K, V and the weights are of 16 bits, but where threads multiply f32 by themselves."""
 
 
 def is_attention(op: Schedule) -> bool:
@@ -67,7 +68,7 @@ def tile_bytes(op: Schedule) -> int:
     ahead = tiles_ahead(op)
     elements = ahead * queries * depth + stages * keys * (depth + width)
     barriers = 16 * (ahead + 2 * stages) if op.loader.data == "tma" else 0
-    return elements * ELEMENT_BYTES + barriers
+    return elements * op.operand_bytes + barriers
 
 
 def accumulator_registers(op: Schedule) -> int:
@@ -87,7 +88,11 @@ def check_tiles(op: Schedule) -> None:
     queries, keys, depth = op.tile_sizes
     rows, width = op.warp_tile_sizes
     if op.mma.data == "none":
-        raise VerifyException("attention runs on tensor cores; choose mma.sync or wgmma")
+        raise VerifyException(
+            "attention runs on tensor cores, or by fma of f32; choose mma.sync, wgmma or fma"
+        )
+    if op.mma.data == "fma":
+        check_lanes(op)
     step = 64 if op.mma.data == "wgmma" else 16
     if rows % step:
         raise VerifyException(f"warp_tile is {rows} queries; {op.mma.data} takes {step} at a time")
@@ -106,3 +111,16 @@ def check_tiles(op: Schedule) -> None:
         raise VerifyException(
             "pingpong and fragment_buffers belong to products of matrices; drop them"
         )
+
+
+def check_lanes(op: Schedule) -> None:
+    """That lanes share out a warp's scores and its part of the output, where threads multiply by
+    themselves; the same ones have its rows of both.  Raises VerifyException."""
+    rows, width = op.warp_tile_sizes
+    for columns in (op.tile_sizes[1], width):
+        try:
+            fma_lanes(rows, columns)
+        except ValueError as error:
+            raise VerifyException(str(error)) from None
+    if op.loader.data not in ("cp_async", "register"):
+        raise VerifyException(f"fma is fed by cp_async or register, not by {op.loader.data}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import inf, log, prod
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir.affine import AffineConstantExpr
 
 from polyc.affine.expressions import canonical_expr
@@ -87,6 +88,8 @@ def few_queries(attention: StreamingAttention, arch: str) -> Iterator[Few]:
 
     An open number of queries has tiles for those of one position, and higher ones for more.
     """
+    if attention.element == f32:
+        return
     heads = heads_of(attention)
     known = (attention.size(attention.m) * heads).constant()
     wanted = heads if known is None else known

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
@@ -30,9 +31,17 @@ wider swizzle than rows of 32, and four lanes that share eight columns store the
 H200 heads of 96 take less time than heads of 80, and those of 160 than those of 144."""
 
 
-def in_tiles(features: int) -> int:
-    """The features of a tile that holds a head; those beyond the head are zeros."""
-    return features if features % CORE_STEP == 0 else -(-features // PADDED_STEP) * PADDED_STEP
+def in_tiles(features: int, element: Attribute) -> int:
+    """The features of a tile that holds a head; those beyond the head are zeros.
+
+    Of f32, which lanes multiply by themselves, eight have four neighbouring features each.
+    """
+    fills = features % _step(element) == 0
+    return features if fills else -(-features // PADDED_STEP) * PADDED_STEP
+
+
+def _step(element: Attribute) -> int:
+    return PADDED_STEP if element == f32 else CORE_STEP
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,12 @@ def _apart(operand: HeadOperand, summed: bool) -> HeadOperand:
     assert axis is not None
     size = axis.size.constant()
     *outer, row = operand.shape
-    if size is None or size % FEATURE_STEP or in_tiles(size) == size or row.constant() == size:
+    if (
+        size is None
+        or size % FEATURE_STEP
+        or in_tiles(size, operand.element) == size
+        or row.constant() == size
+    ):
         return operand
     starts, heads = linear_of(operand.offset), quotient(row, Dim.const(size))
     steps = (starts.constant, *(c for _, c in starts.terms))
@@ -183,8 +197,9 @@ def _apart(operand: HeadOperand, summed: bool) -> HeadOperand:
             offset=AffineExpr.constant(0),
         )
     if summed:
+        step = _step(operand.element)
         raise Refused(
-            f"heads of {operand.name} have {size} features, no multiple of {CORE_STEP}, and "
+            f"heads of {operand.name} have {size} features, no multiple of {step}, and "
             f"are not whole parts of its rows of {row}",
             operand.read,
         )

@@ -27,10 +27,10 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 16384)
 ROWS = (1 << 14, 1 << 17, 1 << 20)
 """Queries in all, of an open batch."""
 
-MOST_KERNELS = 4
+MOST_KERNELS = 6
 """Kernels of wgmma that an attention of open sizes gets."""
 
-WORTH = 0.005
+WORTH = 0.002
 """The least share of the mean time that a kernel more has to save."""
 
 QUERY = "first query"

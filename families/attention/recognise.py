@@ -131,7 +131,8 @@ class StreamingAttention:
     k: HeadOperand
     v: HeadOperand
     element: Attribute
-    """f16 or bf16, of V; weights are rounded to it.  Q and K may be of the other one."""
+    """f16 or bf16, of V; weights are rounded to it.  Q and K may be of the other one.  Or f32, of
+    all three."""
     score: Score
     factor: float
     """Weights are ``exp(factor * (score - max))``."""
@@ -163,7 +164,7 @@ class StreamingAttention:
     @property
     def tile_features(self) -> tuple[int, int]:
         """The features that tiles of Q and K, and tiles of V and of the output, have."""
-        return in_tiles(self.depth), in_tiles(self.width)
+        return in_tiles(self.depth, self.element), in_tiles(self.width, self.element)
 
     @property
     def hides(self) -> bool:
@@ -392,10 +393,12 @@ class _Search:
 
         for operand in operands:
             own = operand.element
-            if not isinstance(own, Float16Type | BFloat16Type):
+            if not isinstance(own, Float16Type | BFloat16Type) and {own, element} != {f32}:
                 raise Refused(
                     f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place(operand)
                 )
+        if element == f32:
+            self._check_exact(weights, at)
         q, k, _ = operands
         kinds = [q.element, k.element]
         if kinds[0] != kinds[1]:
@@ -405,6 +408,16 @@ class _Search:
                 f"its weights are {weights.rounded} and V is {element}, and tensor cores take "
                 "operands of one type",
                 at,
+            )
+
+    def _check_exact(self, weights: Weights, at: Operation) -> None:
+        """Refuse products of f32 that tensor cores may take: those of a kernel each are faster."""
+        sums = [op for op in self.kernel.walk() if isinstance(op, region.ReduceOp)]
+        coarse = [op for op in sums if op.precision is not None]
+        if coarse:
+            raise Refused(
+                "its products may be less exact than f32, which products of their own make use of",
+                coarse[0],
             )
 
     def _check_values(

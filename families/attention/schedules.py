@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineSymExpr
 
@@ -40,7 +41,7 @@ from polyc.families.attention.space import (
 )
 from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.structure import MOST_PARTS, check_group, check_reduction
+from polyc.families.structure import MOST_PARTS, check_group, check_multiplier, check_reduction
 from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.notes import Note, show
 
@@ -55,6 +56,12 @@ than one, or for a second walk over the keys."""
 PAIRED = "_paired"
 """What the name of a plan ends with whose CTAs take pairs of tiles, where others do not."""
 
+FEW_ROWS = 16
+"""Queries of f32 below which products of a row each take less time."""
+
+EXACT_BYTES = 4
+"""Of an element of f32."""
+
 PAGED_ROWS = 64
 """The most rows of a tile beside which a thread has registers for where pages lie."""
 
@@ -64,12 +71,14 @@ def keys_again(attention: StreamingAttention) -> int:
 
     Wide heads leave few registers, and little shared memory.
     """
-    return attention.step(32 if max(attention.tile_features) <= 128 else 16)
+    few = max(attention.tile_features) > 128 and attention.element != f32
+    return attention.step(16 if few else 32)
 
 
 def bytes_again(attention: StreamingAttention) -> int:
     """The shared memory that this takes, of a warpgroup that has its own: tiles of K and of V."""
-    return keys_again(attention) * sum(attention.tile_features) * ELEMENT_BYTES
+    size = EXACT_BYTES if attention.element == f32 else ELEMENT_BYTES
+    return keys_again(attention) * sum(attention.tile_features) * size
 
 
 LOW_KEYS, LOW_AT_ONCE = 64, 2
@@ -115,6 +124,8 @@ class AttentionVariant:
 
     def takes(self, attention: StreamingAttention) -> bool:
         """Whether it has a kernel for these heads and scores."""
+        if (attention.element == f32) != (self.fields["mma"] == "fma"):
+            return False
         if attention.pages and (self.fields["loader"] != "cp_async" or self.rows > PAGED_ROWS):
             return False
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
@@ -157,6 +168,21 @@ _ANYWHERE = (
 often as 16 queries do.  Those of 128 leave them for 32 keys, of which a mask that cuts tiles would
 cut more.  ``scalar`` takes tensors that start anywhere; its loads pass through registers."""
 
+_FMA: Fields = {"mma": "fma", "stages": 2, "warp_tile": [16]}
+_EXACT: Fields = {**_FMA, "loader": "cp_async", "vectorize": 4}
+_EXACT_ANY: Fields = {**_FMA, "loader": "register", "vectorize": 1}
+
+_BY_THREADS = (
+    AttentionVariant("fma", 64, {**_EXACT, "tile": [128, 64], "warp_tile": [32]}),
+    AttentionVariant("fma", 128, {**_EXACT, "tile": [128, 32]}),
+    AttentionVariant("fma", MAX_FEATURES, {**_EXACT, "tile": [32, 32]}),
+    AttentionVariant("fma_any", 64, {**_EXACT_ANY, "tile": [128, 64]}),
+    AttentionVariant("fma_any", 128, {**_EXACT_ANY, "tile": [64, 32]}),
+    AttentionVariant("fma_any", MAX_FEATURES, {**_EXACT_ANY, "tile": [32, 32]}),
+)
+"""Of f32, by fused multiply-adds of the threads: a lane has four rows of the scores and of the
+output, and each eighth column of them."""
+
 _WGMMA: Fields = {
     "mma": "wgmma",
     "loader": "tma",
@@ -193,8 +219,8 @@ _FULL = tuple(replace(v, beside=i not in (0, 3)) for i, v in enumerate(_ANYWHERE
 all registers there are."""
 
 VARIANTS: Mapping[str, tuple[AttentionVariant, ...]] = {
-    "sm_80": _ANYWHERE,
-    "sm_90a": (*_TMA, *_FULL),
+    "sm_80": (*_ANYWHERE, *_BY_THREADS),
+    "sm_90a": (*_TMA, *_FULL, *_BY_THREADS),
 }
 """The variants of each architecture, fastest first; of one name, the first that takes the
 attention.  Tiles lack the features, which are the head's."""
@@ -227,6 +253,14 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
     show(Note("finite-only", text, kernel) for text in attention.finite_only)
     found: dict[str, ScheduleOp] = {}
     done: set[str] = set()
+    size = attention.size(attention.m).constant()
+    if attention.element == f32 and size is not None and size < FEW_ROWS:
+        raise PolycError(
+            "UnsupportedProgram",
+            f"region @{kernel.sym_name.data} has no schedule as attention: it has {size} queries "
+            f"of f32, of which threads multiply {FEW_ROWS} at once",
+            kernel,
+        )
     for few in few_queries(attention, arch):
         when = left_open(kernel, few.when)
         if when is not None:
@@ -328,7 +362,13 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     if kind_of(attention) > BOUNDED:
         low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
         most = LOW_AT_ONCE + (width <= NARROWEST)
-        yield from (plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most)
+        lows = [plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most]
+        # Half as high, where another CTA has the other half of the registers: for few queries.
+        half = Tiling(64, min(base.keys, LOW_KEYS), 1, 2)
+        wide = base.consumers > 1 and max(depth, width) <= KEPT_FEATURES
+        if ranking.is_known(attention) and wide and half not in lows:
+            lows.append(half)
+        yield from lows
         return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
@@ -519,6 +559,7 @@ def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
     kernel = attention.kernel
     check_reduction(attention.scores.label, plan)
+    check_multiplier(attention.element, plan)
     _check_structure(attention, plan)
     if (misfit := attention.misfit((plan.tile_sizes[2], plan.warp_tile_sizes[1]))) is not None:
         raise bad_plan(plan, misfit)

@@ -1123,7 +1123,7 @@ class Products:
             if bare and not all(o in inside or _repeats(o) for o in given):
                 break  # another tensor as large as the product
             inside.add(here)
-            held += [o for o in others if self._has(o, *MORE)]
+            held += [self._made_of(o) for o in others if self._has(o, *MORE)]
             if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
                 end = here
                 sides += held
@@ -1131,6 +1131,19 @@ class Products:
                 if bare and isinstance(op, tiny.CastOp):
                     break
         return end, (sides if self.levels[value] > Level.CORE_SPREAD else [])
+
+    def _made_of(self, value: SSAValue) -> SSAValue:
+        """The reduction that one elementwise op after another makes a value of, with numbers: they
+        are done again where it is read, which takes no kernel and no memory.  Else the value."""
+        made = value
+        while isinstance(op := value.owner, tiny.UnaryOp | tiny.BinaryOp | tiny.CompareOp):
+            given = [self.source(o) for o in op.operands]
+            others = [o for o in given if not isinstance(o.owner, tiny.ConstantOp)]
+            if len(others) != 1 or tiny.tensor_of(others[0]).dims != tiny.tensor_of(value).dims:
+                break
+            value = others[0]
+        reduces = isinstance(value.owner, tiny.ReduceOp) and not cost.is_contraction(value)
+        return value if reduces else made
 
     def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
         """Whether nothing but ``value`` of some values is wanted by others.

@@ -548,6 +548,7 @@ class Composer:
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
         beside = self._beside_end(value) or self._beside_squares(value)
+        beside = beside or self._beside_terms(value)
         if beside is not None:
             self.early[value] = beside
             beside[0].roots.append(Root(value, beside[1]))
@@ -565,7 +566,7 @@ class Composer:
             own = dict(zip(root.axes, map(kernel.iters.index, root.stored_axes), strict=True))
             order = tuple(sorted(own, key=own.__getitem__))
         exact = beside is not None
-        sums = exact and is_softmax_sum(value)
+        sums = value in self.rows and exact and is_softmax_sum(value)
         self.stored[value] = Stored(kernel, edge, reason, order, exact, sums)
         held = {one: None for one in self.asked.get(value, {}) if self._holds(value, one[0])}
         return {**held, (kernel, point): None}
@@ -633,6 +634,46 @@ class Composer:
             return False
         powers = is_below(roots[0].value, value, self.same)
         return powers is not None and self._finds_both(powers)
+
+    def _beside_terms(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel that stores the terms of a sum along rows, and where it has that of each row;
+        None where they are not stored.
+
+        It has a row at hand, where another kernel would read it again: of a softmax whose weights a
+        product reads, and whose sums its output is divided by.
+        """
+        op = value.owner
+        if self.fuse != "cost" or value in self.whole or not isinstance(op, tiny.ReduceOp):
+            return None
+        sizes = extent(op.operand, self.graph)
+        if op.axes != (len(sizes) - 1,) or self._order(value) is not None:
+            return None
+        for terms in self.cuts:
+            plain = self._order(terms) is None and terms not in self.whole
+            if not plain or terms in self.views or self._rounded(terms) is not op.operand:
+                continue
+            if self._needs(terms, value):
+                continue
+            if terms not in self.stored and terms not in self.early:
+                self.early[terms] = kernel, point = self._kernel_of(terms)
+                self.asked.setdefault(terms, {})[(kernel, point)] = None
+            kernel, point = self.early.get(terms) or self._own(terms)
+            if len(kernel.roots) != 1 or [a.size for a in kernel.iters] != list(sizes):
+                continue
+            return kernel, Point.of(kernel.iters, point.map.results[:-1], kernel.forms.symbols)
+        return None
+
+    def _rounded(self, value: SSAValue) -> SSAValue:
+        """What a value is cast from, or itself."""
+        value = self.same.get(value, value)
+        while isinstance(op := value.owner, tiny.CastOp):
+            value = self.same.get(op.operand, op.operand)
+        return value
+
+    def _own(self, value: SSAValue) -> tuple[Kernel, Point]:
+        """The kernel that stores a value, and where."""
+        kernel = self.stored[value].kernel
+        return kernel, next(root.point for root in kernel.roots if root.value is value)
 
     def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
         """A kernel that stores a value in its order, and where it wants it."""

@@ -151,7 +151,10 @@ class AttentionBuilder:
         self.k = shared(keys, depth, attention.k)
         self.v = shared(keys, width, attention.v)
         self.scores = fragment([queries, keys], f32, "scores")
-        self.weights = fragment([queries, keys], element, "weights")
+        # Of f32 the weights are no other numbers than those in the scores' place.
+        self.weights = self.scores
+        if element != f32:
+            self.weights = fragment([queries, keys], element, "weights")
         self.out = fragment([queries, width], f32, "out")
         self.rows = Rows(*(fragment([queries], f32, n) for n in ("max", "was", "base", "alpha")))
         self.part = fragment([queries], f32, "part")
@@ -302,7 +305,8 @@ class AttentionBuilder:
     def weigh(self, emit: Emit, at: QueryTile, key: SSAValue) -> None:
         """Add the values by the weights."""
         self.parts.keep(emit, self.scores, at, key)
-        self.parts.round(emit, self.scores, self.weights)
+        if self.weights is not self.scores:
+            self.parts.round(emit, self.scores, self.weights)
         p, v = tile.ContractSide(self.weights, LHS_MK), tile.ContractSide(self.v, RHS_KN)
         weighted = tile.ContractOp(p, v, self.out, self.plan.mma.data, self.plan.warp_tile_sizes)
         emit.op(located(weighted, self.attention.together))

@@ -98,7 +98,9 @@ class Again:
         self.columns = math.gcd(self.width, most)
         self.loaded = fragment([keys, self.columns], element, "loaded")
         self.scores = fragment([queries, keys], f32, "scores_again")
-        self.weights = fragment([queries, keys], element, "weights_again")
+        self.weights = self.scores
+        if element != f32:
+            self.weights = fragment([queries, keys], element, "weights_again")
         probes = math.gcd(self.width, PROBES)
         self.by_thread = AffineMap(2, 0, (ROW, COLUMN % probes))
         self.probe = fragment([queries, probes], f32, "probe")
@@ -206,7 +208,8 @@ class Again:
         self.score(emit, at, key)
         parts.weights(emit, self.scores, self.rows)
         parts.keep(emit, self.scores, at, key)
-        parts.round(emit, self.scores, self.weights)
+        if self.weights is not self.scores:
+            parts.round(emit, self.scores, self.weights)
 
         def without(inner: Emit) -> None:
             self.change(inner, is_not_finite, 0.0)
@@ -265,13 +268,12 @@ class Again:
             value = point.emit.value(arith.SelectOp(point.scalar(gate), value, parts.none))
         parts.close(emit, point, self.scores, value)
         parts.mask(emit, self.scores, at, key)
-        element = cast("AnyFloat", self.attention.element)
 
         def body(inner: Emit, score: SSAValue) -> list[SSAValue]:
             hidden = inner.value(arith.CmpfOp(score, parts.none, "oeq"))
             one = parts.number(inner, 1.0)
             seen = inner.value(arith.SelectOp(hidden, parts.zero, one))
-            return [inner.value(arith.TruncFOp(seen, element))]
+            return [self.narrow(inner, seen)]
 
         parts.map(emit, self.scores, [], [self.weights], body)
 
@@ -294,6 +296,11 @@ class Again:
             moved = tile.CopyOp(tile.CopyEnd(self.loaded), tile.CopyEnd(self.v), view)
             emit.op(located(moved, v.read))
 
+    def narrow(self, emit: Emit, value: SSAValue) -> SSAValue:
+        """An f32 as the type of V."""
+        element = cast("AnyFloat", self.attention.element)
+        return value if element == f32 else emit.value(arith.TruncFOp(value, element))
+
     def change(
         self, emit: Emit, which: Callable[[Emit, SSAValue], SSAValue], number: float
     ) -> None:
@@ -301,14 +308,13 @@ class Again:
 
         The others become 0 where the number is not, and stay as they are where it is.
         """
-        element = cast("AnyFloat", self.attention.element)
 
         def body(inner: Emit, value: SSAValue) -> list[SSAValue]:
-            wide = inner.value(arith.ExtFOp(value, f32))
+            wide = value if value.type == f32 else inner.value(arith.ExtFOp(value, f32))
             other = self.parts.zero if number else wide
             holds = which(inner, wide)
             found = inner.value(arith.SelectOp(holds, self.parts.number(inner, number), other))
-            return [inner.value(arith.TruncFOp(found, element))]
+            return [self.narrow(inner, found)]
 
         self.parts.map(emit, self.loaded, [], [self.loaded], body)
 

@@ -33,6 +33,7 @@ from polyc.passes.support.gpu.free_layouts import (
 )
 from polyc.passes.support.gpu.layouts import (
     accumulator,
+    fma_accumulator,
     mma_sync_accumulator,
     tf32_operand,
     wgmma_operand,
@@ -63,14 +64,16 @@ class LayOutContract(RewritePattern):
 
     @staticmethod
     def lay_out_left(op: tile.ContractOp, rewriter: PatternRewriter) -> None:
-        """A fragment on the left lies as an accumulator of its sizes would; of TF32 as wgmma has
-        it."""
+        """A fragment on the left lies as an accumulator of its sizes would, of threads that
+        multiply by themselves one of operands that are stored along k; of TF32 as wgmma has it."""
         m, n, k = op.sizes
         rows, columns = op.warp_sizes
         if op.is_tf32:
             layout = tf32_operand(m, k, turned=not op.lhs_k_major)
         elif op.mma.data == "wgmma":
             layout = wgmma_operand(m, k, turned=not op.lhs_k_major)
+        elif op.mma.data == "fma":
+            layout = fma_accumulator(m, k, (rows, k), lhs_k_major=True, rhs_k_major=True)
         elif columns == n:
             layout = mma_sync_accumulator(m, k, (rows, k))
         else:

@@ -43,6 +43,13 @@ LARGE: Mapping[str, Attention] = {
     }.items()
 }
 
+EXACT: Mapping[str, Attention] = {
+    name: replace(one, element="f32")
+    for name, one in LARGE.items()
+    if name not in ("bf16", "heads of 64 and 256")
+}
+"""Of f32, by threads."""
+
 
 def right(program: Attention, inputs: list[Any], sizes: Mapping[str, int]) -> list[Estimate]:
     """What the graph means."""
@@ -71,6 +78,12 @@ def check(build: Build, program: Attention, arch: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_attention(build: Build, arch: str, name: str) -> None:
     check(build, PROGRAMS[name], arch)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", EXACT)
+def test_of_f32(build: Build, arch: str, name: str) -> None:
+    check(build, EXACT[name], arch)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

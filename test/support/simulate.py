@@ -71,6 +71,7 @@ class Simulator:
                 hw.CpAsyncOp: self.cp_async,
                 hw.LoadSharedOp: self.load_shared,
                 hw.StoreSharedOp: self.store_shared,
+                hw.ShuffleOp: self.shuffle,
                 hw.TmaLoadOp: self.tma_load,
                 hw.LdmatrixOp: self.ldmatrix,
                 hw.MmaSyncOp: self.mma_sync,
@@ -173,6 +174,14 @@ class Simulator:
         values = np.reshape(event[op.value], (hw.vector_length(op.value.type), -1))
         self.write(event[op.address], values.T)
         return []
+
+    def shuffle(self, event: Event) -> Sequence[Array]:
+        """By the lane's number."""
+        op = event.op
+        assert isinstance(op, hw.ShuffleOp) and op.kind.data == "index"
+        warps = self.machine.get(op.value).reshape(-1, 32)
+        lanes = np.broadcast_to(self.machine.get(op.lane), (warps.size,)).reshape(-1, 32)
+        return [np.take_along_axis(warps, lanes.astype(np.int64), 1).ravel()]
 
     def tma_load(self, event: Event) -> Sequence[Array]:
         """One box by one thread; the destination's pattern follows its address."""

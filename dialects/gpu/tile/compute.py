@@ -99,7 +99,8 @@ class ContractOp(IRDLOperation):
     be stored transposed.  ``mma`` names the instruction, ``warp_tile`` the part of the tile
     that one warp (``mma.sync``, ``fma``) or one warpgroup (``wgmma``) computes.  ``fma`` is no
     tensor core: threads multiply f32 exactly as they are, add along k in ascending order, and
-    round each sum once; both of its operands are shared tiles.  ``wgmma`` of f32 takes both
+    round each sum once; a left operand in registers is one that the lanes of a warp hand to each
+    other, so that a warp has all columns of its rows.  ``wgmma`` of f32 takes both
     operands as TF32 (``gpu.wgmma``), from shared tiles that are stored along k, or the left one
     from a fragment, which may be stored either way.  It is
     asynchronous: the accumulator is ready after a ``gpu.await``, which may name the contract by its
@@ -268,8 +269,16 @@ class ContractOp(IRDLOperation):
         if self.mma.data == "fma":
             try:
                 fma_lanes(wm, wn)
+                if isinstance(lhs, FragmentType):
+                    fma_lanes(wm, k)  # The same lanes have its rows.
             except ValueError as error:
                 raise VerifyException(str(error)) from None
+            if isinstance(lhs, FragmentType) and (wn != n or self.rhs_k_major):
+                raise VerifyException(
+                    "fma takes a fragment on the left where a warp has all columns of its rows and "
+                    f"the right operand is [k, n]; here a warp has {wn} of {n} columns and the "
+                    f"operand is {list(rhs.sizes)}"
+                )
 
     def verify_elements(self, lhs: SharedType | FragmentType, rhs: SharedType) -> None:
         """The operands' types, and where they are, are those that the instruction takes."""
@@ -277,8 +286,6 @@ class ContractOp(IRDLOperation):
         if self.mma.data == "fma":
             if elements != "f32 and f32":
                 raise VerifyException(f"operands of fma are both f32, not {elements}")
-            if isinstance(lhs, FragmentType):
-                raise VerifyException("fma reads both operands from shared tiles, not a fragment")
         elif self.is_tf32 and elements == "f32 and f32":
             held = isinstance(lhs, FragmentType)
             if not (self.rhs_k_major and (held or self.lhs_k_major)):

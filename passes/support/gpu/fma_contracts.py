@@ -16,12 +16,18 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.tile.compute import FMA_VECTOR, fma_lanes
 from polyc.dialects.gpu.tile.steps import LoadOperandsOp, MultiplyOp, operand_registers
-from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.layouts import fma_place
+from polyc.dialects.gpu.types import FragmentType, vector_of
+from polyc.passes.support.gpu.layouts import fma_lane, fma_place
 from polyc.passes.support.gpu.mma_steps import WarpPart, registers_of, shared_type
 from polyc.passes.support.gpu.tile_contracts import clear_registers
 from polyc.passes.support.gpu.tile_fragments import store_registers
 from polyc.rewriting.emit import Emit, affine_dim
+
+UNROLLED = 4
+"""Steps of four k whose code is written out where there are many."""
+
+DEEP = 2 * UNROLLED * FMA_VECTOR
+"""The k of which there are many steps, or a multiple: a head's features."""
 
 
 class LowerFmaContract(RewritePattern):
@@ -32,6 +38,9 @@ class LowerFmaContract(RewritePattern):
     at once, of another one four lines of one step, so that nothing is transposed; either way the
     lanes of a warp read whole lines of banks.  Every element is summed along k in ascending order;
     a product is not rounded, its sum is once.
+
+    A left operand in registers lies as an accumulator whose columns are k: of each k one lane of
+    those that share rows has them, and hands them to the others.
     """
 
     @op_type_rewrite_pattern
@@ -43,6 +52,14 @@ class LowerFmaContract(RewritePattern):
         acc = registers_of(emit, op.acc)
         if op.clear is not None:
             clear_registers(emit, acc)
+        if isinstance(op.lhs.type, FragmentType):
+            self.from_registers(emit, op, acc)
+            rewriter.replace(op, emit.ops, [None] * len(op.results))
+            return
+        if op.lhs_k_major and op.rhs_k_major and k % DEEP == 0:
+            self.deep(emit, op, acc)
+            rewriter.replace(op, emit.ops, [None] * len(op.results))
+            return
         left, right = _Lines.of(emit, op)
         a, b = left.registers(emit, "a"), right.registers(emit, "b")
 
@@ -65,6 +82,73 @@ class LowerFmaContract(RewritePattern):
 
         emit.loop(k // FMA_VECTOR, steps, unroll=True, hint="step")
         rewriter.replace(op, emit.ops, [None] * len(op.results))
+
+    @staticmethod
+    def deep(emit: Emit, op: tile.ContractOp, acc: SSAValue) -> None:
+        """Both operands along k, of which there is much: a few steps are written out, and of the
+        right one a line is loaded at a time, which leaves registers for the sums of attention."""
+        left, right = _Lines.of(emit, op)
+        a, b = left.registers(emit, "a"), emit.registers(FMA_VECTOR, f32, "b")
+
+        def group(outer: Emit, first: SSAValue) -> None:
+            def step(inner: Emit, number: SSAValue) -> None:
+                depth = inner.apply((affine_dim(0) + affine_dim(1)) * FMA_VECTOR, [first, number])
+                left.load(inner, depth, a)
+
+                def column(last: Emit, j: SSAValue) -> None:
+                    right.load_vector(last, depth, b, j)
+
+                    def along(at: Emit, kk: SSAValue) -> None:
+                        held = _Held(a, left.register), _Held(b, affine_dim(1))
+                        _products(at, *held, kk, acc, (left.count, right.count), j)
+
+                    last.loop(FMA_VECTOR, along, unroll=True, hint="kk")
+
+                inner.loop(right.count, column, unroll=True, hint="j")
+
+            outer.loop(UNROLLED, step, unroll=True, hint="step")
+
+        emit.loop(op.sizes[2] // FMA_VECTOR, group, step=UNROLLED, hint="steps")
+
+    @staticmethod
+    def from_registers(emit: Emit, op: tile.ContractOp, acc: SSAValue) -> None:
+        """The left operand of each k from the lane that holds it, and the right one from shared
+        memory, where its lines lie."""
+        rows, columns = op.warp_sizes
+        k = op.sizes[2]
+        high, wide = lanes = fma_lanes(rows, columns)
+        weights = registers_of(emit, op.lhs)
+        right, lane = _Lines.right_of(emit, op)
+        count = rows // high
+        a, b = emit.registers(count, f32, "a"), emit.registers(FMA_VECTOR, f32, "b")
+        lane_row, _ = fma_place(affine_dim(0), lanes)
+        own = emit.apply(lane_row, [lane], hint="lane_row")
+
+        def step(inner: Emit, depth: SSAValue) -> None:
+            holder = fma_lane(affine_dim(0), affine_dim(1) % wide, lanes)
+            source = inner.apply(holder, [own, depth], hint="holder")
+
+            def row(outer: Emit, i: SSAValue) -> None:
+                place = affine_dim(0) * (k // wide) + affine_dim(1) // wide
+                mine = outer.value(memref.LoadOp.get(weights, [outer.apply(place, [i, depth])]))
+                got = outer.value(hw.ShuffleOp("index", mine, source))
+                outer.op(memref.StoreOp.get(got, a, [i]))
+
+            inner.loop(count, row, unroll=True, hint="i")
+
+            def vector(outer: Emit, v: SSAValue) -> None:
+                right.load_vector(outer, depth, b, v)
+
+                def column(last: Emit, j: SSAValue) -> None:
+                    held = _Held(a, affine_dim(0)), _Held(b, affine_dim(1))
+                    number = last.apply(affine_dim(0) * FMA_VECTOR + affine_dim(1), [v, j])
+                    _products(last, *held, j, acc, (count, right.count), number)
+
+                outer.loop(FMA_VECTOR, column, unroll=True, hint="j")
+
+            inner.loop(right.count // FMA_VECTOR, vector, unroll=True, hint="v")
+
+        emit.loop(k, step, unroll=True, hint="kk")
 
 
 class LowerFmaLoad(RewritePattern):
@@ -120,8 +204,9 @@ def _products(
     along: SSAValue,
     acc: SSAValue,
     counts: tuple[int, int],
+    column: SSAValue | None = None,
 ) -> None:
-    """The multiply-adds of all rows and columns of a thread, for one k."""
+    """The multiply-adds of all rows and columns of a thread, or one ``column``, for one k."""
     rows, columns = counts
 
     def row(outer: Emit, i: SSAValue) -> None:
@@ -134,7 +219,10 @@ def _products(
             total = last.value(math_ops.FmaOp(x, y, total))
             last.op(memref.StoreOp.get(total, acc, [at]))
 
-        outer.loop(columns, one, unroll=True, hint="j")
+        if column is None:
+            outer.loop(columns, one, unroll=True, hint="j")
+        else:
+            one(outer, column)
 
     emit.loop(rows, row, unroll=True, hint="i")
 
@@ -155,26 +243,33 @@ class _Lines:
     def of(emit: Emit, op: tile.ContractOp | LoadOperandsOp) -> tuple[_Lines, _Lines]:
         """Rows of the left operand, and columns of the right one."""
         place = WarpPart.of(emit, op, op.sizes[1], op.warp_sizes)
+        return _Lines._side(emit, op, place, 0), _Lines._side(emit, op, place, 1)
+
+    @staticmethod
+    def right_of(emit: Emit, op: tile.ContractOp) -> tuple[_Lines, SSAValue]:
+        """Columns of the right operand alone, and the number of the lane."""
+        place = WarpPart.of(emit, op, op.sizes[1], op.warp_sizes)
+        return _Lines._side(emit, op, place, 1), place.lane
+
+    @staticmethod
+    def _side(
+        emit: Emit, op: tile.ContractOp | LoadOperandsOp, place: WarpPart, number: int
+    ) -> _Lines:
         lanes = fma_lanes(*op.warp_sizes)
-        sides = (
+        held, slot, k_major, start, hint = (
             (op.lhs, op.lhs_slot, op.lhs_k_major, place.row, "lane_row"),
             (op.rhs, op.rhs_slot, op.rhs_k_major, place.column, "lane_column"),
+        )[number]
+        expr, own = fma_place(affine_dim(0), lanes)[number], lanes[number]
+        return _Lines(
+            held,
+            slot or emit.index(0),
+            k_major,
+            emit.apply(expr, [place.lane], hint=hint),
+            start,
+            own,
+            op.warp_sizes[number] // own,
         )
-        left, right = (
-            _Lines(
-                held,
-                slot or emit.index(0),
-                k_major,
-                emit.apply(expr, [place.lane], hint=hint),
-                start,
-                own,
-                size // own,
-            )
-            for (held, slot, k_major, start, hint), expr, own, size in zip(
-                sides, fma_place(affine_dim(0), lanes), lanes, op.warp_sizes, strict=True
-            )
-        )
-        return left, right
 
     def registers(self, emit: Emit, hint: str) -> SSAValue:
         """Registers for what is loaded at once of all lines."""
@@ -189,19 +284,31 @@ class _Lines:
         """Load all lines at ``depth`` to registers from ``offset`` on: of it, and of three steps
         more where k is contiguous."""
         vectors = self.count if self.k_major else self.count // FMA_VECTOR
-        lane = affine_dim(1) if self.k_major else affine_dim(1) * FMA_VECTOR
-        span = self.lanes if self.k_major else self.lanes * FMA_VECTOR
 
         def vector(inner: Emit, v: SSAValue) -> None:
-            expr = affine_dim(0) + lane + affine_dim(2) * span
-            line = inner.apply(expr, [self.start, self.lane, v])
-            row, column = (line, depth) if self.k_major else (depth, line)
-            address = inner.value(tile.ElementAddressOp(self.tile, self.slot, row, column))
-            value = inner.value(hw.LoadSharedOp(address, vector_of(f32, FMA_VECTOR)))
             at = inner.apply(affine_dim(0) * FMA_VECTOR + offset, [v])
-            store_registers(inner, value, registers, at, FMA_VECTOR)
+            self.load_vector(inner, depth, registers, v, at)
 
         emit.loop(vectors, vector, unroll=True, hint="v")
+
+    def load_vector(
+        self,
+        emit: Emit,
+        depth: SSAValue,
+        registers: SSAValue,
+        number: SSAValue,
+        at: SSAValue | None = None,
+    ) -> None:
+        """Load one vector at ``depth``, to registers from ``at`` on, or the first: four steps of
+        the line of this number where k is contiguous, else four lines."""
+        lane = affine_dim(1) if self.k_major else affine_dim(1) * FMA_VECTOR
+        span = self.lanes if self.k_major else self.lanes * FMA_VECTOR
+        expr = affine_dim(0) + lane + affine_dim(2) * span
+        line = emit.apply(expr, [self.start, self.lane, number])
+        row, column = (line, depth) if self.k_major else (depth, line)
+        address = emit.value(tile.ElementAddressOp(self.tile, self.slot, row, column))
+        value = emit.value(hw.LoadSharedOp(address, vector_of(f32, FMA_VECTOR)))
+        store_registers(emit, value, registers, at or emit.index(0), FMA_VECTOR)
 
 
 FMA_PATTERNS: list[RewritePattern] = [LowerFmaContract(), LowerFmaLoad(), LowerFmaMultiply()]

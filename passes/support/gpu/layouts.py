@@ -85,6 +85,15 @@ def fma_place(lane: AffineExpr, lanes: tuple[int, int]) -> tuple[AffineExpr, Aff
     return lane % pair + lane // (pair * wide) * pair, lane // pair % wide
 
 
+def fma_lane(row: AffineExpr, column: AffineExpr, lanes: tuple[int, int]) -> AffineExpr:
+    """The lane that has a row and a column, among so many of both (``fma_place``)."""
+    high, wide = lanes
+    pair = 2 if min(lanes) > 1 else 1
+    if high >= wide:
+        return column % pair + row * pair + column // pair * (pair * high)
+    return row % pair + column * pair + row // pair * (pair * wide)
+
+
 def fma_accumulator(
     m: int, n: int, warp_tile: tuple[int, int], lhs_k_major: bool, rhs_k_major: bool
 ) -> FragmentLayoutAttr:

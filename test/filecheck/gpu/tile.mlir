@@ -55,6 +55,9 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
     // CHECK-NEXT: gpu.contract %full_a affine_map<(d0, d1, d2) -> (d0, d2)>, %full_a affine_map<(d0, d1, d2) -> (d2, d1)> into
     // CHECK-SAME: mma "fma" warp_tile <32, 16>
     gpu.contract %full_a affine_map<(m, n, k) -> (m, k)>, %full_a affine_map<(m, n, k) -> (k, n)> into %square mma "fma" warp_tile <32, 16> : !gpu.shared<[64, 64], f32>, !gpu.shared<[64, 64], f32>, !gpu.fragment<[64, 64], f32>
+    // CHECK-NEXT: gpu.contract %square affine_map<(d0, d1, d2) -> (d0, d2)>, %full_a affine_map<(d0, d1, d2) -> (d2, d1)> into
+    // CHECK-SAME: mma "fma" warp_tile <32, 64>
+    gpu.contract %square affine_map<(m, n, k) -> (m, k)>, %full_a affine_map<(m, n, k) -> (k, n)> into %square mma "fma" warp_tile <32, 64> : !gpu.fragment<[64, 64], f32>, !gpu.shared<[64, 64], f32>, !gpu.fragment<[64, 64], f32>
     // CHECK-NEXT: %turned = gpu.shared_tile : !gpu.shared<[32, 64], f32, swizzle 0, pad 4, ring 2>
     %turned = gpu.shared_tile : !gpu.shared<[32, 64], f32, swizzle 0, pad 4, ring 2>
     // CHECK-NEXT: gpu.copy %C[%M, %N] to %turned slot %M turned loader "cp_async" : !gpu.global<[M, N], f32>, !gpu.shared<[32, 64], f32, swizzle 0, pad 4, ring 2>

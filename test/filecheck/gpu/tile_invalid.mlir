@@ -198,13 +198,39 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
-// CHECK: fma reads both operands from shared tiles, not a fragment
+// CHECK: fma takes a fragment on the left where a warp has all columns of its rows and the right operand is [k, n]; here a warp has 32 of 64 columns and the operand is [16, 64]
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 64 {
+    %a = gpu.fragment : !gpu.fragment<[32, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 64], f32>
+    %c = gpu.fragment : !gpu.fragment<[32, 64], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <32, 32> : !gpu.fragment<[32, 16], f32>, !gpu.shared<[16, 64], f32>, !gpu.fragment<[32, 64], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: fma takes a fragment on the left where a warp has all columns of its rows and the right operand is [k, n]; here a warp has 32 of 32 columns and the operand is [32, 16]
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k() threads 32 {
     %a = gpu.fragment : !gpu.fragment<[32, 16], f32>
-    %b = gpu.shared_tile : !gpu.shared<[16, 16], f32>
-    %c = gpu.fragment : !gpu.fragment<[32, 16], f32>
-    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <32, 16> : !gpu.fragment<[32, 16], f32>, !gpu.shared<[16, 16], f32>, !gpu.fragment<[32, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[32, 16], f32>
+    %c = gpu.fragment : !gpu.fragment<[32, 32], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (n, k)> into %c mma "fma" warp_tile <32, 32> : !gpu.fragment<[32, 16], f32>, !gpu.shared<[32, 16], f32>, !gpu.fragment<[32, 32], f32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 32 lanes of fma have four neighbouring rows and columns each of a warp_tile, and 16x16 does not split so
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k() threads 32 {
+    %a = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    %b = gpu.shared_tile : !gpu.shared<[16, 32], f32>
+    %c = gpu.fragment : !gpu.fragment<[16, 32], f32>
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)> into %c mma "fma" warp_tile <16, 32> : !gpu.fragment<[16, 16], f32>, !gpu.shared<[16, 32], f32>, !gpu.fragment<[16, 32], f32>
     gpu.return
   }
 }

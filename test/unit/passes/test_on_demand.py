@@ -85,7 +85,7 @@ def test_what_cannot_be_made_is_refused_by_whom_asks_for_it(
     for _ in range(2):
         with pytest.raises(PolycError, match="too much"):
             later.variant(0)
-    assert later.variant(1)[0].variant_name == "softmax_warp_256"
+    assert later.variant(1)[0].variant_name == "softmax_warp_128"
     for asked in (later.kernel, later.holding):
         with pytest.raises(KeyError, match="nothing"):
             asked("nothing")

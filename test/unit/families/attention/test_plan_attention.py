@@ -180,7 +180,7 @@ WGMMA: dict[str, Value] = {
 }
 
 WRONG: dict[str, tuple[dict[str, Value], str]] = {
-    "no tensor cores": ({"mma": "none", "loader": "register", "stages": 1}, "choose mma.sync or"),
+    "no tensor cores": ({"mma": "none", "loader": "register", "stages": 1}, "wgmma or fma"),
     "rows of a warp": ({"warp_tile": [8, 64]}, "warp_tile is 8 queries; mma.sync takes 16"),
     "rows of a warpgroup": (
         {**WGMMA, "warp_tile": [32, 64]},

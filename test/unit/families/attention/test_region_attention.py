@@ -267,7 +267,6 @@ def refusal(text: str) -> str:
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        (Attention(*H64, [], element="f32"), "q holds f32, and tensor cores take f16 or bf16"),
         (
             Attention("[H, M, 20]", "[H, N, 20]", "[H, N, 64]", []),
             "a head has 20 features, no multiple of 8",

@@ -206,6 +206,7 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
     ]
     assert [(plan.variant.data, [str(f) for f in plan.when.data]) for plan in found] == [
         ("lanes", ["N mod 8 == 0", "-N >= -64"]),
+        ("warp_128", ["N mod 8 == 0", "-N >= -128"]),
         ("warp_256", ["N mod 8 == 0", "-N >= -256"]),
         ("warp_512", ["N mod 8 == 0", "-N >= -512"]),
         ("warp", ["N mod 8 == 0", "-N >= -1024"]),
@@ -232,7 +233,7 @@ def test_the_last_variant_takes_every_row(arch: str) -> None:
         assert ScheduleOp.from_json(plan.to_json()).fields() == plan.fields()
 
 
-SHORT = ("lanes", "warp_256", "warp_512", "warp")
+SHORT = ("lanes", "warp_128", "warp_256", "warp_512", "warp")
 """What takes short rows."""
 
 WARPS = ("lanes_any", "warp_any_128", "warp_any_256", "warp_any_512", "warp_any")
@@ -244,7 +245,7 @@ SINGLE = (*WARPS, "block_any_2048", "block_any_4096", "block_any")
     ("facts", "variants"),
     [
         ("N mod 8 == 0", [*SHORT, "block_2048", "block_4096", "block_6144", "block", "chunks"]),
-        ("N mod 8 == 0, N <= 512", ["lanes", "warp_256", "warp_512"]),
+        ("N mod 8 == 0, N <= 512", ["lanes", "warp_128", "warp_256", "warp_512"]),
         (
             "N mod 16 == 0, N >= 2000",
             ["block_2048", "block_4096", "block_6144", "block", "chunks"],
@@ -260,7 +261,7 @@ def test_facts_leave_variants_out(facts: str, variants: list[str]) -> None:
     assert [plan.variant.data for plan in ROWS.schedules(op, "sm_80")] == variants
 
 
-FEW = ((64, 64), (16, 256), (8, 512), (4, 1024))
+FEW = ((64, 64), (32, 128), (16, 256), (8, 512), (4, 1024))
 """Tiles of several rows, for short ones."""
 
 

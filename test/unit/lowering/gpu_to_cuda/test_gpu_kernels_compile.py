@@ -84,13 +84,16 @@ def of_space(name: str) -> Expected:
         return Expected(128, 48, 512 if own.parts > MANY else 0)
     plan = plans[name]
     ring = plan.stages * ((plan.rows + plan.columns) * 64 * 2 + 2 * 8)
-    assert not plan.persistent
     # The sums of a cluster's tile lie beside the ring, with an mbarrier for them.
     sums = 0 if plan.summed or plan.parts == 1 else plan.rows * plan.columns * 4 + 8
     own = plan.columns if plan.summed else plan.columns // plan.parts
     width = next(w for w in (128, 64, 32, 16, 8) if own % w == 0)
-    stored = plan.rows * width * 2 if loose and not plan.summed else 0
-    return Expected(128 * (1 + plan.rows // 64), 168, ring + sums + stored, wgmma=4)
+    # So do panels of what a block stores that goes on to other tiles, as wide as there is room.
+    through = (loose or plan.persistent) and not plan.summed
+    stored = plan.rows * width * 2 if through else 0
+    threads = 128 * (1 + plan.rows // 64)
+    most = 168 if plan.at_once > 1 or threads > 256 else 255
+    return Expected(threads, most, ring + sums + stored, wgmma=4)
 
 
 def gemm(element: str, order: str) -> str:

@@ -20,6 +20,7 @@ FUNCTIONS = ("sum", "prod", "max", "min")
 
 LENGTHS = {
     "lanes": 40,
+    "warp_128": 104,
     "warp_256": 200,
     "warp_512": 512,
     "warp": 1000,

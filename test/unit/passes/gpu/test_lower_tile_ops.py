@@ -447,6 +447,7 @@ def test_lower_wgmma_contract(sizes: tuple[int, int, int], flags: str) -> None:
         ((16, 64, 8), (16, 32)),
         ((8, 64, 4), (8, 64)),
         ((4, 128, 4), (4, 128)),
+        ((32, 32, 64), (16, 32)),
     ],
 )
 def test_lower_fma_contract(
@@ -457,6 +458,51 @@ def test_lower_fma_contract(
     assert not find(module, hw.MmaSyncOp) and not find(module, hw.LdmatrixOp)
     kinds = {op.result.type for op in find(module, hw.LoadSharedOp)}
     assert kinds == {vector_of(f32, 4)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [((32, 64, 16), 32), ((32, 96, 64), 16), ((16, 64, 64), 8), ((4, 128, 128), 4)],
+)
+def test_lower_fma_contract_of_a_fragment(sizes: tuple[int, int, int], rows: int) -> None:
+    """Of each k the lane that holds the left operand hands it to those with other columns."""
+    m, n, k = sizes
+    left, right = f"!gpu.fragment<[{m}, {k}], f32>", SharedType.of([k, n], f32)
+    acc, out = f"!gpu.fragment<[{m}, {n}], f32>", f"!gpu.global<[{m}, {n}], f32>"
+    text = kernel(
+        f"""
+    %zero = arith.constant 0.0 : f32
+    %o = arith.constant 0 : index
+    %b = gpu.shared_tile : {right}
+    %a = gpu.fragment : {left}
+    %acc = gpu.fragment : {acc}
+    gpu.fill %zero, %acc : {acc}
+    gpu.map %a : {left} origin [%o, %o] ins(%A : !gpu.global<[{m}, {k}], f32> {HERE})
+        outs(%a : {left} affine_map<(i, j)[r, c] -> (i, j)>) {{
+    ^bb0(%old : f32, %x : f32):
+      gpu.yield %x : f32
+    }}
+    gpu.contract %a affine_map<(m, n, k) -> (m, k)>, %b affine_map<(m, n, k) -> (k, n)>
+      into %acc mma "fma" warp_tile <{rows}, {n}> : {left}, {right}, {acc}
+    gpu.map %acc : {acc} origin [%o, %o] ins() outs(%C : {out} {HERE}) {{
+    ^bb0(%x : f32):
+      gpu.yield %x : f32
+    }}""",
+        f"%A: !gpu.global<[{m}, {k}], f32> = tensor 0, %C: {out} = tensor 1",
+        threads=32 * (m // rows),
+    )
+    module = lowered(text, "gpu-layout-inference")
+    a = small((m, k), 1).astype(np.float32)
+    out_array = np.full((m, n), np.nan, np.float32)
+    simulator = Simulator(only(module, KernelOp), [a, out_array], {})
+    b = small((k, n), 2).astype(np.float32)
+    (op,) = find(module, hw.SharedTileOp)
+    assert isinstance(op.tile.type, SharedType) and op.offset is not None
+    places = simulator.tile(op.tile.type, op.offset.value.data, slot=0)
+    simulator.write(places, b[..., None])
+    simulator.run()
+    assert (out_array == a @ b).all()
+    assert len(find(module, hw.ShuffleOp)) > 0
 
 
 @FLAGS

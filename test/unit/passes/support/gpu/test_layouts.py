@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 from polyc.passes.support.gpu.layouts import (
     fma_accumulator,
+    fma_lane,
+    fma_place,
     mma_sync_accumulator,
     wgmma_accumulator,
 )
@@ -83,6 +86,13 @@ def test_fma_accumulator_holds_each_element_once(
     columns = warp_tile[1] // wide
     assert (row[:, columns] - row[:, 0] == (high if flags[0] else 1)).all()
     assert (column[:, 1] - column[:, 0] == (wide if flags[1] else 1)).all()
+
+
+@pytest.mark.parametrize("lanes", [(8, 4), (4, 8), (2, 16), (1, 32)])
+def test_fma_lane_is_the_one_that_has_a_place(lanes: tuple[int, int]) -> None:
+    row, column = fma_place(AffineExpr.dimension(0), lanes)
+    lane = fma_lane(row, column, lanes)
+    assert [lane.eval([number], []) for number in range(32)] == [*range(32)]
 
 
 def test_wgmma_accumulator_is_the_figure_of_the_isa() -> None:
