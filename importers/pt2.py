@@ -121,7 +121,7 @@ def _with_plain_trees(file: Any) -> Any:
 
 
 def _plain_trees(tree: Any) -> Any:
-    """A description whose ``in_spec`` and ``out_spec``, texts of JSON, have builtin classes only."""
+    """A description whose ``in_spec`` and ``out_spec``, texts of JSON, have plain classes only."""
     left = [tree]
     while left:
         one = left.pop()
