@@ -163,7 +163,8 @@ def _weights_only() -> Generator[_Log, None, None]:
         before = {name: os.environ.pop(name, None) for name in names}
         os.environ[names[0]] = "1"
         log, kept = logging.getLogger("torch.export"), _Log()
-        shown, log.handlers, log.propagate = (log.handlers, log.propagate), [kept], False
+        shown, handlers = (log.handlers, log.propagate), list[logging.Handler]([kept])
+        log.handlers, log.propagate = handlers, False
         try:
             yield kept
         finally:

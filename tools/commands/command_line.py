@@ -2,6 +2,7 @@
 
     polyc compile FILE --arch sm_90a --emit cuda -o OUT
     polyc run FILE --set M=512 --set N=768 --set K=320
+    polyc bench FILE --set M=512 --set N=768 --set K=320
     polyc analyze FILE --json
     polyc tune FILE --set M=512 --set N=768 --set K=320 --records plans.json
     polyc calibrate --out here.json
