@@ -9,6 +9,7 @@ of weights while it reads.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -72,10 +73,13 @@ def load_exported(path: str | Path) -> Any:
         # What was looked at is what is read, whatever the path names later.
         file.seek(0)
         _check(text, file)
-        file.seek(0)
         try:
-            with _weights_only():
-                return torch.export.load(file)
+            try:
+                return _loaded(torch, file)
+            except NotImplementedError:
+                # The class of a result, such as transformers', is not known here; only what it
+                # holds is asked for.
+                return _loaded(torch, _with_plain_trees(file))
         except Exception as error:
             # Whatever a malformed archive brings about in PyTorch's reader.
             reason = str(error).strip().partition("\n")[0][:200] or "no reason given"
@@ -83,22 +87,88 @@ def load_exported(path: str | Path) -> Any:
             bad_model(text, f"cannot be read as an exported program: {kind}: {reason}")
 
 
+def _loaded(torch: Any, file: Any) -> Any:
+    """What PyTorch reads of an archive.  Raises what was wrong with it."""
+    file.seek(0)
+    with _weights_only() as log:
+        try:
+            return torch.export.load(file)
+        except Exception as error:
+            # It logs what it ran into, and raises that it did.
+            raise log.error or error from None
+
+
+class _Log(logging.Handler):
+    """What PyTorch's reader logs of a malformed file, a traceback, which is not shown."""
+
+    error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None:
+            self.error = record.exc_info[1]
+
+
+def _with_plain_trees(file: Any) -> Any:
+    """The archive with lists in the place of other classes that arguments and results are of."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(made, "w") as target:
+        for entry in source.infolist():
+            data = source.read(entry)
+            if entry.filename.endswith(".json") and "/models/" in entry.filename:
+                data = json.dumps(_plain_trees(json.loads(data))).encode()
+            target.writestr(entry.filename, data)
+    return made
+
+
+def _plain_trees(tree: Any) -> Any:
+    """A description whose ``in_spec`` and ``out_spec``, texts of JSON, have plain classes only."""
+    left = [tree]
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left += cast("list[Any]", one)
+        elif isinstance(one, dict):
+            found = cast("dict[str, Any]", one)
+            left += found.values()
+            for key in ("in_spec", "out_spec"):
+                if isinstance(text := found.get(key), str) and text:
+                    found[key] = json.dumps(_plain_tree(json.loads(text)))
+    return tree
+
+
+_PLAIN = ("builtins.", "collections.OrderedDict", "collections.defaultdict", "collections.deque")
+"""Classes that every process knows."""
+
+
+def _plain_tree(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return [_plain_tree(one) for one in cast("list[Any]", tree)]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _plain_tree(one) for key, one in cast("dict[str, Any]", tree).items()}
+    kind = found.get("type")
+    if isinstance(kind, str) and not kind.startswith(_PLAIN):
+        return {**found, "type": "builtins.list", "context": "null"}
+    return found
+
+
 @contextmanager
-def _weights_only() -> Generator[None, None, None]:
+def _weights_only() -> Generator[_Log, None, None]:
     """PyTorch's setting that no reading of tensors falls back to pickles of any object.
 
-    What its reader logs of a malformed file, tracebacks, is not shown: a diagnostic says it.
+    What its reader logs goes to the result alone.
     """
     names = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     with _LOCK:
         before = {name: os.environ.pop(name, None) for name in names}
         os.environ[names[0]] = "1"
-        log = logging.getLogger("torch.export")
-        shown, log.disabled = log.disabled, True
+        log, kept = logging.getLogger("torch.export"), _Log()
+        shown, handlers = (log.handlers, log.propagate), list[logging.Handler]([kept])
+        log.handlers, log.propagate = handlers, False
         try:
-            yield
+            yield kept
         finally:
-            log.disabled = shown
+            log.handlers, log.propagate = shown
             del os.environ[names[0]]
             os.environ.update({name: one for name, one in before.items() if one is not None})
 

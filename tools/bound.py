@@ -17,6 +17,8 @@ from polyc.tools.kept import digest
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from polyc.dialects.tiny import GraphOp
+    from polyc.tools.pipeline import Compilation
     from polyc.tuning.applied import Recorded
 
 Halves = tuple[Origin, Origin | None]
@@ -49,22 +51,16 @@ def bound_program(
     return Program(origin, params, before)
 
 
-def halves(
-    module: ModuleOp,
-    arch: str,
-    name: str | None = None,
-    records: Recorded | None = None,
-    most: int | None = None,
-) -> Halves:
-    """A frontend graph's program, and the one that makes constants of parameters alone.
+def split(
+    module: ModuleOp, arch: str, name: str | None = None, most: int | None = None
+) -> tuple[Compilation, GraphOp, GraphOp | None]:
+    """A frontend graph's tiny graph, and the one that makes constants for it of parameters alone.
 
-    ``most`` bounds the bytes of such a constant.  Raises PolycError.
+    ``most`` bounds the bytes of such a constant; both graphs stand in the module of the result.
+    Raises PolycError.
     """
-    from xdsl.dialects.builtin import ModuleOp
-
     from polyc.dialects.tiny import GraphOp
     from polyc.passes.tiny.split_constants import TinySplitConstants
-    from polyc.runtime.lowered import lowered
     from polyc.tools.pipeline import Compilation, run_pass
     from polyc.tools.registry import make_context
 
@@ -82,11 +78,31 @@ def halves(
         )
     (main,) = (op for op in graphs if op.sym_name.data == wanted[0])
     made = {spec.made.rpartition(".")[0] for spec in main.inputs if spec.made is not None}
+    others = [op for op in graphs if op.sym_name.data in made]
+    return job, main, others[0] if others else None
+
+
+def halves(
+    module: ModuleOp,
+    arch: str,
+    name: str | None = None,
+    records: Recorded | None = None,
+    most: int | None = None,
+) -> Halves:
+    """A frontend graph's program, and the one that makes constants of parameters alone.
+
+    ``most`` bounds the bytes of such a constant.  Raises PolycError.
+    """
+    from xdsl.dialects.builtin import ModuleOp
+
+    from polyc.runtime.lowered import lowered
+    from polyc.tools.pipeline import Compilation
+
+    job, main, other = split(module, arch, name, most)
 
     def program(graph: GraphOp) -> Origin:
         part = Compilation(job.ctx, ModuleOp([graph.clone()]), job.arch)
         part.records = records
         return lowered(part.run("tiles").module, lazily=True)
 
-    others = [op for op in graphs if op.sym_name.data in made]
-    return program(main), program(others[0]) if others else None
+    return program(main), None if other is None else program(other)

@@ -2,6 +2,7 @@
 
     polyc compile FILE --arch sm_90a --emit cuda -o OUT
     polyc run FILE --set M=512 --set N=768 --set K=320
+    polyc bench FILE --set M=512 --set N=768 --set K=320
     polyc analyze FILE --json
     polyc tune FILE --set M=512 --set N=768 --set K=320 --records plans.json
     polyc calibrate --out here.json
@@ -20,6 +21,7 @@ from typing import NoReturn
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands import analyze as analyze_command
+from polyc.tools.commands import bench as bench_command
 from polyc.tools.commands import cache as cache_command
 from polyc.tools.commands import calibrate as calibrate_command
 from polyc.tools.commands import compile as compile_command
@@ -45,7 +47,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = _Arguments(prog="polyc", description=ABOUT)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
-        *(compile_command, run_command, simulate_command, analyze_command),
+        *(compile_command, run_command, bench_command, simulate_command, analyze_command),
         *(tune_command, calibrate_command, cache_command, import_command),
     ):
         command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +45,57 @@ def test_a_file_is_imported_and_run(file: Path, tmp_path: Path, capsys: pytest.C
     x = torch.randn(5, 4)
     found = polyc.compile(text, params=params, device="cpu")(x)
     assert torch.allclose(found, Layer()(x), atol=1e-6)
+
+
+OTHER = """
+import sys, torch
+from dataclasses import dataclass
+
+@dataclass
+class Found:
+    y: torch.Tensor
+    z: torch.Tensor
+
+torch.utils._pytree.register_pytree_node(
+    Found,
+    lambda one: ([one.y, one.z], None),
+    lambda values, context: Found(*values),
+    serialized_type_name="nobody.Found",
+    to_dumpable_context=lambda context: "x",
+    from_dumpable_context=lambda text: None,
+)
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return Found(x * 2, x.sum(0))
+
+torch.export.save(torch.export.export(Net(), (torch.ones(2, 3),)), sys.argv[1])
+"""
+
+
+def test_results_of_a_class_that_is_not_known_here(tmp_path: Path):
+    """As of transformers' models, where transformers is not imported."""
+    path = tmp_path / "found.pt2"
+    subprocess.run([sys.executable, "-c", OTHER, str(path)], check=True)
+    program = polyc.compile(polyc.from_exported(load_exported(path)), device="cpu")
+    x = torch.randn(2, 3)
+    for got, wanted in zip(program(x), (x * 2, x.sum(0)), strict=True):
+        assert torch.allclose(got, wanted, atol=1e-6)
+
+
+def test_what_pytorch_logs_is_in_the_diagnostic(
+    file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "other.pt2"
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name.endswith("models/model.json"):
+                data = data.replace(b"aten.linear.default", b"aten.nothing.default")
+            target.writestr(name, data)
+    with pytest.raises(PolycError, match=r"cannot be read as an exported program: .*nothing"):
+        load_exported(path)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_options_of_other_models(file: Path):

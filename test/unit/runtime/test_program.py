@@ -492,6 +492,13 @@ def test_what_is_made_of_constants_is_made_once(
     assert [entry[0] for entry in log] == ["turn", "copy overlapped", "multiply overlapped"]
 
 
+def test_what_is_large_is_made_by_each_call(ctx: Context, log: list[Any], looks: list[str]) -> None:
+    (variant,) = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)._variants  # pyright: ignore[reportPrivateUsage]
+    once = variant._once  # pyright: ignore[reportPrivateUsage]
+    assert once([1], ())[1] == {"v"}
+    assert once([1], {"v"}) == ([], set()) and once([0, 1], {"v"})[1] == {"w"}
+
+
 def test_constants_are_inputs(ctx: Context, log: list[Any], looks: list[str]) -> None:
     job = of_text(ctx, WEIGHTS, WEIGHTS_SOURCE)
     x, f, y = (FakeTensor((5,), "f32") for _ in range(3))

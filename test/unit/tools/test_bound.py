@@ -133,3 +133,33 @@ def test_the_threads_of_both_compute_the_graph() -> None:
     x = np.arange(40, dtype=np.float32).reshape(5, 8)
     (y,) = simulate(finished(main.module()), [x, PARAMS["bias"], made], {"M": 5}).outputs
     assert (y == 1 - 4 * x).all()
+
+
+def test_sparing_parameters_are_kept_by_somebody_else() -> None:
+    """A small scale is made once of them, and a large weight by each call."""
+    kind, row = "!frontend.tensor<[256, 256], f32>", "!frontend.tensor<[256], f32>"
+    text = f"""frontend.graph @scaled(%x: {kind}) -> ({kind}, {row}) {{
+  %w = frontend.parameter "w" : {kind}
+  %s = frontend.parameter "s" : {row}
+  %0 = frontend.elementwise exp %w : {kind}
+  %1 = frontend.gemm %x, %0 {{acc = f32}} : ({kind}, {kind}) -> {kind}
+  %2 = frontend.elementwise exp %s : {row}
+  %3 = frontend.elementwise mul %1, %2 : ({kind}, {row}) -> {kind}
+  %4 = frontend.reduce max %3 axes [0] : {kind} -> {row}
+  frontend.output %3, %4 : {kind}, {row}
+}}
+"""
+    given = {"w": np.ones((256, 256), np.float32), "s": np.ones(256, np.float32)}
+    whole = const_pool.Params.of(given)
+    assert not whole.sparing and whole.sparingly().sparing
+    assert whole.joined(None) is whole and not whole.joined(const_pool.Params.of({})).sparing
+    for params, shapes in ((whole, [(256,), (256, 256)]), (whole.sparingly(), [(256,)])):
+        described = polyc.compile(text, "sm_90a", params=params).program().described
+        made = [
+            tuple(d.constant() for d in dims)
+            for name, dims in zip(described.made, described.shapes, strict=False)
+            if name
+        ]
+        assert sorted(made) == shapes
+        loaded = polyc.load(text, "sm_90a", params=params).described
+        assert loaded.made == described.made
