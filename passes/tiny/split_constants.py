@@ -156,6 +156,10 @@ class _Split:
             self._cut(operand, found, seen)
 
     def _is_worth_it(self, value: SSAValue, op: Operation) -> bool:
+        if isinstance(op, tiny.PermuteOp | tiny.ReshapeOp):
+            # What is looked up is kept as it is read.
+            inner = _in_order(value).owner
+            return isinstance(inner, tiny.GatherOp) and self._is_worth_it(inner.result, inner)
         if not isinstance(op, COMPUTING) or _widens(op):
             return False
         elements = _elements(value)
