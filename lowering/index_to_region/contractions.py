@@ -954,10 +954,11 @@ class Products:
         """What lies in memory for a value that is only moved: as it is read, but once where it
         repeats, and in the type of its source."""
         *way, source = self._way(value)
-        for moved in way:
-            if not isinstance(moved.owner, tiny.ExpandOp | tiny.CastOp):
-                return moved
-        return source
+        views = tiny.ExpandOp | tiny.CastOp | tiny.ReshapeOp
+        if all(isinstance(moved.owner, views) for moved in way):
+            return source
+        repeats = tiny.ExpandOp | tiny.CastOp
+        return next(moved for moved in way if not isinstance(moved.owner, repeats))
 
     def _why_aside(self, side: SSAValue) -> str:
         return SIDE if self._has(side, tiny.ReduceOp) else GATHERED

@@ -167,7 +167,8 @@ class _Split:
             return False  # rows that follow each other are read where they are
         size = elements * BYTES[self.kind(value)]
         whole = sum(_elements(s) * BYTES[_element(s)] for s in self.sources[value])
-        little = LOOKED_UP if _looks_up(value) else LITTLE
+        # What is made of a look-up and repeats it, for each text say, is made where it is read.
+        little = LOOKED_UP if elements <= _looked_up(value) else LITTLE
         if size > max(GROWTH * whole, little):
             return False
         return elements >= SMALL or not _is_cast(value)
@@ -350,12 +351,15 @@ def _is_place(value: SSAValue) -> bool:
     return (linear or isinstance(op, MovementOp | tiny.CastOp)) and all(map(_is_place, op.operands))
 
 
-def _looks_up(value: SSAValue) -> bool:
-    """Whether a value is made by a gather that is no read of rows in order."""
-    return any(
-        isinstance(op, tiny.GatherOp) and not all(map(_is_place, op.operands[1:]))
+def _looked_up(value: SSAValue) -> int:
+    """The most elements of a gather that a value is made of and that is no read of rows in order;
+    0 where there is none."""
+    found = (
+        _elements(op.result)
         for op in _behind([value])
+        if isinstance(op, tiny.GatherOp) and not all(map(_is_place, op.operands[1:]))
     )
+    return max(found, default=0)
 
 
 def _is_given(value: SSAValue) -> bool:
