@@ -854,8 +854,8 @@ class Products:
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
         """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of exponentials of ``first``, of which a maximum is taken, or whose sum is, and of
-        no product that needs ``first``, as what follows an attention is.
+        It is made of exponentials of ``first``, and of a maximum of that or of their sum, and of no
+        product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)

@@ -137,7 +137,7 @@ class _Split:
         op = value.owner
         if not isinstance(op, tiny.CompareOp):
             return False
-        read = [_unmoved(o) for o in op.operands]
+        read = [_unmoved(o, found) for o in op.operands]
         read = [o for o in read if self.sources.get(o)]
         return bool(read) and all(o in found for o in read)
 
@@ -324,10 +324,11 @@ def _is_cast(value: SSAValue) -> bool:
     return not isinstance(op, Operation)
 
 
-def _unmoved(value: SSAValue) -> SSAValue:
-    """What a value is before it is moved and widened."""
-    while isinstance(op := value.owner, MovementOp) or (
-        isinstance(op, tiny.CastOp) and is_widening(op.result)
+def _unmoved(value: SSAValue, found: Collection[SSAValue]) -> SSAValue:
+    """What a value is before it is moved and widened, down to one that is ``found``."""
+    while value not in found and (
+        isinstance(op := value.owner, MovementOp)
+        or (isinstance(op, tiny.CastOp) and is_widening(op.result))
     ):
         value = op.operands[0]
     return value

@@ -64,7 +64,7 @@ OTHERS: Mapping[str, Families] = {
     "after: mul f32, softmax": APART,
     "after: mul f32, where": APART,
     # A number in the sum is relative to the maximum of scores that the mask hides, too.
-    "exponentials times a mask, a number is added": ("matmul", "loops", "matmul"),
+    "exponentials times a mask, a number is added": APART,
     "output turned": ("loops", *ONE),
     # What is looked up, or reduced, lies in memory as it is read.
     "bias looked up": ("loops", *ONE),
