@@ -361,7 +361,7 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     depth, width = attention.tile_features
     if kind_of(attention) > BOUNDED:
         low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
-        most = LOW_AT_ONCE + (width <= NARROWEST)
+        most = LOW_AT_ONCE + (width <= NARROWEST) if ranking.is_known(attention) else 0
         lows = [plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most]
         # Half as high, where another CTA has the other half of the registers: for few queries.
         half = Tiling(64, min(base.keys, LOW_KEYS), 1, 2)
