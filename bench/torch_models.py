@@ -9,9 +9,9 @@ first: by root mean square their error against eager f32 may be twice that of ea
 contestants take turns, each inside of a CUDA graph of whole forwards (``bench/race.py``).
 
 ``--dry`` imports and compiles to cubins on any machine, and prints the kernels, what the model of
-time says of each, and what runs in loops and why.  ``--layers`` makes that many of a model's layers,
-which shows its kernels; ``--small`` makes small configurations.  Each model and batch is a process
-of its own; ``--workers`` run at once, and share the GPU by a lock while they time.
+time says of each, and what runs in loops and why.  ``--layers`` makes that many of a model's
+layers, which shows its kernels; ``--small`` makes small configurations.  Each model and batch is a
+process of its own; ``--workers`` run at once, and share the GPU by a lock while they time.
 
 Needs PyTorch, timm and transformers; without ``--dry`` an NVIDIA GPU.  Writes bench/results/*.json.
 """
@@ -113,9 +113,9 @@ def planned(module: ModuleOp, device: Device, cubins: bool = True) -> Made:
         once = Compilation(job.ctx, ModuleOp([of.clone() for of in found]), ARCH).run("plan")
         part = Compilation(job.ctx, ModuleOp([main.clone()]), ARCH, device=device, keep={"plan"})
         part.run("tiles" if cubins else "plan")
-    slow = []
+    slow: list[str] = []
     for line in heard.getvalue().splitlines():
-        note = json.loads(line) if line.startswith("{") else {}
+        note: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
         if note.get("kind") in ("NoTensorCores", "Recomputed"):
             slow.append(str(note["message"]))
     program = Program(lowered(part.module, lazily=True)) if cubins else None
@@ -133,7 +133,7 @@ def kernels_of(module: ModuleOp, device: Device) -> Iterator[Kernel]:
         if isinstance(op, KernelOp) and (plan := chosen(plans[op.sym_name.data], {})) is not None:
             time = modelled(op, plan, {}, device)
             us = round(time.seconds * 1e6, 2)
-            yield Kernel(time.kernel, plan.pattern, time.variant, us, time.bound, text_of(op))
+            yield Kernel(time.kernel, plan.pattern or "", time.variant, us, time.bound, text_of(op))
 
 
 def text_of(kernel: KernelOp) -> str:
@@ -162,14 +162,15 @@ def dry(model: Model, batch: int, shape: Shape, device: Device, cubins: bool) ->
         spills = {name: info.spill_bytes for name, info in found.items() if info.spill_bytes}
     whole = time.perf_counter() - start
     total = sum(kernel.us for kernel in made.kernels)
-    row = {
+    families = Counter(kernel.family for kernel in made.kernels)
+    row: dict[str, Any] = {
         "case": f"{model.name} {batch}",
         "model": model.text,
         "layers": shape.layers,
         "small": shape.small,
         "modelled_us": round(total, 1),
         "kernels": len(made.kernels),
-        "families": Counter(kernel.family for kernel in made.kernels),
+        "families": families,
         "once": made.once,
         "in loops": made.slow,
         "spills": spills,
@@ -178,7 +179,7 @@ def dry(model: Model, batch: int, shape: Shape, device: Device, cubins: bool) ->
         "compile_seconds": round(whole, 2),
         "modelled": [vars(kernel) for kernel in made.kernels],
     }
-    said = ", ".join(f"{count} {family}" for family, count in row["families"].items())
+    said = ", ".join(f"{count} {family}" for family, count in families.items())
     print(f"{row['case']}: {model.text}{'' if shape.layers is None else ', cut'}")
     for kernel in made.kernels:
         print(
@@ -221,9 +222,14 @@ def off(found: Sequence[Any], wanted: Sequence[Any]) -> float:
 
 
 def raced(
-    model: Model, batch: int, shape: Shape, peers: Sequence[str], rounds: int
+    model: Model,
+    batch: int,
+    shape: Shape,
+    peers: Sequence[str],
+    rounds: int,
+    keep: Callable[[list[dict[str, Any]]], None],
 ) -> list[dict[str, Any]]:
-    """The rows of a model at a batch on the GPU."""
+    """The rows of a model at a batch on the GPU; ``keep`` has them as they come."""
     torch = race.load_torch("bench/torch_models.py")
     case = f"{model.name} {batch}"
     torch.manual_seed(0)
@@ -241,7 +247,6 @@ def raced(
         torch.cuda.empty_cache()
     several = [halved(inputs) for inputs in several]
     weights = sum(x.numel() * x.element_size() for x in module.state_dict().values())
-    begun = time.perf_counter()
     imported, importing = exported(torch, module, several[0], model.name)
     start = time.perf_counter()
     ours = polyc.compile(imported)
@@ -261,43 +266,78 @@ def raced(
         return lambda i: call(*several[i % len(several)])
 
     racers: list[Contestant] = []
+    facts: dict[str, Any] = {
+        "model": model.text,
+        "layers": shape.layers,
+        "small": shape.small,
+        "failed": failed,
+        "weights_bytes": weights,
+        "import_seconds": round(importing, 2),
+        "compile_seconds": round(compiling, 2),
+        "spills": spills,
+        "in loops": [x for x in heard.getvalue().splitlines() if "NoTensorCores" in x],
+    }
+
+    def timed() -> None:
+        """Time all that there are so far, and keep it."""
+        for one in racers:
+            one.milliseconds.clear()
+        with race.alone():
+            once(torch, racers, rounds)
+        keep(rows_of(case, racers, errors, facts))
+
     with torch.no_grad():
         with race.alone():
             before = torch.cuda.memory_allocated()
             free, _ = torch.cuda.mem_get_info()
             found = leaves(torch, ours(*several[0]))
             torch.cuda.synchronize()
-            held = free - torch.cuda.mem_get_info()[0] - (torch.cuda.memory_allocated() - before)
+            allocated = torch.cuda.memory_allocated() - before
+            facts["held_bytes"] = free - torch.cuda.mem_get_info()[0] - allocated
             errors["polyc"] = off([x.cpu() for x in found], wanted)
             errors["eager"] = off([x.cpu() for x in leaves(torch, module(*several[0]))], wanted)
             del found
         racers.append(Contestant("polyc", on_copies(ours), False))
-        for peer in peers:
+        if "eager" in peers:
+            racers.append(Contestant("eager", on_copies(module)))
+        timed()
+        with race.alone():
+            facts["kernels_us"] = graphs.kernel_times(torch, on_copies(ours), len(several))
+        for peer in (peer for peer in peers if peer != "eager"):
             name = PEERS[peer]
             try:
-                call = module
-                if peer != "eager":
-                    torch._dynamo.reset()
-                    mode = "max-autotune-no-cudagraphs" if peer == "max" else None
-                    call = torch.compile(module, mode=mode)
-                    start = time.perf_counter()
-                    with graphs.tuned_alone():
-                        got = leaves(torch, call(*several[0]))
-                    errors[name] = off([x.cpu() for x in got], wanted)
-                    took = time.perf_counter() - start
-                    print(f"{case}: {name} took {took:.1f} s, off {errors[name]:.2e}", flush=True)
+                torch._dynamo.reset()
+                mode = "max-autotune-no-cudagraphs" if peer == "max" else None
+                call = torch.compile(module, mode=mode)
+                start = time.perf_counter()
+                with graphs.tuned_alone():
+                    got = leaves(torch, call(*several[0]))
+                errors[name] = off([x.cpu() for x in got], wanted)
+                took = time.perf_counter() - start
+                print(f"{case}: {name} took {took:.1f} s, off {errors[name]:.2e}", flush=True)
                 racers.append(Contestant(name, on_copies(call)))
             except Exception as error:
                 failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
                 print(f"{case}: {name} failed, {failed[name]}", flush=True)
         torch.cuda.empty_cache()
-        with race.alone():
-            once(torch, racers, rounds)
-            times = graphs.kernel_times(torch, on_copies(ours), len(several))
+        timed()
+    rows = rows_of(case, racers, errors, facts)
+    race.print_rows(rows)
+    each: list[list[Any]] = facts["kernels_us"]
+    print(f"  {len(each)} kernels, {sum(us for _, us in each) / 1e3:.3f} ms", flush=True)
+    return rows
+
+
+def rows_of(
+    case: str,
+    racers: Sequence[Contestant],
+    errors: Mapping[str, float],
+    facts: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The rows of a case; ours, which is the first, has the ``facts`` too."""
     limit = 2 * max(errors["eager"], 2.0**-12)
-    rows = []
-    own = racers[0]
-    best = min((one.median for one in racers if one.peer), default=own.median)
+    best = min((one.median for one in racers if one.peer), default=racers[0].median)
+    rows: list[dict[str, Any]] = []
     for one in racers:
         rows.append(
             {
@@ -312,29 +352,14 @@ def raced(
                 "milliseconds_max": max(one.milliseconds),
                 "error": errors[one.name],
                 "error_of_tolerance": errors[one.name] / limit,
+                **({} if one.peer else facts),
             }
         )
-    rows[0] |= {
-        "model": model.text,
-        "layers": shape.layers,
-        "small": shape.small,
-        "failed": failed,
-        "weights_bytes": weights,
-        "held_bytes": held,
-        "import_seconds": round(importing, 2),
-        "compile_seconds": round(compiling, 2),
-        "whole_seconds": round(time.perf_counter() - begun, 2),
-        "spills": spills,
-        "kernels_us": times,
-        "in loops": [x for x in heard.getvalue().splitlines() if "NoTensorCores" in x],
-    }
-    race.print_rows(rows)
-    print(f"  {len(times)} kernels, {sum(float(us) for _, us in times) / 1e3:.3f} ms", flush=True)
     return rows
 
 
 def once(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
-    """Time each contestant in turns, a graph of two forwards; ``race.measure`` has more launches."""
+    """Time each contestant in turns, as ``race.measure`` does, with two forwards in a graph."""
     timed = [race.captured(torch, racer.run, 2) for racer in racers]
     replays: list[int] = []
     for graph in timed:
@@ -369,7 +394,7 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
             done = subprocess.run(asked, timeout=left, env={**os.environ, **lock}, check=False)
         except subprocess.TimeoutExpired:
             print(f"{name} {batch}: stopped, the time is over", flush=True)
-            return []
+            return json.loads(out.read_text()) if out.exists() else []
         if not out.exists():
             print(f"{name} {batch}: failed with {done.returncode}", flush=True)
             return []
@@ -406,11 +431,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     device = SHIPPED[options.device] if options.device else DEVICES[ARCH]
     if options.one:
         (name,), (batch,) = options.models, options.batches
+
+        def keep(rows: list[dict[str, Any]]) -> None:
+            Path(options.one).write_text(json.dumps(rows))
+
         if options.dry:
             rows: list[Any] = [dry(MODELS[name], batch, shape, device, not options.no_cubins)]
         else:
-            rows = raced(MODELS[name], batch, shape, options.peers, options.rounds)
-        Path(options.one).write_text(json.dumps(rows))
+            rows = raced(MODELS[name], batch, shape, options.peers, options.rounds, keep)
+        keep(rows)
         return 0
     passed = ["--rounds", str(options.rounds), "--peers", *options.peers]
     for flag, value in {"--layers": options.layers, "--device": options.device}.items():

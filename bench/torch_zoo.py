@@ -148,22 +148,20 @@ def _t5(library: Any, shape: Shape) -> Any:
         sizes = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_heads": 4, "vocab_size": 200}
         sizes["num_layers"] = 2
     config = library.T5Config(**sizes, use_cache=False, decoder_start_token_id=0)
-    return _Both(library.T5ForConditionalGeneration(config))
+    return _both(library.T5ForConditionalGeneration(config))
 
 
-def _Both(model: Any) -> Any:
+def _both(model: Any) -> Any:
     """A model of two texts, called on both in their order."""
     torch: Any = import_module("torch")
 
     class Both(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
         def forward(self, ids: Any, decoder_ids: Any) -> Any:
             return self.model(input_ids=ids, decoder_input_ids=decoder_ids)
 
-    return Both()
+    both = Both()
+    both.model = model
+    return both
 
 
 def _two_texts(torch: Any, shape: Shape, batch: int) -> tuple[Any, ...]:

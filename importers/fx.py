@@ -21,6 +21,7 @@ from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
 from polyc.importers.imported import Imported
+from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
 from polyc.importers.registry import Faults, converter_of
 from polyc.trace.annotations import ELEMENTS as NAMES
@@ -168,6 +169,7 @@ class Reading:
         self._location: LocationAttr = UNKNOWN_LOC
         self._env: dict[Any, Any] = {}
         self._tensors: dict[object, Any] = {}
+        self._known = Known()
         self._inputs = [node.name for node in inputs]
         kinds: dict[str, TensorType] = {}
         for node in inputs:
@@ -249,11 +251,14 @@ class Reading:
             self.faults.missing(name, node.name, place_at(node))
             return UNKNOWN
         try:
-            args = [self._argument(one) for one in node.args]
-            kwargs = {k: self._argument(v) for k, v in node.kwargs.items() if k not in _LEFT_OUT}
+            given = {k: v for k, v in node.kwargs.items() if k not in _LEFT_OUT}
+            args = [self._argument_of(name, one) for one in node.args]
+            kwargs = {k: self._argument_of(name, v) for k, v in given.items()}
             if any(one is UNKNOWN for one in _flat([args, kwargs])):
                 return UNKNOWN
-            found = convert(*args, **kwargs)
+            found = self._simple(node, name, expected)
+            if found is None:
+                found = convert(*args, **kwargs)
             self._check(name, found, expected)
         except Exception as error:
             told = _told(name, error)
@@ -262,6 +267,20 @@ class Reading:
             self.faults.refused(name, node.name, told, place_at(node))
             return UNKNOWN
         return found
+
+    def _simple(self, node: Any, name: str, expected: Any) -> Value | None:
+        """What a node is that depends on no input, or that only repeats one value; None for
+        others."""
+        if not hasattr(expected, "dtype"):
+            return None
+        known = self._known.places(node, element_of(expected.dtype))
+        if known is not None:
+            return known.said()
+        other = self._known.beside_true(node, name)
+        kept = None if other is None else self._env.get(other)
+        if not isinstance(kept, Value) or kept.dtype != "i1":
+            return None
+        return kept.expand(*(self.symbols.size(size) for size in expected.shape))
 
     def _item(self, node: Any) -> Any:
         whole, index = self._env[node.args[0]], node.args[1]
@@ -284,6 +303,12 @@ class Reading:
             return UNKNOWN if kind == "SymInt" else _Symbolic(str(value))
         self.faults.missing(op_name(node), node.name, place_at(node))
         return UNKNOWN
+
+    def _argument_of(self, name: str, given: Any) -> Any:
+        """An argument of an op of a name; a mask that hides nothing is none."""
+        if hasattr(given, "all_input_nodes") and self._known.needless(name, given):
+            return None
+        return self._argument(given)
 
     def _argument(self, given: Any) -> Any:
         """An argument of a node, as converters have it."""

@@ -9,11 +9,11 @@ from typing import TypeAlias, cast
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from polyc.affine.expressions import canonical_expr, linear_of, uses_dim
+from polyc.affine.expressions import NotAffine, canonical_expr, linear_of, uses_dim
 from polyc.dialects import region
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region.types import MemRefType
+from polyc.dialects.region.types import AxisAttr, MemRefType
 from polyc.families.attention.paged import Paged, pages_of
 from polyc.families.attention.softmax import Refused
 from polyc.rewriting.region.building import type_of
@@ -123,6 +123,11 @@ def operand_of(
         elif axis is not None and (
             rest != AffineExpr.constant(0) or keys is None or keys.size != shape[number]
         ):
+            if (outer := _sequences(rest, place, keys, shape[number])) is not None:
+                many, which = outer
+                sizes[len(found) : len(found) + 1] = [many, keys.size]
+                found += [which, axis]
+                continue
             raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
         found.append(place if axis is None else axis)
     if sorted(a for a in found if isinstance(a, str)) != sorted(walks):
@@ -133,6 +138,25 @@ def operand_of(
     if any(step % FEATURE_STEP for step in (starts.constant, *(c for _, c in starts.terms))):
         raise Refused(f"heads of {name} do not start at multiples of {FEATURE_STEP}", read)
     return _apart(HeadOperand(name, read, tuple(sizes), tuple(found), offset, paged), summed)
+
+
+def _sequences(
+    rest: AffineExpr, place: AffineExpr, keys: AxisAttr | None, size: Dim
+) -> tuple[Dim, AffineExpr] | None:
+    """Of a dimension of ``size`` with whole sequences one after another, how many there are, and
+    which one begins at ``place``; None where ``rest``, the same in the axes of the read, is no
+    sequence's start."""
+    length = None if keys is None else keys.size.constant()
+    many = None if length is None else quotient(size, Dim.const(length))
+    if not length or many is None:
+        return None
+    try:
+        starts = linear_of(rest)
+    except NotAffine:
+        return None
+    if any(s % length for s in (starts.constant, *(c for _, c in starts.terms))):
+        return None
+    return many, canonical_expr(place // length)
 
 
 def _apart(operand: HeadOperand, summed: bool) -> HeadOperand:

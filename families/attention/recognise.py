@@ -205,6 +205,9 @@ class StreamingAttention:
         for value in (self.scores.operand, self.weighted):
             if (found := type_of(value).axis(label)) is not None:
                 return found
+        for found in self.kernel.iters:
+            if found.label == label:
+                return found
         raise KeyError(label)
 
     def size(self, label: str) -> Dim:
@@ -242,12 +245,18 @@ class _Search:
         m = self._queries(q, keys.result if gather is None else gather.result, masks)
         depth_axis = scores.labels[0]
         axes = type_of(scores.result).labels
-        batch = tuple(a.label for a in self.kernel.iters if a.label in axes and a.label != m)
-        if {*batch, m, n} != set(axes):
-            raise Refused(f"its scores are over {list(axes)}, and its outputs are not", scores)
         summed = type_of(weights.weighted).labels
+        # What has one point may be read without its axis.
+        one = {a.label for a in self.kernel.iters if a.size.constant() == 1}
+        batch = tuple(
+            a.label
+            for a in self.kernel.iters
+            if a.label != m and (a.label in axes or a.label in one)
+        )
+        if {*batch, m, n} - one != set(axes) - one:
+            raise Refused(f"its scores are over {list(axes)}, and its outputs are not", scores)
         wide = [label for label in summed if label not in (*batch, m)]
-        if len(wide) != 1 or set(summed) != {*batch, m, *wide}:
+        if len(wide) != 1 or set(summed) - one != {*batch, m, *wide} - one:
             raise Refused(f"the sum of its values is over {list(summed)}", together)
         visible, gates = masks.split(m, n, self.symbols)
         (read, paged), conditions = values_of(weights.values)

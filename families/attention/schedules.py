@@ -72,6 +72,13 @@ def bytes_again(attention: StreamingAttention) -> int:
     return keys_again(attention) * sum(attention.tile_features) * ELEMENT_BYTES
 
 
+LOW_KEYS, LOW_AT_ONCE = 64, 2
+"""Keys of a step and CTAs of a multiprocessor that leave a thread of the lowest tiles registers for
+what scores are made of beside products, as a bias or a mask."""
+
+NARROWEST = 32
+"""Features of which one more of these CTAs leaves them."""
+
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
@@ -315,9 +322,14 @@ def tiling_of(variant: AttentionVariant, attention: StreamingAttention) -> Tilin
 
 def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[Tiling]:
     """The plans of the space for which a thread has registers beside what scores are made of."""
-    if kind_of(attention) > BOUNDED or attention.stores_rows or made_how(attention) != AS_READ:
+    if attention.stores_rows or made_how(attention) != AS_READ:
         return
     depth, width = attention.tile_features
+    if kind_of(attention) > BOUNDED:
+        low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
+        most = LOW_AT_ONCE + (width <= NARROWEST)
+        yield from (plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most)
+        return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
     most = MOST_AT_ONCE - places_more(attention)
     visible = attention.score.visible

@@ -4,7 +4,8 @@ Each pattern turns one op into tiny ops and is exact: it changes no value.  In b
 frontend value stands behind an ``unrealized_conversion_cast`` from the tiny value that
 holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
 the pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable``
-before and ``RoundOnce`` after them see to the types in which values are stored;
+before and ``RoundOnce`` after them see to the types in which values are stored; ``KeepRowsApart``
+leaves rows of products the axes that they have around them;
 ``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
 weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
@@ -44,6 +45,7 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
 )
 from polyc.lowering.frontend_to_tiny.gathers import LowerGather
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
+from polyc.lowering.frontend_to_tiny.merged_rows import KeepRowsApart
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
 from polyc.lowering.frontend_to_tiny.pooling import LowerArgPool, LowerPool
@@ -68,6 +70,7 @@ __all__ = [
     "Builder",
     "DropUnusedConversion",
     "FrontendToTiny",
+    "KeepRowsApart",
     "LowerArgPool",
     "LowerArgReduce",
     "LowerAttention",
@@ -259,6 +262,7 @@ class FrontendToTiny(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
         lift_parameters(op)
+        rewrite(op, [KeepRowsApart()], recursive=True)
         rewrite(op, [NoteStorable()])
         rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
         if "rounding" in self.classes:

@@ -879,8 +879,8 @@ class Products:
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
         """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of ``first`` and of a maximum of that, or of exponentials of that which are
-        summed, and of no product that needs ``first``, as what follows an attention is.
+        It is made of exponentials of ``first``, of which a maximum is taken, or whose sum is, and of
+        no product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
@@ -889,19 +889,15 @@ class Products:
             others = (v for v in behind if v is not first and v in self.contractions)
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
+            powers = [v for v in behind if _is_power(v) and first in self._behind(v)]
             along = [
                 value.owner
-                for value in behind
+                for value in (behind if powers else ())
                 if isinstance(value.owner, tiny.ReduceOp)
                 and value.owner.function == "max"
                 and first in self._behind(value)
             ]
-            along = along or [
-                op
-                for value in behind
-                if _is_power(value) and first in self._behind(value)
-                for op in self._sums_of(value)
-            ]
+            along = along or [op for value in powers for op in self._sums_of(value)]
             if along:
                 return factor, along
         return None
@@ -971,11 +967,22 @@ class Products:
                 source = self.source(here := work.pop())
                 if source in beyond or isinstance(source, BlockArgument):
                     continue
+                if cost.is_contraction(source):
+                    continue
                 if isinstance(source.owner, ASIDE):
-                    found[self._plain(here)] = None
-                elif not cost.is_contraction(source):
+                    found[self._read_as(here)] = None
+                else:
                     work += [self.same.get(o, o) for o in cast(Operation, source.owner).operands]
         return list(found)
+
+    def _read_as(self, value: SSAValue) -> SSAValue:
+        """What lies in memory for a value that is only moved: as it is read, but once where it
+        repeats, and in the type of its source."""
+        *way, source = self._way(value)
+        for moved in way:
+            if not isinstance(moved.owner, tiny.ExpandOp | tiny.CastOp):
+                return moved
+        return source
 
     def _why_aside(self, side: SSAValue) -> str:
         return SIDE if self._has(side, tiny.ReduceOp) else GATHERED

@@ -89,13 +89,16 @@ def is_contraction(value: SSAValue) -> bool:
     """Whether a value is a sum of products, each factor repeated along a kept axis, or read in
     windows along one (S5.2).
 
-    Tensor cores compute it; a row's sum of products is another reduction.
+    Tensor cores compute it; a row's sum of products is another reduction, and so is one of squares,
+    of which an axis of one point may be said to repeat.
     """
     op = value.owner
     if not isinstance(op, tiny.ReduceOp) or op.function != "sum":
         return False
     product = op.operand.owner
     if not isinstance(product, tiny.BinaryOp) or product.function != "mul":
+        return False
+    if product.lhs is product.rhs:
         return False
     return all(_repeats(factor, op.axes) for factor in (product.lhs, product.rhs))
 

@@ -8,6 +8,7 @@ its values are tried in memory, and the model of time says which way the graph t
   kernels of rows too, whose rows would be stored turned;
 - the reductions that others need along other axes, as the pixels' mean that a norm is of;
 - all reductions;
+- what a reduction is of that needs others, as the mean of what a norm gives;
 
 each alone, and the first together with either.  Of every kernel but those of products, what is
 moved is tried where it is computed at several places, as what a rotation of features is of, or
@@ -332,12 +333,30 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
     inner = made([v for v in found if any(_is_under(v, other, behind) for other in found)])
     every = made(found)
     read = [value for value in inside if _ends_moves(value, users)] if found else []
-    ways = [moved, inner, [*moved, *inner], every, [*moved, *every], read]
+    outer = [v for v in found if any(_is_under(other, v, behind) for other in found)]
+    reduced = dict.fromkeys(_reduced_of(v, inside, kernel) for v in outer)
+    ways = [
+        moved,
+        inner,
+        [*moved, *inner],
+        every,
+        [*moved, *every],
+        read,
+        [v for v in reduced if v not in roots],
+    ]
     seen: set[frozenset[SSAValue]] = {frozenset()}
     for way in ways:
         if (values := frozenset(way)) not in seen:
             seen.add(values)
             yield way
+
+
+def _reduced_of(value: SSAValue, inside: Collection[SSAValue], kernel: Kernel) -> SSAValue:
+    """What a reduction is of, before it is only moved or widened."""
+    (here,) = _operands(cast(Operation, value.owner), kernel)
+    while here in inside and not cost.is_computed(here):
+        (here, *_) = _operands(cast(Operation, here.owner), kernel)
+    return here
 
 
 def _reductions_behind(

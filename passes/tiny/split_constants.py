@@ -8,7 +8,7 @@ are put together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -30,7 +30,7 @@ from polyc.rewriting.notes import Note, Report, show
 
 COMPUTING = (
     *(tiny.UnaryOp, tiny.BinaryOp, tiny.CompareOp, tiny.SelectOp, tiny.ReduceOp, tiny.CastOp),
-    *(tiny.BitcastOp, tiny.SortOp),
+    *(tiny.BitcastOp, tiny.SortOp, tiny.GatherOp, tiny.ScanOp),
 )
 """Ops whose results are worth keeping; a movement costs a reader nothing."""
 
@@ -40,8 +40,12 @@ SMALL = 4096
 GROWTH = 2
 """How many times the bytes of the parameters that it is made of a constant may have."""
 
-LITTLE = 1 << 16
+LITTLE = 1 << 18
 """Bytes that a constant may have in any case."""
+
+LOOKED_UP = 1 << 23
+"""The same of one that is made by a look-up, as a bias of positions: it would lie in memory in each
+call."""
 
 BYTES: dict[Attribute, int] = {element: size_in_bytes(element) for element in ELEMENTS}
 
@@ -125,7 +129,17 @@ class _Split:
                 for operand in op.operands:
                     self._cut(operand, found, seen)
         order = [r for op in self.op.body.block.ops for r in op.results]
-        return [value for value in order if value in found]
+        return [v for v in order if v in found and not self._is_beside(v, found)]
+
+    def _is_beside(self, value: SSAValue, found: Collection[SSAValue]) -> bool:
+        """Whether a condition asks something of a value that is kept, number by number: who reads
+        both asks as well."""
+        op = value.owner
+        if not isinstance(op, tiny.CompareOp):
+            return False
+        read = [_unmoved(o) for o in op.operands]
+        read = [o for o in read if self.sources.get(o)]
+        return bool(read) and all(o in found for o in read)
 
     def _cut(self, value: SSAValue, found: set[SSAValue], seen: set[SSAValue]) -> None:
         """Add what of a value, which something else reads, is made once."""
@@ -142,12 +156,19 @@ class _Split:
             self._cut(operand, found, seen)
 
     def _is_worth_it(self, value: SSAValue, op: Operation) -> bool:
+        if isinstance(op, tiny.PermuteOp | tiny.ReshapeOp):
+            # What is looked up is kept as it is read.
+            inner = _in_order(value).owner
+            return isinstance(inner, tiny.GatherOp) and self._is_worth_it(inner.result, inner)
         if not isinstance(op, COMPUTING) or _widens(op):
             return False
         elements = _elements(value)
+        if isinstance(op, tiny.GatherOp) and all(map(_is_place, op.operands[1:])):
+            return False  # rows that follow each other are read where they are
         size = elements * BYTES[self.kind(value)]
         whole = sum(_elements(s) * BYTES[_element(s)] for s in self.sources[value])
-        if size > max(GROWTH * whole, LITTLE):
+        little = LOOKED_UP if _looks_up(value) else LITTLE
+        if size > max(GROWTH * whole, little):
             return False
         return elements >= SMALL or not _is_cast(value)
 
@@ -260,6 +281,10 @@ COMPUTING_TYPES = (
     | tiny.CastOp
     | tiny.BitcastOp
     | tiny.SortOp
+    | tiny.GatherOp
+    | tiny.ScanOp
+    | tiny.IotaOp
+    | tiny.DimOp
 )
 
 _KEPT = {"role": StringAttr("param"), "storage": StringAttr("const_pool")}
@@ -296,6 +321,41 @@ def _is_cast(value: SSAValue) -> bool:
     while isinstance(op := value.owner, tiny.CastOp | MovementOp):
         value = op.operands[0]
     return not isinstance(op, Operation)
+
+
+def _unmoved(value: SSAValue) -> SSAValue:
+    """What a value is before it is moved and widened."""
+    while isinstance(op := value.owner, MovementOp) or (
+        isinstance(op, tiny.CastOp) and is_widening(op.result)
+    ):
+        value = op.operands[0]
+    return value
+
+
+def _in_order(value: SSAValue) -> SSAValue:
+    """What a value is before its elements change places, none of them repeated, and are widened."""
+    while isinstance(op := value.owner, tiny.PermuteOp | tiny.ReshapeOp) or (
+        isinstance(op, tiny.CastOp) and is_widening(op.result)
+    ):
+        value = op.operands[0]
+    return value
+
+
+def _is_place(value: SSAValue) -> bool:
+    """Whether a value is of places along axes alone, moved and counted from somewhere else."""
+    op = value.owner
+    if isinstance(op, tiny.IotaOp | tiny.ConstantOp):
+        return True
+    linear = isinstance(op, tiny.BinaryOp) and op.function in ("add", "sub")
+    return (linear or isinstance(op, MovementOp | tiny.CastOp)) and all(map(_is_place, op.operands))
+
+
+def _looks_up(value: SSAValue) -> bool:
+    """Whether a value is made by a gather that is no read of rows in order."""
+    return any(
+        isinstance(op, tiny.GatherOp) and not all(map(_is_place, op.operands[1:]))
+        for op in _behind([value])
+    )
 
 
 def _is_given(value: SSAValue) -> bool:
