@@ -372,6 +372,9 @@ def check_loader(op: ScheduleResources) -> None:
             f"vectorize is {width} elements, {size} bytes; a vector access is a power of two "
             f"of at most {MAX_VECTOR_BYTES} bytes"
         )
+    if op.keeps_rows:
+        # Of rows the plan says each tensor's own; wide vectors are several copies.
+        size = min(width * op.kept_element(), max(CP_ASYNC_BYTES))
     if op.loader.data == "cp_async" and size not in CP_ASYNC_BYTES:
         raise VerifyException(
             f"cp.async copies 4, 8 or 16 bytes, vectorize {width} is {size} bytes; use the "

@@ -61,6 +61,12 @@ KEPT_REGISTERS, KEPT_WIDE = 48, 64
 """Registers that a thread that walks over kept rows has at least: of one tensor of 16 bits, and of
 several, wider ones, or rows that lie side by side, of which a thread has several."""
 
+KEPT_SINGLE = 128
+"""The same of one that copies single elements of a row, each to a place of its own."""
+
+WALKED = 80
+"""The same of blocks that walk over rows together, which have what is on its way in registers."""
+
 
 def registers_at_launch(registers: int, consumers: int) -> int:
     """Registers of each thread of a CTA of a producer's warpgroup and its ``consumers``, which has
@@ -236,10 +242,17 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("rows") == "kept"
 
     @property
+    def walks_rows(self) -> bool:
+        """Whether blocks walk over rows in chunks, once for each reduction that needs another."""
+        return record_of(self.algo_choice).get("rows") == "streaming"
+
+    @property
     def takes_turns(self) -> bool:
         """Whether a block keeps one row after another, or its chunks of each: where several blocks
-        share a row, they meet in memory, or are a cluster where the plan says so."""
-        return self.keeps_rows and self.flag("persistent")
+        share a row, they meet in memory, or are a cluster where the plan says so.  Or whether such
+        blocks walk over their chunks again and again, which are too many to be kept."""
+        several = self.walks_rows and self.integer("split_k") > 1
+        return (self.keeps_rows or several) and self.flag("persistent")
 
     @property
     def meets_in_memory(self) -> bool:
@@ -249,12 +262,16 @@ class ScheduleResources(Schedule):
 
     @property
     def blocks_kept(self) -> int:
-        """Blocks of a multiprocessor that keep rows, by their shared memory and by registers."""
+        """Blocks of a multiprocessor that keep rows, or walk over them together, by their shared
+        memory and by registers."""
         arch, threads = self.target, self.threads()
         memory = (arch.shared_bytes + RESERVED) // (self.kept_bytes() + EXCHANGED + RESERVED)
         wide = self.kept_bytes() > OPERAND_BYTES * self.integer("stages") * prod(self.tile_sizes)
         wide = wide or self.tile_sizes[0] > 1
-        registers = arch.registers // (threads * (KEPT_WIDE if wide else KEPT_REGISTERS))
+        each = WALKED if self.walks_rows else KEPT_WIDE if wide else KEPT_REGISTERS
+        if self.keeps_rows and self.integer("vectorize") == 1:
+            each = KEPT_SINGLE
+        registers = arch.registers // (threads * each)
         return max(1, min(memory, registers, arch.threads * 2 // threads))
 
     def kept_bytes(self) -> int:
@@ -265,6 +282,12 @@ class ScheduleResources(Schedule):
         entries = cast("list[Record]", self.fields()["cache"])
         rows = self.integer("stages") * prod(self.tile_sizes)
         return rows * sum(int(entry.get("bytes", 0)) for entry in entries)
+
+    def kept_element(self) -> int:
+        """Bytes of an element of the narrowest tensor whose rows are kept, or 2 where the plan
+        names none."""
+        entries = cast("list[Record]", self.fields()["cache"])
+        return min((int(entry.get("bytes", 0)) for entry in entries), default=OPERAND_BYTES)
 
     def combined_bytes(self) -> int:
         """Bytes into which the blocks that share a tile's steps put their sums of it in f32, and

@@ -53,6 +53,11 @@ FAR = 8
 SHORT_WINDOW = 64
 """Points of windows that slide, as of a pooling, up to which a thread takes its own alone."""
 
+FEW_POINTS, MANY_RESULTS, MORE = 256, 1 << 15, 4
+"""Points of a reduction and the results beside it, all that lies together, up to which a thread
+reduces its own alone where there are so many results: a block for each would end as it begins.  Of
+several times as many results up to ``MORE`` times as many points."""
+
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
 
@@ -324,7 +329,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
     if column not in together and together & far:
         row, column = column, None
-    elif _parted(kernel, values, needed):
+    elif _parted(kernel, values, needed) and not _are_short(kind, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
     else:
         # Windows of neighbours overlap.  An open size may be large; of known ones the largest is.
@@ -345,6 +350,15 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _are_short(kind: ValType, needed: Sequence[ReduceOp]) -> bool:
+    """Whether many results are of few points each, of known sizes, and few of them lie together."""
+    points = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
+    results = prod(map(_extent, kind.shape))
+    together = points * _extent(kind.shape[-1])
+    most = FEW_POINTS * min(MORE, results // MANY_RESULTS)
+    return together <= most and results < float("inf")
 
 
 def _is_short_line(sizes: Mapping[str, Dim], column: str | None) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp
-from polyc.families.facts import power_within
+from polyc.families.facts import power_of_two, power_within
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
@@ -24,6 +26,8 @@ WARPS = 8
 """Of a block."""
 REGISTERS = 4
 """Elements of a thread, where vectors are not longer."""
+THREADS = 2048
+"""That a multiprocessor has room for."""
 COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
 PARTED = 32
@@ -55,7 +59,9 @@ def tile_of(
     that no output runs along part the points, and ``beside`` is what it has of the others at most.
     """
     warp = ARCHS[arch].warp
-    elements = WARPS * warp * max(REGISTERS, vector * (loads_of(loops.reductions) if parts else 1))
+    together = parts and not _are_own(loops)
+    own = REGISTERS if together else _results_each(loops, arch)
+    elements = WARPS * warp * max(own, vector * (loads_of(loops.reductions) if together else 1))
     if loops.turned:
         narrowest = min(element_bytes(op.result.type.element_type) for op in loops.turned)
         side = min(LINE_BYTES // narrowest, TURNED_SIDE)
@@ -78,11 +84,35 @@ def tile_of(
     high = elements // wide
     if not parts:
         high = power_within(rows, high)
+        if space.row is not None and space.column is not None:
+            # Of few rows a tile has more columns, so that no threads are idle.
+            wide = max(wide, power_within(columns, elements // high))
     elif vector > 1:
         # All threads have a vector, and rows beyond the longest reduction are nobody's.
         high = max(power_within(deepest(loops), high), WARPS * warp * vector // wide)
     # A warp has an element each at least.
     return (high, wide) if high * wide >= warp else (high, warp // high)
+
+
+def _results_each(loops: Loops, arch: str) -> int:
+    """Elements of a thread where vectors are not longer: one, where each is reduced by it alone and
+    there are no more of known sizes than threads find room; where nothing is reduced as many as
+    have the bytes of a vector."""
+    if not loops.reductions:
+        most = max((len(t.shape) for t in loops.kernel.seen), default=0)
+        large = [t for t in loops.kernel.seen if len(t.shape) == most]
+        widest = max((element_bytes(t.element_type) for t in large), default=REGISTERS)
+        return max(REGISTERS, MAX_VECTOR_BYTES // widest)
+    sizes = [
+        size.constant()
+        for space in loops.spaces
+        for label, size in zip(space.labels, space.sizes, strict=True)
+        if label not in space.walked
+    ]
+    if not loops.reductions or len(loops.spaces) > 1 or None in sizes:
+        return REGISTERS
+    many = prod(size or 0 for size in sizes) // (ARCHS[arch].multiprocessors * THREADS)
+    return min(REGISTERS, power_of_two(max(1, many)))
 
 
 def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
@@ -118,8 +148,13 @@ def vector_of(loops: Loops) -> int:
 
 def reduces_alone(loops: Loops) -> bool:
     """Whether each point of a tile has reductions of its own, so that no threads part them."""
+    return _are_own(loops) and not any(space.walked for space in loops.spaces)
+
+
+def _are_own(loops: Loops) -> bool:
+    """Whether reductions differ along both axes of a tile, whatever a block walks."""
     own = [set(type_of(reduce.result).labels) for reduce in loops.reductions]
-    return all({s.row, s.column} <= labels and not s.walked for labels in own for s in loops.spaces)
+    return all({s.row, s.column} <= labels for labels in own for s in loops.spaces)
 
 
 def turned_names(loops: Loops) -> list[str]:

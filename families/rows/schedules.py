@@ -43,8 +43,10 @@ from polyc.families.rows.variants import (
     SINGLE,
     VARIANTS,
     RowsVariant,
+    are_copied,
     at_most,
     fits,
+    fits_not,
     upright_part,
 )
 from polyc.families.structure import check_group
@@ -134,11 +136,13 @@ def conditions(rows: Rows, arch: str, variant: RowsVariant) -> tuple[Assumption,
         # No vector is read past the end of a tensor: what cp.async copies is whole.
         columns = variant.panel(rows)[1] if rows.turned else variant.columns
         room = variant.parts * variant.chunks(rows) * columns
-        if not rows.kept or not rows.walks_again or variant.vector < 2:
+        if not rows.walks_again or not are_copied(rows, variant.vector):
             return None
         if not rows.turned and room <= RESIDENT:
             return None
         facts.append(fits(rows, room))
+    elif variant.turns:
+        facts.append(fits_not(rows, variant.parts * variant.panel(rows)[1]))
     elif variant.parts > 1:
         # Rows that leave half of the chip idle, and a chunk for each block.
         sizes = [axis.size for axis in rows.outer]
@@ -235,7 +239,7 @@ def made(rows: Rows, arch: str) -> list[ScheduleOp]:
     found: list[ScheduleOp] = []
     widest = VARIANTS[0].vector
     every = variants(rows, arch)
-    if rows.turned and is_known(rows) and not any(_keeps(rows, arch, v) for v in every):
+    if is_known(rows) and not any(_keeps(rows, arch, v) for v in every):
         # Longer than any of the table: teams of the space may have room for them.
         every = (*_roomiest(rows, arch, every[0].vector), *every)
     for variant in every:
@@ -440,11 +444,12 @@ def _check_turned(plan: ScheduleOp) -> None:
 def _check_structure(rows: Rows, plan: ScheduleOp) -> None:
     """Refuse what kernels of rows do not have; PolycError ``UnsupportedPlan``."""
     parts = plan.integer("split_k")
+    walked = rows.turned and plan.takes_turns
     clusters = [(1, 1), (1, parts)] if plan.takes_turns else [(1, 1)]
     there_are = " or ".join(str(list(one)) for one in dict.fromkeys(clusters))
     for field, taken, there in (
         ("cluster", plan.integers("cluster") not in clusters, there_are),
-        ("persistent", plan.flag("persistent") and not is_kept(plan), "false"),
+        ("persistent", plan.flag("persistent") and not is_kept(plan) and not walked, "false"),
         ("raster", plan.raster.data != "row", '"row"'),
     ):
         if taken:

@@ -15,7 +15,7 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu.types import element_bytes
 from polyc.families.rows.recognise import Rows
-from polyc.families.rows.variants import KEPT, WARP, RowsVariant
+from polyc.families.rows.variants import KEPT, WARP, RowsVariant, are_copied
 
 WARPS = (2, 4, 8, 16)
 """Warps of a block that has a row in registers."""
@@ -29,7 +29,7 @@ BLOCKS = (8, 16, 32)
 WIDTH = 4096
 """Elements of a chunk of these, and a vector for each thread at least."""
 
-ROOMS = (16, 24, 32, 40, 48, 64, 96, 128)
+ROOMS = (16, 24, 32, 40, 48, 64, 96, 128, 160, 192, 216)
 """KB of a row that a block keeps."""
 
 HIGH = (32, 64, 128)
@@ -152,7 +152,7 @@ def _balanced(rows: Rows, arch: str, high: int, wide: int) -> Iterator[tuple[int
 def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
     """Rows in shared memory."""
     length, limits = rows.length.constant(), ARCHS[arch]
-    if not rows.kept or not rows.walks_again or vector < 2:
+    if not rows.walks_again or not are_copied(rows, vector):
         return
     assert length is not None
     bytes_of = sum(element_bytes(op.result.type.element_type) for op in rows.kept)
@@ -169,8 +169,11 @@ def _kept(rows: Rows, arch: str, vector: int) -> Iterator[RowsVariant]:
             for stages in STAGES:
                 kept = stages * chunks * width * bytes_of
                 key = (warps, chunks, parts, stages)
-                if key in seen or kept > limits.shared_bytes - KEPT // 10 or parts > warps * WARP:
+                room_left = limits.shared_bytes - KEPT // 10
+                if key in seen or kept > room_left or parts > warps * WARP:
                     continue
+                if parts > limits.multiprocessors * (room_left // kept):
+                    continue  # A team runs at once.
                 seen.add(key)
                 name = f"kept_by{warps}_team{parts}_stages{stages}"
                 yield RowsVariant(name, "kept", 1, width, warps, vector, parts, kept, True, stages)

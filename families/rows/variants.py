@@ -74,7 +74,7 @@ class RowsVariant:
         columns, warps = self.columns, self.warps_a_row
         height = taken = 1
         known = rows.length.constant() if self.way == "resident" else None
-        busy = 2 * BUSY if rows.chained else BUSY
+        busy = 2 * BUSY if rows.chained else BUSY * _bytes_more(rows)
         narrow = self.whole or self.name in {v.name for v in NARROWER}
         fits = known or (columns if narrow else None)
         while fits is not None and warps > 1 and 2 * fits <= busy * WARP * warps:
@@ -88,7 +88,7 @@ class RowsVariant:
         while self.way == "resident" and columns > least and at_most(rows, columns // 2):
             columns //= 2
         if rows.outer:
-            held = HELD if rows.walks_again else 2 * HELD
+            held = HELD if rows.walks_again else 2 * HELD * _bytes_more(rows)
             taken = max(1, WARP * held // columns) if warps == 1 else 1
             if (count := rows.outer[-1].size.constant()) is not None:
                 taken = min(taken, power_of_two(-(-count // self.rows)))
@@ -195,6 +195,12 @@ which takes 35 us instead of 38 in a LayerNorm of 128 MB, and 91 instead of 105 
 Where one reduction needs another one's result they have twice as many: 16384 rows of 4096 take
 70 us in a LayerNorm, and 73 with 16, but 66 and 65 in an RMSNorm."""
 
+COPIED = 4
+"""Bytes that cp.async copies at least."""
+
+NARROW = 4
+"""How many times as many elements are bytes."""
+
 NARROWER = (
     RowsVariant("block_2048", "resident", 1, 2048, 4, 8),
     RowsVariant("block_4096", "resident", 1, 4096, 8, 8),
@@ -263,6 +269,7 @@ PANELS = (
     RowsVariant("panel_team64", "kept", 64, 0, 8, 8, 64, PANEL, True),
     RowsVariant("panel_team128", "kept", 64, 0, 8, 8, 128, PANEL, True),
     RowsVariant("panel_most_team128", "kept", 64, 0, 8, 8, 128, MOST // 2, True),
+    RowsVariant("panel_walk_team128", "streaming", 64, 0, 8, 8, 128, turns=True),
     RowsVariant("panel_chunks", "streaming", 64, 0, 8, 8),
     RowsVariant("panel_any_split8", "streaming", 32, 0, 8, 1, 8),
     RowsVariant("panel_any", "streaming", 32, 0, 8, 1),
@@ -290,6 +297,13 @@ An architecture without clusters has those of one part.
 """
 
 
+def _bytes_more(rows: Rows) -> int:
+    """How many times as many elements a thread has of rows of bytes that are only reduced: as many
+    bytes as of others, so that as much is on its way."""
+    kinds = [element_bytes(op.result.type.element_type) for op in rows.whole]
+    return NARROW if max(kinds, default=2) == 1 and not rows.walks_again else 1
+
+
 def upright_part(high: int, wide: int, warps: int) -> list[int]:
     """What each of so many warps has of a tile of ``wide`` points of rows that lie side by side."""
     return [high, wide // warps] if wide >= warps else [high * wide // warps, 1]
@@ -298,6 +312,18 @@ def upright_part(high: int, wide: int, warps: int) -> list[int]:
 def fits(rows: Rows, columns: int) -> Assumption:
     """That a row has at most so many elements."""
     return Assumption(Dim.const(columns) - rows.length, ">=")
+
+
+def are_copied(rows: Rows, vector: int) -> bool:
+    """Whether blocks can keep rows that are read in vectors of so many elements: cp.async copies 4
+    bytes at least."""
+    kinds = [element_bytes(op.result.type.element_type) for op in rows.kept]
+    return bool(kinds) and vector * min(kinds) >= COPIED and (vector > 1 or not rows.turned)
+
+
+def fits_not(rows: Rows, columns: int) -> Assumption:
+    """That a row has at least so many elements."""
+    return Assumption(rows.length - columns, ">=")
 
 
 def at_most(rows: Rows, columns: int) -> bool:

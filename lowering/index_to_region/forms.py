@@ -311,12 +311,18 @@ class Forms:
     def _reduced(self, op: tiny.ReduceOp | tiny.SortOp, point: Point) -> Form:
         entry = entry_of(op.result, self.graph)
         taken = list(point.labels)
-        fresh: list[AxisAttr] = []
+        named: dict[int, AxisAttr] = {}
         row = isinstance(op, tiny.ReduceOp) and not is_contraction(op.result)
-        for number, axis in enumerate(entry.reduced):
+        numbers = list(range(len(entry.reduced)))
+        if row and len({axis.dim for axis in entry.reduced}) < len(numbers):
+            # Of axes of one size, as of a square, the innermost is the innermost of the output's.
+            numbers.reverse()
+        for number in numbers:
+            size = entry.reduced.data[number].dim
             used = self._used_along(op, sum(entry.counts) + number) if row else ()
-            fresh.append(self.names.reduced(axis.dim, taken, row, used))
-            taken.append(fresh[-1].label)
+            named[number] = self.names.reduced(size, taken, row, used)
+            taken.append(named[number].label)
+        fresh = [named[number] for number in sorted(named)]
         return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
 
     def _used_along(self, op: tiny.ReduceOp | tiny.SortOp, place: int) -> Sequence[str]:

@@ -18,14 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Literal, cast
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from polyc.cost.values import size_in_bytes
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.index import is_widening
+from polyc.dialects.region.moments import are_long
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import (
@@ -38,11 +41,12 @@ from polyc.lowering.index_to_region.forms import (
     not_affine,
     why_not_affine,
 )
-from polyc.lowering.index_to_region.outputs import embedded, is_about, turned_from
+from polyc.lowering.index_to_region.outputs import embedded, is_about, is_below, turned_from
 from polyc.lowering.index_to_region.scores import ROW, Scores, is_softmax_sum
 from polyc.poly.same_point import two_points
 from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
+from polyc.rewriting.tiny.split_reductions import outer_axes
 
 Fuse = Literal["none", "legal", "cost"]
 Split = Literal["none", "contractions"]
@@ -57,6 +61,10 @@ SORTED = "it is sorted, which a kernel does that does nothing after it"
 REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
 SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
 """Why a reduction is stored that one with a scan would want, or the scan."""
+
+FIRST = "it is reduced over outer axes first, and then over inner ones, of which few lie together"
+LAST = "it is the second step of a reduction, which is done once, and is wanted at several points"
+"""Why the first of two steps of a reduction is stored, and the second."""
 
 IN_MEMORY = "a product on tensor cores reads it from memory, in another shape"
 
@@ -588,8 +596,9 @@ class Composer:
         return (holder, points[0]) if plain and inside and points[0].guard is None else None
 
     def _beside_squares(self, value: SSAValue) -> tuple[Kernel, Point] | None:
-        """The kernel between others that sums squares about a value, as a variance about a mean,
-        and where it wants that; None where there is none, or it has other axes.
+        """The kernel between others that sums squares about a value, as a variance about a mean, or
+        exponentials below it, as a softmax below its maximum, and where it wants that; None where
+        there is none, or it has other axes.
 
         It finds both while it reads once.  Sums along rows are a block's, which keeps these.
         """
@@ -598,8 +607,9 @@ class Composer:
         for kernel, point in self.asked.get(value, {}):
             if kernel not in self.between or len(kernel.roots) != 1:
                 continue
-            squares = is_about(kernel.roots[0].value, value, self.same)
-            if squares is None or squares.axes == (tiny.tensor_of(squares.operand).rank - 1,):
+            end = kernel.roots[0].value
+            squares = is_about(end, value, self.same) or is_below(end, value, self.same)
+            if squares is None or not self._finds_both(squares):
                 continue
             wanted = [p for k, p in self.asked[value] if k is kernel]
             root = Root(value, point)
@@ -608,6 +618,21 @@ class Composer:
             if whole and len(wanted) == 1 and self._order(value) is None:
                 return kernel, point
         return None
+
+    def _finds_both(self, op: tiny.ReduceOp) -> bool:
+        """Whether a reduction, and one that it needs, are not along rows that blocks keep."""
+        *others, row = tiny.tensor_of(op.operand).dims
+        return op.axes != (len(others),) or self._are_long(others, row)
+
+    def _is_top(self, value: SSAValue) -> bool:
+        """Whether a value is the maximum below which the one kernel that wants it sums
+        exponentials, and which it wants beside these."""
+        kernels = {kernel for kernel, _ in self.asked.get(value, {})}
+        roots = [root for kernel in kernels for root in kernel.roots]
+        if len(kernels) != 1 or len(roots) != 1:
+            return False
+        powers = is_below(roots[0].value, value, self.same)
+        return powers is not None and self._finds_both(powers)
 
     def _kernel_of(self, value: SSAValue) -> tuple[Kernel, Point]:
         """A kernel that stores a value in its order, and where it wants it."""
@@ -688,6 +713,10 @@ class Composer:
             return self._why_scattered(value)
         if self.work.heads.get(value) and any(k.scatter is not None for k, _ in self.asked[value]):
             return "it is reduced, and a scatter reads it, whose kernel reduces nothing"
+        if self._is_first_step(value):
+            return FIRST
+        if self._is_last_step(value):
+            return LAST
         scans = any(kernel.scan is not None for kernel, _ in self.asked.get(value, {}))
         scans &= isinstance(value.owner, tiny.ReduceOp)
         scans |= isinstance(value.owner, tiny.ScanOp)
@@ -707,6 +736,8 @@ class Composer:
             return None if self._beside_end(value) is None else ROW
         if self.fuse == "none":
             return "nothing is fused" if heads or self.uses[value] > 1 else None
+        if self.fuse == "cost" and value not in self.whole and self._is_top(value):
+            return None
         if heads and len(wanted) > 1:
             kernels = len({id(k) for k, _ in wanted})
             where = f"by {kernels} kernels" if kernels > 1 else f"at {len(wanted)} points"
@@ -719,6 +750,29 @@ class Composer:
             return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _is_first_step(self, value: SSAValue) -> bool:
+        """Whether a value is reduced over the axes that a reduction of the rest of its axes is done
+        over first."""
+        op = value.owner
+        users = [use.operation for use in value.uses if use.operation.name != "index.value"]
+        if not isinstance(op, tiny.ReduceOp) or len(users) != 1:
+            return False
+        (user,) = users
+        if not isinstance(user, tiny.ReduceOp) or user.function != op.function:
+            return False
+        dims = tiny.tensor_of(op.operand).dims
+        left = [axis for axis in range(len(dims)) if axis not in op.axes]
+        return outer_axes(dims, sorted((*op.axes, *(left[a] for a in user.axes)))) == op.axes
+
+    def _is_last_step(self, value: SSAValue) -> bool:
+        """Whether a value is the second one of such a reduction, and a kernel wants it that would
+        compute it again for others of its points."""
+        op = value.owner
+        if not isinstance(op, tiny.ReduceOp) or not self._is_first_step(op.operand):
+            return False
+        wanted = self.asked.get(value, {})
+        return any(set(p.labels) != {a.label for a in k.iters} for k, p in wanted)
 
     def _why_scattered(self, value: SSAValue) -> str | None:
         """Why a scatter is stored: what is wanted of it is not one point of one kernel's, or that
@@ -830,8 +884,11 @@ class Composer:
             if not cost.is_contraction(head)
         }
         row = [axis for axis in kernel.iters if axis.label in own]
-        if len(row) == len(kernel.iters) and cost.points(a.size for a in row) > cost.ROW:
+        long = prod((a.size for a in row), start=Dim.const(1))
+        if len(row) == len(kernel.iters) and cost.points([long]) > cost.ROW:
             row = []  # the only row there is: one block would do all the work
+        if self._are_long([axis.size for axis in kernel.iters if axis not in row], long):
+            row = []  # no blocks keep a row, and few would walk along it
         row += [
             root.stored_axes[root.value.owner.axis]
             for root in kernel.roots
@@ -840,6 +897,15 @@ class Composer:
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _are_long(self, others: Sequence[Dim], length: Dim) -> bool:
+        """Whether rows, one for each of the other axes' points, are few, and the blocks of a whole
+        chip do not keep one."""
+        kinds = [tiny.tensor_of(leaf) for leaf in self.graph.body.block.args]
+        long = cost.points([length])
+        whole = [kind for kind in kinds if cost.points(kind.dims) >= long]
+        widest = max((size_in_bytes(kind.element_type) for kind in whole), default=1)
+        return are_long(others, length, widest)
 
     def _passes(self, value: SSAValue, kernel: Kernel, point: Point) -> int:
         """How often a contraction runs along an axis: twice where a reduction of it comes first."""

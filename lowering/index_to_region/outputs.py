@@ -71,6 +71,29 @@ def is_about(
     return squares if _plain(total.operand, same) is own else None
 
 
+def is_below(
+    end: SSAValue, top: SSAValue, same: Mapping[SSAValue, SSAValue]
+) -> tiny.ReduceOp | None:
+    """The sum of exponentials below the maximum ``top`` that ``end`` is made of, by ops of its own
+    shape and of ``top`` perhaps, where what grows is what that is the maximum of; None where there
+    is none."""
+    largest = top.owner
+    if not isinstance(largest, tiny.ReduceOp) or largest.function != "max":
+        return None
+    found = {op for op in _reductions_of(end, same) if op is not largest}
+    powers = found.pop() if len(found) == 1 else None
+    if powers is None or powers.function != "sum" or powers.axes != largest.axes:
+        return None
+    grown = _plain(powers.operand, same).owner
+    if not isinstance(grown, tiny.UnaryOp) or grown.function != "exp":
+        return None
+    taken = _plain(grown.operand, same).owner
+    if not isinstance(taken, tiny.BinaryOp) or taken.function != "sub":
+        return None
+    own, about = (_plain(v, same) for v in taken.operands)
+    return powers if about is top and own is _plain(largest.operand, same) else None
+
+
 def _plain(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> SSAValue:
     """A value before it was repeated, or given axes of one point."""
     value = same.get(value, value)
@@ -81,7 +104,14 @@ def _plain(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> SSAValue:
 
 def _reduction_of(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> tiny.ReduceOp | None:
     """The one sum that a value is made of by functions of elements and constants."""
-    found: tiny.ReduceOp | None = None
+    found = _reductions_of(value, same)
+    return found[0] if len(found) == 1 and found[0].function == "sum" else None
+
+
+def _reductions_of(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> list[tiny.ReduceOp]:
+    """The reductions that a value is made of by functions of elements and constants; none where it
+    is made of something else too."""
+    found: dict[tiny.ReduceOp, None] = {}
     work, seen = [value], set[SSAValue]()
     while work:
         here = _plain(work.pop(), same)
@@ -90,14 +120,12 @@ def _reduction_of(value: SSAValue, same: Mapping[SSAValue, SSAValue]) -> tiny.Re
             continue
         seen.add(here)
         if isinstance(op, tiny.ReduceOp):
-            if found is not None or op.function != "sum":
-                return None
-            found = op
+            found[op] = None
         elif isinstance(op, tiny.FunctionOp | tiny.CastOp):
             work += op.operands
         else:
-            return None
-    return found
+            return []
+    return list(found)
 
 
 def _count_reads(graph: tiny.GraphOp, same: Mapping[SSAValue, SSAValue]) -> dict[SSAValue, int]:

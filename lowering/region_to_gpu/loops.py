@@ -65,7 +65,7 @@ from polyc.families.loops.windows import (
     held_value,
     tile_from,
 )
-from polyc.lowering.region_to_gpu import integers, loop_moments
+from polyc.lowering.region_to_gpu import integers, loop_moments, loop_powers
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
@@ -196,13 +196,13 @@ def _part(kernel: KernelOp, plan: ScheduleOp) -> Part:
 
 
 def _stored(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]:
-    """What the blocks of a part store: what they have of each reduction, and of moments how many
-    points these are of and how far from their mean in all, which stand for mean and distance."""
+    """What the blocks of a part store: what they have of each reduction, and what more of those
+    that need one another."""
     values = list(kernel.yield_op.values)
-    found = [(r.result, part.kind(r.accumulates_in)) for r in summed(values)]
     moments = moments_of(values)
-    more = () if moments is None else (moments.mean, moments.distance)
-    return [*found, *((value, part.kind(f32)) for value in more)]
+    if moments is not None:
+        return [(value, part.kind(f32)) for value in moments.stored]
+    return [(r.result, part.kind(r.accumulates_in)) for r in summed(values)]
 
 
 def _grid(space: Space, plan: ScheduleOp) -> Grid:
@@ -368,7 +368,8 @@ class LoopBuilder(Builder):
         scope = Scope(self.emit, places)
         if self.moments is not None and not self.adds:
             self.rank = at[PART]
-            self.moments_of_part(scope, self.moments)
+            found = self.powers_of_part if self.moments.below else self.moments_of_part
+            found(scope, self.moments)
             return
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
@@ -572,9 +573,10 @@ class LoopBuilder(Builder):
             to = self.sums[reduce.result]
             if self.moments is not None and reduce is self.moments.squares:
                 mean = self.mean_of(scope, self.moments)
-                others = (self.moments.total.result, self.moments.mean, self.moments.distance)
+                others = [v for v in self.moments.stored if v is not reduce.result]
                 spaces = [to, *(self.sums[value] for value in others)]
-                loop_moments.combine(emit, self.part, acc, mean, where, origin, spaces)
+                together = loop_powers if self.moments.below else loop_moments
+                together.combine(emit, self.part, acc, mean, where, origin, spaces)
             else:
                 combine(emit, self.part, reduce, neutral, acc, where, origin, to)
         else:
@@ -613,26 +615,17 @@ class LoopBuilder(Builder):
         sums = loop_moments.Sums(made, *others)
         sums.begin(emit)
         order = sorted(total.labels, key=lambda label: label in apart)
-        ends = {label: size_of(total, label) for label in apart}
-        whole_steps = {a for a, n in ends.items() if n.mod(self.tile[apart[a]]).constant() == 0}
-        tails = {a: self.frame.size(n) for a, n in ends.items() if a not in whole_steps}
-
-        def inside(point: Point) -> SSAValue | None:
-            found: SSAValue | None = None
-            for label, size in tails.items():
-                here = point.index(point.axes[label])
-                found = point.emit.both(found, point.emit.compare("slt", here, size))
-            return found
+        tails = self.tails_of(total, apart)
 
         def masked(point: Point, scalar: SSAValue) -> SSAValue:
-            there, value = inside(point), point.cast(scalar, f32)
+            there, value = self.inside(point, tails), point.cast(scalar, f32)
             if there is None:
                 return value
             nothing = loop_moments.number(point.emit, 0.0)
             return point.emit.value(arith.SelectOp(there, value, nothing))
 
         def counted(point: Point, _: SSAValue) -> SSAValue:
-            there, one = inside(point), loop_moments.number(point.emit, 1.0)
+            there, one = self.inside(point, tails), loop_moments.number(point.emit, 1.0)
             if there is None:
                 return one
             nothing = loop_moments.number(point.emit, 0.0)
@@ -686,18 +679,73 @@ class LoopBuilder(Builder):
         emit.op(tile.ReduceOp("sum", left, over, rest))
         for op in emit.ops[start:]:
             located(op, moments.squares)
-        results = (
-            (total.result, whole),
-            (moments.squares.result, squares),
-            (moments.mean, count),
-            (moments.distance, rest),
-        )
+        self.store_parts(scope, moments, [whole, squares, count, rest])
+
+    def powers_of_part(self, scope: Scope, moments: Moments) -> None:
+        """What a block has of the points of a tile, stored: their maximum, and the sum of
+        exponentials below it."""
+        total, emit = moments.total, scope.emit
+        along = scope.along(type_of(total.result).labels)
+        apart = parted(total, along, self.tile)
+        held = tuple(here or axis in apart.values() for axis, here in enumerate(along))
+        top, fold = self.folded(scope, (held[0], held[1]), apart, "top", f32)
+        fold = fold or projection((held[0], held[1]))
+        kind = cast("FragmentType", top.type)
+        powers = loop_powers.Powers(top, emit.value(tile.FragmentOp(kind), "powers"))
+        powers.begin(emit)
+        order = sorted(total.labels, key=lambda label: label in apart)
+        tails = self.tails_of(total, apart)
+
+        def masked(point: Point, scalar: SSAValue) -> SSAValue:
+            there, value = self.inside(point, tails), point.cast(scalar, f32)
+            if there is None:
+                return value
+            nothing = loop_powers.least(point.emit)
+            return point.emit.value(arith.SelectOp(there, value, nothing))
+
+        def step(here: Scope, _: SSAValue) -> None:
+            points = self.fragment(here, (True, True), total.label)
+            wanted = [Wanted(total.operand, points, (ROW, COLUMN), masked)]
+            self.map(here, points, list(tails), lambda _: wanted, total, [total.operand], {})
+            grown = self.fragment(here, (True, True), "grown")
+            powers.take(here.emit, points, grown, fold)
+
+        start = len(emit.ops)
+        self.turns_of(scope, total, order, apart, step)
+        over = projection(along)
+        whole, sums = (self.fragment(scope, along, hint) for hint in ("top", "powers"))
+        powers.join(emit, whole, sums, over)
+        for op in emit.ops[start:]:
+            located(op, moments.squares)
+        self.store_parts(scope, moments, [whole, sums])
+
+    def tails_of(self, reduce: ReduceOp, apart: Mapping[str, int]) -> dict[str, SSAValue]:
+        """The sizes of the axes whose last step may go beyond their end, of those that threads
+        part."""
+        ends = {label: size_of(reduce, label) for label in apart}
+        return {
+            label: self.frame.size(size)
+            for label, size in ends.items()
+            if size.mod(self.tile[apart[label]]).constant() != 0
+        }
+
+    @staticmethod
+    def inside(point: Point, tails: Mapping[str, SSAValue]) -> SSAValue | None:
+        """Whether a point is within the ends of axes; None where nothing says so."""
+        found: SSAValue | None = None
+        for label, size in tails.items():
+            here = point.index(point.axes[label])
+            found = point.emit.both(found, point.emit.compare("slt", here, size))
+        return found
+
+    def store_parts(self, scope: Scope, moments: Moments, fragments: Sequence[SSAValue]) -> None:
+        """Write what a block has of each of ``moments.stored``."""
         assert self.part is not None and self.rank is not None
-        for value, fragment in results:
+        for value, fragment in zip(moments.stored, fragments, strict=True):
             origin: list[SSAValue] = []
             where = {label: placed(place, origin) for label, place in scope.places.items()}
             to = self.sums[value]
-            new = store(emit, self.part, fragment, self.rank, where, origin, to)
+            new = store(scope.emit, self.part, fragment, self.rank, where, origin, to)
             located(new, moments.squares)
 
     def folded(

@@ -156,6 +156,9 @@ class RowBuilder(Builder):
             beside = len(self.rows.reads) > len(self.rows.kept)
             room = self.plan.target.registers // (PANEL_BESIDE * self.plan.threads())
             return min(self.plan.blocks_kept, max(1, room)) if beside else self.plan.blocks_kept
+        if self.plan.keeps_rows and self.plan.integer("vectorize") == 1:
+            # Copies of single elements, each with a place of its own, would take all registers.
+            return self.plan.blocks_kept
         if self.upright or not self.rows.turned:
             return self.resident_at_once
         read = sum(element_bytes(op.result.type.element_type) for op in self.rows.reads)

@@ -32,6 +32,7 @@ from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.row_builders import Resident, RowBuilder, Streaming
 from polyc.lowering.region_to_gpu.rows_in_turns import (
     Turns,
+    WalkedTurns,
     blocks_together,
     has_open_teams,
     meeting_spaces,
@@ -62,6 +63,8 @@ class RowsLowering(Walked):
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> RowBuilder:
         if is_kept(plan):
             return (Turns if plan.takes_turns else Kept)(self.rows, plan, grids)
+        if plan.takes_turns:
+            return WalkedTurns(self.rows, plan, grids)
         return (Resident if is_resident(plan) else Streaming)(self.rows, plan, grids)
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:

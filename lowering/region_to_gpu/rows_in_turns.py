@@ -362,6 +362,23 @@ class Turns(Kept):
         return self.plan.blocks_kept
 
 
+class WalkedTurns(Turns):
+    """Rows of so many points that no team keeps them: each block of it walks over its chunks, once
+    for each reduction that needs another one's result and once for what is written.
+
+    The blocks meet as those do that keep rows.
+    """
+
+    def make_homes(self) -> None:
+        """Nothing is kept."""
+
+    def bring(self, over: Tile, origin: Sequence[SSAValue] | None = None) -> None:
+        """Nothing is brought ahead."""
+
+    def load(self, over: Tile, steps: Sequence[Sequence[SSAValue]]) -> None:
+        """A chunk is read where it is used."""
+
+
 GROUPS = 3
 """Groups of teams that begin one after another."""
 

@@ -64,6 +64,16 @@ class Kept(Streaming):
         self.base: SSAValue | None = None
         """The first chunk of the row in hand, where the block keeps several rows."""
 
+    def layout(self) -> FragmentLayoutAttr | None:
+        """Rows of single elements lie with threads as they are written: neighbours with
+        neighbours, whatever vectors shared memory has."""
+        if self.upright or self.plan.integer("vectorize") > 1:
+            return super().layout()
+        threads, each = AffineExpr.dimension(0), AffineExpr.dimension(1)
+        count, width = self.plan.threads(), self.plan.tile_sizes[1]
+        spread = AffineMap(2, 0, (AffineExpr.constant(0), each * count + threads))
+        return FragmentLayoutAttr.of(count, width // count, spread)
+
     def reduce(self) -> None:
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")

@@ -31,9 +31,11 @@ from polyc.families.loops.remarks import remarks
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
+from polyc.passes.support.plan.rows_or_loops import loops_instead
 from polyc.passes.support.plan.single_row import family_of, with_single_rows
 from polyc.passes.support.plan.worth import worth
 from polyc.rewriting.driver import rewrite
@@ -58,6 +60,8 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
             found = worth(kernel, found)
             if family is GEMM:
                 found = with_single_rows(kernel, arch, found)
+            if family is ROWS and (loops := loops_instead(kernel, arch, found)) is not None:
+                return LOOPS, loops, refused
             return family, found, refused
         if refused is None or isinstance(found, Recognised):
             refused = found

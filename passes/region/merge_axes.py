@@ -7,6 +7,7 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +18,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
+from polyc.families.loops.tiles import VECTOR
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.scans.recognise import has_scan
@@ -52,12 +54,38 @@ class MergeAxes(RewritePattern):
             has_scan(op)
             or GEMM.takes(found)
             or (
-                reduced(found) < reduced(op)
+                reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)
             )
-            or (not reduced(op) and _turned(found))
+            or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+def wider(kernel: KernelOp, found: KernelOp) -> bool:
+    """Whether whole vectors of more elements make up the rows that a region stores, of known sizes,
+    once its axes are merged: a row of 331 by 8 is one of 2648.  Or whether a tile of short rows,
+    which is as wide as a power of two, is one of long ones then."""
+    if 0 < _vector(kernel) < _vector(found):
+        return True
+    lasts = [_last(kernel), _last(found)]
+    return 0 < lasts[0] < SHORT_ROW <= lasts[1] and _vector(kernel) <= _vector(found)
+
+
+SHORT_ROW = 256
+"""Elements of a row that a tile has with others."""
+
+
+def _last(kernel: KernelOp) -> int:
+    """The shortest row that a region stores; 0 where that is not known."""
+    rows = [out.shape[-1].constant() for out in kernel.outs if out.shape]
+    return 0 if not rows or None in rows else min(row or 0 for row in rows)
+
+
+def _vector(kernel: KernelOp) -> int:
+    """The most elements of a vector that all rows are multiples of; 0 where that is not known."""
+    rows = [out.shape[-1].constant() for out in kernel.outs if out.shape]
+    return 0 if not rows or None in rows else gcd(VECTOR, *(row for row in rows if row))
 
 
 def _turned(kernel: KernelOp) -> bool:

@@ -21,6 +21,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import region
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.region.moments import are_long, moments_of
 from polyc.dialects.region.types import AxisAttr
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import located, rewrite
@@ -186,6 +188,22 @@ def _together(
 # The pattern and the pass --------------------------------------------------------------
 
 
+def _is_apart(top: region.ReduceOp) -> bool:
+    """Whether loops find a maximum and the sums below it while they read once."""
+    kernel = top.parent_op()
+    assert isinstance(kernel, region.KernelOp)
+    values = list(kernel.yield_op.values)
+    found = moments_of(values)
+    if found is None or any(set(top.labels) & set(type_of(v).labels) for v in values):
+        return False
+    *others, row = type_of(top.operand).axes.data
+    if top.labels != (row.label,):
+        return True
+    reads = [op for op in kernel.walk() if isinstance(op, region.ReadOp)]
+    widest = max((element_bytes(op.result.type.element_type) for op in reads), default=1)
+    return are_long([axis.size for axis in others], row.size, widest)
+
+
 @dataclass
 class JoinSoftmax(RewritePattern):
     """A maximum and the sums of exponentials below it → one ``region.reduce_together``.
@@ -199,6 +217,9 @@ class JoinSoftmax(RewritePattern):
     * the exponentials taken as they are, negated, cast, repeated, selected against 0, or
       multiplied and divided by values that do not depend on m.  A sum that divides by another sum
       below m is refused: apply that to the result.
+
+    Not of a region that gives nothing else, where points lie apart or rows are few and long: loops
+    find both there while blocks share the points (``dialects/region/moments.py``).
 
     What else uses m, the exponentials or the sums is left, and uses the joined results.
 
@@ -215,7 +236,7 @@ class JoinSoftmax(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.ReduceOp, rewriter: PatternRewriter, /) -> None:
         joined = streams(op, self.classes).sums
-        if not joined or region.kernel_of(op) is not op.parent_op():
+        if not joined or region.kernel_of(op) is not op.parent_op() or _is_apart(op):
             return
         made = _together(op, joined, below_of(op))
         _define_before(made.values, op)

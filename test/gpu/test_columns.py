@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from polyc.bench.any_axes import parse_problem, text_of
 from polyc.bench.reductions import CASES, known
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
@@ -53,6 +54,49 @@ def test_small_columns(build: Build, op: str, written: bool) -> None:
         assert mismatch is None, (variant, mismatch)
         ran += 1
     assert ran
+
+
+@pytest.mark.parametrize("op", ["column_softmax", "column_layer_norm"])
+def test_a_team_walks_over_tall_columns(build: Build, op: str) -> None:
+    sizes = {"M": 110000, "N": 16}
+    module = parsed(CASES[op].text)
+    graph = only(module, GraphOp)
+    inputs = make_inputs(graph, sizes)
+    (wanted,) = meant(module, inputs, sizes)
+    compiled = build(CASES[op].text, "sm_90a")
+    assert str(compiled.chosen(sizes)).endswith("panel_walk_team128")
+    for _ in range(3):
+        (found,) = compiled.run(inputs, symbols=sizes)
+        mismatch = tolerance_check(np.asarray(found), wanted, graph.outputs[0].type.element_type)
+        assert mismatch is None, mismatch
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "l1_norm:3x8209:1:f32",
+        "layer_norm:5x70001:1:f32",
+        "softmax:2x300001:1:f32",
+        "sum:512x8x20x3x2:0,2,4:f16",
+        "variance:300x8x12x3x2:0,2,4:f32",
+        "max:4096x8x5:1:f16",
+        "rms_norm:20000x28x2:1:f32",
+        "layer_norm:7x31x31:1,2:f32",
+        "argmax:20000x17x8:1:f32",
+        "any:333x4096:1:ui8",
+        "all:70x1000x24:1:ui8",
+        "softmax:3x5x70001:1,2:f16",
+    ],
+)
+def test_reductions_over_any_axes(build: Build, problem: str) -> None:
+    text = text_of(parse_problem(problem))
+    module = parsed(text)
+    graph = only(module, GraphOp)
+    inputs = make_inputs(graph, {})
+    (wanted,) = meant(module, inputs, {})
+    (found,) = build(text, "sm_90a").run(inputs)
+    mismatch = tolerance_check(np.asarray(found), wanted, graph.outputs[0].type.element_type)
+    assert mismatch is None, mismatch
 
 
 @pytest.mark.parametrize(("op", "shape"), [("column", (70000, 8)), ("channel", (40, 64, 4096))])

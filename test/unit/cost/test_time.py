@@ -273,10 +273,14 @@ def test_a_block_that_has_all_of_a_reduction_waits_for_its_loads() -> None:
 
 
 def test_a_block_walks_an_axis_by_the_rows_of_its_tile() -> None:
-    """Columns without their mean: a block goes through its rows twice, eight or more at a step."""
+    """Columns without their mean: a block goes through its rows twice, eight or more at a step.
+
+    What is added tells the two axes of the columns apart.
+    """
     s = Sketch("centred")
-    x = s.input("x", 4096, 2, 2048)
-    module = planned(s.done(y=s.fn("sub", x, s.reduce("mean", x, 0, keep=True))), fuse="legal")
+    x, b = s.input("x", 4096, 2, 2048), s.input("b", 2048)
+    far = s.fn("sub", x, s.reduce("mean", x, 0, keep=True))
+    module = planned(s.done(y=s.fn("add", far, b)), fuse="legal")
     (time,) = times_of(module, {})
     (plan,) = (op for op in module.walk() if isinstance(op, ScheduleOp))
     rows, columns, _ = plan.tile_sizes
@@ -340,9 +344,9 @@ def test_a_transposition_goes_through_shared_memory() -> None:
 def test_a_row_that_is_kept_is_read_once_and_a_longer_one_again() -> None:
     def rows(length: int) -> Time:
         s = Sketch("rows")
-        return the_time(s.done(y=s.softmax(s.input("x", (1 << 26) // length, length))))
+        return the_time(s.done(y=s.softmax(s.input("x", (1 << 28) // length, length))))
 
-    short, kept, long = rows(4096), rows(1 << 16), rows(1 << 23)
+    short, kept, long = rows(4096), rows(1 << 16), rows(1 << 24)
     assert short.memory == kept.memory < long.memory
     assert short.cache == kept.cache
     assert long.cache > 1.4 * short.cache
@@ -353,9 +357,9 @@ def test_a_long_row_is_walked_once_for_each_sum_that_needs_another() -> None:
 
     def walks(name: str) -> float:
         s = Sketch("rows")
-        x = s.input("x", 64, 1 << 23)
+        x = s.input("x", 64, 1 << 24)
         y = s.softmax(x) if name == "softmax" else getattr(s, name)(x, "norm")
-        return the_time(s.done(y=y)).cache * H200.cache / (64 * (1 << 23) * 2)
+        return the_time(s.done(y=y)).cache * H200.cache / (64 * (1 << 24) * 2)
 
     assert walks("layer_norm") > walks("rms_norm") + 0.9
     assert walks("softmax") == pytest.approx(walks("rms_norm"), abs=0.05)

@@ -40,6 +40,54 @@ def test_a_variance_has_both() -> None:
     assert found.reductions == [found.total, found.squares]
 
 
+POWERS = (
+    "  %m = frontend.reduce max %X axes [0] keepdims : T -> U\n"
+    "  %d = frontend.elementwise sub %X, %m : (T, U) -> T\n"
+    "  %e = frontend.elementwise exp %d : T\n"
+    "  %s = frontend.reduce sum %e axes [0] : T -> !frontend.tensor<[N], f16>\n"
+    "  %l = frontend.elementwise log %s : !frontend.tensor<[N], f16>\n"
+    "  %t = frontend.reshape %m : U -> !frontend.tensor<[N], f16>\n"
+    "  %y = frontend.elementwise add %l, %t : "
+    "(!frontend.tensor<[N], f16>, !frontend.tensor<[N], f16>) -> !frontend.tensor<[N], f16>"
+)
+
+
+def test_a_maximum_and_what_grows_below_it_are_one_kernel() -> None:
+    (kernel,) = kernels(POWERS)
+    found = moments_of(kernel.yield_op.values)
+    assert found is not None and found.below and found.mean is found.total.result
+    assert found.stored == [found.total.result, found.squares.result]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("exp %d", "sqrt %d"),
+        ("sub %X, %m : (T, U)", "sub %m, %X : (U, T)"),
+        ("reduce max %X", "reduce min %X"),
+        ("reduce sum %e", "reduce max %e"),
+    ],
+    ids=["no exponential", "above it", "no maximum", "no sum"],
+)
+def test_others_are_no_powers(old: str, new: str) -> None:
+    found = [moments_of(one.yield_op.values) for one in kernels(POWERS.replace(old, new))]
+    assert found and not any(found)
+
+
+def test_a_softmax_of_all_reads_twice() -> None:
+    """One kernel finds both, and one reads again and writes."""
+    line = "  %y = frontend.softmax %X axes [0, 1] : T"
+    text = f"frontend.graph @g(%X: T) -> (Y: T) {{\n{line}\n  frontend.output %y : T\n}}\n"
+    module = parsed(text.replace("T", KIND))
+    for stage in ("tiny", "index", "region"):
+        for name in STAGES[stage]:
+            build(name, "sm_90a").apply(make_context(), module)
+    first, second = find(module, KernelOp)
+    found = moments_of(first.yield_op.values)
+    assert found is not None and found.below and len(first.outs) == 2
+    assert moments_of(second.yield_op.values) is None
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

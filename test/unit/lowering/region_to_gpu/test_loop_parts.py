@@ -81,6 +81,14 @@ def _normed(g: Graph) -> list[SSAValue]:
     return [g.fn("rsqrt", square), mean]
 
 
+def _logsumexp(g: Graph) -> list[SSAValue]:
+    """The logarithm of the sum of exponentials below the maximum, and that, of columns."""
+    x = g.ins[0]
+    top = g.reduce("max", x, 0)
+    powers = g.reduce("sum", g.fn("exp", g.fn("sub", x, top)), 0)
+    return [g.fn("add", g.fn("log", powers), top)]
+
+
 def small(rows: int, columns: int, vector: int, parts: int, **more: object) -> dict[str, object]:
     """A plan with a block of as many threads as its tile has vectors."""
     warps = max(1, rows * columns // vector // 32)
@@ -182,6 +190,19 @@ CASES: Mapping[str, Case] = {
         Program([(("R", "C"), f16)], _variance(0, 1), ({"R": 31, "C": 40},)),
         small(1, 512, 8, 2, warp_tile=[1, 512], when=["(R * C) mod 8 == 0"]),
     ),
+    "a maximum and the powers below it": Case(
+        Program([(("R", "C"), f16)], _logsumexp, ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
+        small(8, 64, 8, 3, when=["C mod 8 == 0"]),
+    ),
+    "powers of columns, several vectors a thread": Case(
+        Program([(("R", "C"), f16)], _logsumexp, ({"R": 150, "C": 64},)),
+        small(16, 32, 8, 2, warp_tile=[16, 32], when=["C mod 8 == 0"]),
+    ),
+    "powers of columns one by one": Case(
+        Program([(("R", "C"), f32)], _logsumexp, ({"R": 50, "C": 37},)),
+        small(4, 32, 1, 5),
+        "sm_80",
+    ),
     "more parts than steps": Case(
         Program([(("R", "C"), f32)], lambda g: [g.reduce("max", g.ins[0], 0)], ({"R": 9, "C": 8},)),
         small(4, 8, 1, 33),
@@ -235,6 +256,21 @@ def test_moments_of_what_is_not_finite(value: float, tmp_path: Path) -> None:
     source = program.module()
     (x,) = make_inputs(only(source, GraphOp), sizes, 3)
     x[5, 3] = x[70, 9] = value
+    with np.errstate(all="ignore"):
+        expected = meant(source, [x], sizes)
+        found = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
+    assert_agree(found, expected)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 65504.0])
+def test_powers_of_what_is_apart(value: float, tmp_path: Path) -> None:
+    """One point, all of a thread's, all of a block's, and a whole column of -inf: no number."""
+    case = CASES["a maximum and the powers below it"]
+    module, sizes = built(case, tmp_path), {"R": 77, "C": 72}
+    source = case.program.module()
+    (x,) = make_inputs(only(source, GraphOp), sizes, 3)
+    x[5, 3] = value
+    x[0::8, 9] = x[:, 10] = x[8:16, 11] = x[1:, 12] = value
     with np.errstate(all="ignore"):
         expected = meant(source, [x], sizes)
         found = tiles.run(only(module, gpu.ModuleOp), [x], sizes, "f_scalar")
@@ -307,7 +343,7 @@ def test_known_sizes_are_shared_by_elements_too() -> None:
 
 def _nested(g: Graph) -> list[SSAValue]:
     most = g.add(frontend.ReduceOp("max", g.ins[0], [0], keepdims=True))
-    return [g.reduce("sum", g.fn("exp", g.fn("sub", g.ins[0], most)), 0)]
+    return [g.reduce("sum", g.fn("sqrt", g.fn("sub", g.ins[0], most)), 0)]
 
 
 NOT_SHARED: Mapping[str, Program] = {

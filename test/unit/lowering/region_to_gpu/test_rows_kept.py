@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.bench.any_axes import Problem, text_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
@@ -169,6 +170,47 @@ def test_threads_that_have_columns_in_turns(
 ) -> None:
     module = panels(name, tmp_path, parts, stages)
     runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, *ORDERS[order])
+
+
+@pytest.mark.parametrize(("rows", "order"), [(201, 0), (70, 1), (517, 2)])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_teams_walk_over(name: str, rows: int, order: int, tmp_path: Path) -> None:
+    """Nothing is kept: blocks read their chunks again for each reduction; of 70 rows some have no
+    points."""
+    fields = {"algo_choice": {"rows": "streaming"}, "loader": "register", "when": []}
+    wide = 16 if name == "residual" else 32
+    module = panels(name, tmp_path, 4, 1, "sm_90a", tile=[16, wide, 1], **fields)
+    runs(COLUMNS[name], module, COLUMNS[name].sizes(rows), 4, *ORDERS[order])
+
+
+@pytest.mark.parametrize(
+    ("op", "fields"),
+    [
+        ("l1_norm", {}),
+        ("layer_norm", {"split_k": 2, "tile": [1, 2048, 3], "warp_tile": [1, 256]}),
+        (
+            "softmax",
+            {"split_k": 3, "persistent": True, "tile": [1, 1024, 3], "warp_tile": [1, 128]},
+        ),
+    ],
+)
+def test_rows_of_single_elements_are_kept(
+    op: str, fields: dict[str, object], tmp_path: Path
+) -> None:
+    """Copies of 4 bytes bring rows of an odd length, which no vector divides."""
+    text = text_of(Problem(op, (2, 8209), (1,), "f32"))
+    module = asked(text, tmp_path, "sm_90a", **fields)
+    source = only(parsed(text), GraphOp)
+    inputs = make_inputs(source, {})
+    threads = finished(only(module, gpu.ModuleOp))
+    (kernel,) = threads.kernels()
+    if fields.get("persistent"):
+        kernel.blocks_per_sm = index_attr(3)
+    result = simulate(threads, inputs, {}, kernel.sym_name.data, multiprocessors=1, seed=1)
+    result.check()
+    assert mismatch(source, {}, inputs, result.outputs) is None
+    found = nvrtc.compile_cuda(cuda_source(threads), "sm_90a")
+    assert [info.spill_bytes for info in found.kernels.values()] == [0]
 
 
 CLUSTERS = {

@@ -26,12 +26,12 @@ PRODUCTS = {
     "a 1x1 convolution": (one_tap("NHWC", ("F", 1, 1, "C"), "NHWF", "nhwc"), ["nhw", "f"]),
 }
 X, W, Y = (tensor(shape) for shape in (("N", "H", "W", "C"), ("F", 3, 3, "C"), tuple("NHWF")))
-OTHERS = {
-    "rows": f"""frontend.graph @g(%X: {X}) -> (Y: {tensor(("N", "H", "W"))}) {{
+ROWS = f"""frontend.graph @g(%X: {X}) -> (Y: {tensor(("N", "H", "W"))}) {{
   %0 = frontend.reduce sum %X axes [3] {{acc = f32}} : {X} -> {tensor(("N", "H", "W"))}
   frontend.output %0 : {tensor(("N", "H", "W"))}
 }}
-""",
+"""
+OTHERS = {
     "a 3x3 convolution": f"""frontend.graph @g(%X: {X}, %W: {W}) -> (Y: {Y}) {{
   %0 = frontend.conv2d nhwc %X, %W stride [1, 1] padding [1, 1, 1, 1] dilation [1, 1] groups 1
       {{acc = f32}} : ({X}, {W}) -> {Y}
@@ -73,10 +73,35 @@ def test_other_regions_are_as_they_were(text: str) -> None:
     assert str(module) == before and kernel_in(module).held is None
 
 
-def test_rows_would_merge_if_they_were_a_product() -> None:
-    kernel = kernel_in(regions(OTHERS["rows"]))
-    kernel.detach()
+def test_rows_are_over_as_few_axes_as_a_product() -> None:
+    module = regions(ROWS)
+    kernel = kernel_in(module).clone()
     assert merged(kernel) is not kernel and not GEMM.takes(merged(kernel))
+    RegionMergeAxes().apply(make_context(), module)
+    verify(module)
+    assert labels(module) == ["nhw"]
+
+
+def scaled(shape: tuple[int | str, ...]) -> str:
+    """A tensor times a number of each of its outermost points."""
+    x, g = tensor(shape), tensor((shape[0], *(1 for _ in shape[1:])))
+    return f"""frontend.graph @g(%X: {x}, %G: {g}) -> (Y: {x}) {{
+  %0 = frontend.elementwise mul %X, %G : ({x}, {g}) -> {x}
+  frontend.output %0 : {x}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((4, 6, 331, 8), 4), ((4, 8, 331), 2), ((4, 2, 6, 2), 2), ((4, 7, 5), 3), (("N", 8, 331), 2)],
+)
+def test_axes_merge_where_vectors_get_wider(shape: tuple[int | str, ...], wanted: int) -> None:
+    """Rows of 331 are no multiples of a vector, eight of them are; those of 8 are vectors."""
+    module = regions(scaled(shape))
+    RegionMergeAxes().apply(make_context(), module)
+    verify(module)
+    assert len(labels(module)) == wanted
 
 
 def test_the_kernel_that_reads_a_deferred_output_is_still_to_come() -> None:

@@ -1,0 +1,47 @@
+"""Rows that loops take instead, by the model of time (S8, S11.1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyc.bench.any_axes import Problem, text_of
+from polyc.cost.time import modelled
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.families.rows.schedules import ROWS
+from polyc.passes.pipeline import ORDER, build
+from polyc.passes.support.plan.rows_or_loops import SURE, loops_instead
+from polyc.test.support.gpu_text import find, only, parsed
+from polyc.tools.registry import make_context
+
+
+def planned(problem: Problem) -> tuple[KernelOp, list[ScheduleOp]]:
+    """A problem's region and its schedules."""
+    module = parsed(text_of(problem))
+    for name in ORDER[: ORDER.index("plan-select") + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    return only(module, KernelOp), find(module, ScheduleOp)
+
+
+@pytest.mark.parametrize("op", ["max", "prod", "variance"])
+def test_few_long_rows_are_shared_by_the_whole_chip(op: str) -> None:
+    kernel, plans = planned(Problem(op, (4, 16 << 20), (1,), "f16"))
+    theirs = ROWS.schedules(kernel, "sm_90a")
+    assert plans[0].pattern == "loops" and plans[0].stores_sums
+    times = [modelled(kernel, one, {}).seconds for one in (plans[0], theirs[0])]
+    assert times[0] < SURE * times[1]
+
+
+@pytest.mark.parametrize(("rows", "length"), [(65536, 512), (512, 1 << 17)])
+def test_rows_enough_for_all_blocks_stay(rows: int, length: int) -> None:
+    _, plans = planned(Problem("sum", (rows, length), (1,), "f16"))
+    assert {plan.pattern for plan in plans} == {"rows"}
+
+
+def test_open_rows_are_not_asked() -> None:
+    text = text_of(Problem("max", (4, 1 << 24), (1,), "f16")).replace("16777216", "N")
+    module = parsed(text)
+    for name in ORDER[: ORDER.index("plan-select")]:
+        build(name, "sm_90a").apply(make_context(), module)
+    kernel = only(module, KernelOp)
+    assert loops_instead(kernel, "sm_90a", ROWS.schedules(kernel, "sm_90a")) is None
