@@ -229,7 +229,7 @@ def launch_time(work: Work, device: Device, name: str, variant: str, mma: str) -
     turns = ceil(work.blocks / (chip * work.at_once))
     # What is brought more than once comes from L2 the second time.
     latency = device.latency if work.cache < AGAIN * work.memory else device.near
-    waiting = work.steps * latency * turns
+    waiting = max(work.steps * latency * turns, work.begins * ceil(work.blocks / chip))
     # What runs beside nothing: the ends of each tile, and an epilogue's loads after its products, a
     # vector of each thread at a time; where an SM has one block, its other loads too.
     reads = 0.0

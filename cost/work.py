@@ -83,6 +83,8 @@ class Work:
     stalled: float = 0.0
     steps: float = 0.0
     alone: float = 0.0
+    begins: float = 0.0
+    """Seconds in which a multiprocessor begins one more block, where nothing else counts these."""
     before: float = 0.0
     copied: Sequence[float] = ()
     step_bytes: float = 0.0

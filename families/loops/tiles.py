@@ -84,6 +84,9 @@ def tile_of(
     high = elements // wide
     if not parts:
         high = power_within(rows, high)
+        if space.row is not None and space.column is not None:
+            # Of few rows a tile has more columns, so that no threads are idle.
+            wide = max(wide, power_within(columns, elements // high))
     elif vector > 1:
         # All threads have a vector, and rows beyond the longest reduction are nobody's.
         high = max(power_within(deepest(loops), high), WARPS * warp * vector // wide)
@@ -93,7 +96,13 @@ def tile_of(
 
 def _results_each(loops: Loops, arch: str) -> int:
     """Elements of a thread where vectors are not longer: one, where each is reduced by it alone and
-    there are no more of known sizes than threads find room."""
+    there are no more of known sizes than threads find room; where nothing is reduced as many as
+    have the bytes of a vector."""
+    if not loops.reductions:
+        most = max((len(t.shape) for t in loops.kernel.seen), default=0)
+        large = [t for t in loops.kernel.seen if len(t.shape) == most]
+        widest = max((element_bytes(t.element_type) for t in large), default=REGISTERS)
+        return max(REGISTERS, MAX_VECTOR_BYTES // widest)
     sizes = [
         size.constant()
         for space in loops.spaces

@@ -5,7 +5,8 @@ frontend value stands behind an ``unrealized_conversion_cast`` from the tiny val
 holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
 the pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable``
 before and ``RoundOnce`` after them see to the types in which values are stored; ``KeepRowsApart``
-leaves rows of products the axes that they have around them;
+leaves rows of products the axes that they have around them, and ``SinkPermute`` what follows a
+product beside it;
 ``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
 weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
@@ -58,6 +59,7 @@ from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
 from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
+from polyc.lowering.frontend_to_tiny.sunk_permutes import SinkPermute
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
@@ -105,6 +107,7 @@ __all__ = [
     "RoundOnce",
     "RoundWeights",
     "ScaleAfterProduct",
+    "SinkPermute",
     "SplitJoinedSoftmax",
     "lowered",
     "patterns",
@@ -262,7 +265,7 @@ class FrontendToTiny(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
         lift_parameters(op)
-        rewrite(op, [KeepRowsApart()], recursive=True)
+        rewrite(op, [KeepRowsApart(), SinkPermute()], recursive=True)
         rewrite(op, [NoteStorable()])
         rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
         if "rounding" in self.classes:

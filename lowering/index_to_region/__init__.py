@@ -8,8 +8,9 @@ run; ``boundary`` beside such an output says why it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias, TypeVar
 
 from xdsl.context import Context
@@ -52,9 +53,18 @@ Ask: TypeAlias = Callable[[Kernels], Callable[[Kernel], Answer]]
 
 
 class Lowering:
-    """The ops that take the place of one graph; ``others`` are the names beside it."""
+    """The ops that take the place of one graph; ``others`` are the names beside it.
 
-    def __init__(self, graph: tiny.GraphOp, found: Kernels, others: Iterable[str] = ()) -> None:
+    ``order`` are the places of its values in the program.
+    """
+
+    def __init__(
+        self,
+        graph: tiny.GraphOp,
+        found: Kernels,
+        order: Mapping[SSAValue, int],
+        others: Iterable[str] = (),
+    ) -> None:
         self.graph = graph
         self.name = graph.sym_name.data
         self.found = found
@@ -63,9 +73,7 @@ class Lowering:
         last = graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
         self.yields = last
-        made = (value for op in graph.body.block.ops for value in op.results)
-        every = (*graph.body.block.args, *made)
-        self.order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
+        self.order = order
         self.given = {self._base(value) for value in found.placed.values()}
         self.single = self._is_single()
         self.kernel_names = self._kernel_names(set(others))
@@ -112,15 +120,15 @@ class Lowering:
         for number, value in self.found.placed.items():
             if value in self.found.stored:
                 names[value] = self.outputs[number].name
-        for op in self.graph.body.block.ops:
-            for value in op.results:
-                if value not in self.found.stored or value in names:
-                    continue
-                hint, number = value.name_hint, 0
-                while hint is None or hint in taken:
-                    hint, number = f"v{number}", number + 1
-                taken.add(hint)
-                names[value] = hint
+        number = 0
+        for value in sorted(self.found.stored, key=self.order.__getitem__):
+            if value in names:
+                continue
+            hint = value.name_hint
+            while hint is None or hint in taken:
+                hint, number = f"v{number}", number + 1
+            taken.add(hint)
+            names[value] = hint
         return names
 
     # Tensors
@@ -312,11 +320,14 @@ def lower_graph(
     ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
     """
     others = tuple(others)
+    made = (value for op in graph.body.block.ops for value in op.results)
+    every = (*graph.body.block.args, *made)
+    order = {value: place for place, value in enumerate(every)}
 
     def asked(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
         def of(found: Kernels) -> Callable[[Kernel], Answer]:
-            lowering = Lowering(graph, found, others)
-            return lambda kernel: question(lowering.kernel(kernel))
+            lowering = cache(lambda: Lowering(graph, found, order, others))
+            return lambda kernel: question(lowering().kernel(kernel))
 
         return of
 
@@ -333,7 +344,7 @@ def lower_graph(
     built = Built(once(contracts), once(walks), once(seconds), asked(apart), asked(_alike))
     kernels, notes = composed(graph, fuse, split, built)
     show(notes)
-    return Lowering(graph, kernels, others).ops()
+    return Lowering(graph, kernels, order, others).ops()
 
 
 _NAMED = ("sym_name", "arg_names", "arg_attrs", "res_names", "res_attrs")

@@ -208,8 +208,12 @@ class Settled:
     scores: Sequence[Scores] = ()
 
     def also(self, cuts: Mapping[SSAValue, str]) -> Settled:
-        """The same with more cuts; the reasons that were there stay."""
-        return replace(self, cuts={**cuts, **self.cuts})
+        """The same with more cuts; the reasons that were there stay.
+
+        What is another shape of what lies in memory is a view of that, and no copy.
+        """
+        views = [v for v in cuts if v not in self.cuts and isinstance(v.owner, tiny.ReshapeOp)]
+        return replace(self, cuts={**cuts, **self.cuts}, views=[*self.views, *views])
 
 
 @dataclass(frozen=True)
@@ -493,7 +497,8 @@ class Composer:
         entry = entry_of(value, self.graph)
         if value in self.reshaped:
             operand = cast(tiny.ReshapeOp, value.owner).operand
-            self._view(value, self.cuts.get(self._narrow(operand), IN_MEMORY))
+            reason = self.cuts.get(self._narrow(operand)) or self.cuts.get(value)
+            self._view(value, reason or IN_MEMORY)
             return
         if not entry.is_scop:
             self._view(value, why_not_affine(entry))

@@ -66,10 +66,11 @@ def key_of(kernel: Kernel) -> KernelKey:
 class Reductions:
     """Decides for a graph which values are stored beside what is stored anyway.
 
-    ``recompose`` makes the kernels where some more values are stored, beside others, ``seconds`` says how long
-    each of some kernels takes, ``again`` whether one runs as loops, and ``alike`` gives a key that
-    kernels share which differ in names alone.  Where nothing helped a kernel, one that is alike and
-    stands between such ones is not tried: the layers of a network are.
+    ``recompose`` makes the kernels where some more values are stored, those of another choice
+    beside, of which most stay.  ``seconds`` says how long each of some kernels takes, ``again``
+    whether one runs as loops, and ``alike`` gives a key that kernels share which differ in names
+    alone.  Where nothing helped a kernel, one that is alike and stands between such ones is not
+    tried: the layers of a network are.
     """
 
     recompose: Callable[[Mapping[SSAValue, str], Kernels], Kernels]
@@ -102,7 +103,7 @@ class Reductions:
             ends: Collection[SSAValue] = ()
             if computing := computed_factors(kernel):
                 gain, ways, ends = 1.0, iter([computing]), product_ends(kernels)
-            for stored in (one for values in ways for one in self._with(values, ends)):
+            for stored in (one for of in ways for one in self._with(of, kernels, ends)):
                 found = self.recompose(stored, kernels)
                 parts = {key_of(k) for k in found.kernels}
                 before = self._total(kernels, whole - parts)
@@ -118,7 +119,7 @@ class Reductions:
     def _place(self, kernel: Kernel, kernels: Kernels) -> Hashable:
         """What kernels have in common that are alike and between kernels that are, one by one."""
         if kernels is not self._placed:
-            self._placed, self._keys, self._ask = kernels, {}, self.alike(kernels)
+            self._placed, self._ask = kernels, self.alike(kernels)
         made = {root.value for root in kernel.roots}
         before = [k for k in kernels.kernels if any(r.value in kernel.reads for r in k.roots)]
         after = [k for k in kernels.kernels if not made.isdisjoint(k.reads)]
@@ -129,12 +130,13 @@ class Reductions:
         return key[kernel], tuple(key[k] for k in before), tuple(key[k] for k in after)
 
     def _with(
-        self, values: Sequence[SSAValue], ends: Collection[SSAValue] = ()
+        self, values: Sequence[SSAValue], kernels: Kernels, ends: Collection[SSAValue] = ()
     ) -> Iterator[dict[SSAValue, str]]:
         """What is stored if ``values`` are too: beside all so far, or without what is behind them.
 
-        That may be computed on the way to them then, as a norm's numbers are.  ``ends`` of products
-        stay in memory, though nothing else may read them then.
+        That may be computed on the way to them then, as a norm's numbers are; what is behind values
+        that are stored anyway is none of it.  ``ends`` of products stay in memory, though nothing
+        else may read them then.
         """
         stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
         yield stored
@@ -145,7 +147,11 @@ class Reductions:
         while work:
             op = work.pop().owner
             read = op.operands if isinstance(op, Operation) else ()
-            work += [v for v in read if v not in behind]
+            work += [
+                v
+                for v in dict.fromkeys(read)
+                if v not in behind and (v in stored or v not in kernels.stored)
+            ]
             behind.update(read)
         rest = {v: why for v, why in stored.items() if v not in behind or v in values}
         if len(rest) < len(stored):

@@ -64,8 +64,22 @@ class MergeAxes(RewritePattern):
 
 def wider(kernel: KernelOp, found: KernelOp) -> bool:
     """Whether whole vectors of more elements make up the rows that a region stores, of known sizes,
-    once its axes are merged: a row of 331 by 8 is one of 2648."""
-    return 0 < _vector(kernel) < _vector(found)
+    once its axes are merged: a row of 331 by 8 is one of 2648.  Or whether a tile of short rows,
+    which is as wide as a power of two, is one of long ones then."""
+    if 0 < _vector(kernel) < _vector(found):
+        return True
+    lasts = [_last(kernel), _last(found)]
+    return 0 < lasts[0] < SHORT_ROW <= lasts[1] and _vector(kernel) <= _vector(found)
+
+
+SHORT_ROW = 256
+"""Elements of a row that a tile has with others."""
+
+
+def _last(kernel: KernelOp) -> int:
+    """The shortest row that a region stores; 0 where that is not known."""
+    rows = [out.shape[-1].constant() for out in kernel.outs if out.shape]
+    return 0 if not rows or None in rows else min(row or 0 for row in rows)
 
 
 def _vector(kernel: KernelOp) -> int:
