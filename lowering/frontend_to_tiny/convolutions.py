@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.sizes import divided
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
@@ -252,13 +253,17 @@ def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Se
     """Image and filter, channels last, with channels of zeros up to a whole vector.
 
     Exact: each adds 0 · 0.  An odd number, as the three of a model's first image, then lies in
-    memory as copies of 16 bytes take it, where none of 4 would.  Operands of f32, and windows side
-    by side, which make rows of all that they hold, are left as they are.
+    memory as copies of 16 bytes take it, where none of 4 would.  Operands of f32 that threads
+    multiply, and windows side by side, which make rows of all that they hold, are left as they are;
+    for tensor cores those of f32 have whole vectors.
     """
-    element = conv.element
+    exact = conv.element == f32 and coarser(conv.precision) is None
     count = tiny.tensor_of(operands[1]).dims[3].constant() or 0
-    even = element == f32 or count % 2 == 0 or conv.groups.constant() != 1
-    if even or _lies_beside(conv, operands[1]):
+    whole = TILE if conv.element == f32 else 2
+    even = exact or count % whole == 0 or conv.groups.constant() != 1
+    *_, rows, columns, _ = tiny.tensor_of(operands[1]).dims
+    one = rows.constant() == columns.constant() == 1 and conv.element == f32
+    if even or (_lies_beside(conv, operands[1]) and not one):
         return operands
     missing = -count % TILE
     return [

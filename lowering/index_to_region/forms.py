@@ -315,7 +315,8 @@ class Forms:
         row = isinstance(op, tiny.ReduceOp) and not is_contraction(op.result)
         for number, axis in enumerate(entry.reduced):
             used = self._used_along(op, sum(entry.counts) + number) if row else ()
-            fresh.append(self.names.reduced(axis.dim, taken, row, used))
+            inside = sum(later.dim == axis.dim for later in [*entry.reduced][number + 1 :])
+            fresh.append(self.names.reduced(axis.dim, taken, row, used, inside))
             taken.append(fresh[-1].label)
         return Form(self._beyond(op, point, fresh), fresh=tuple(fresh))
 

@@ -130,13 +130,20 @@ class AxisNames:
         return self._iters
 
     def reduced(
-        self, size: Dim, taken: Iterable[str], row: bool = False, used: Sequence[str] = ()
+        self,
+        size: Dim,
+        taken: Iterable[str],
+        row: bool = False,
+        used: Sequence[str] = (),
+        inside: int = 0,
     ) -> AxisAttr:
         """An axis to reduce over; reductions side by side over one size share its name.
 
         A ``row`` is one with an axis of the output space that has its size: it is reduced where
         its elements are used.  ``used`` are the axes along which they are, as far as that is known:
         of several that have its size, as keys and features do where there are as many, the first.
+        Else it is the last one that leaves ``inside`` others behind it, for as many axes of its
+        size that are reduced with it: pixels of square images are summed in their order.
         """
         taken = set(taken)
         label = _plain_label(size)
@@ -144,9 +151,9 @@ class AxisNames:
             for name in used if row else ():
                 if name not in taken and self._numbered.get(name) == size:
                     return AxisAttr.of(name, size)
-            for axis in reversed(self._iters) if row else ():
-                if axis.size == size and axis.label not in taken:
-                    return axis
+            free = [a for a in self._iters if a.size == size and a.label not in taken]
+            if row and free:
+                return free[max(0, len(free) - 1 - inside)]
             number = 0
             while (label := f"r{number}") in taken or self._numbered.get(label, size) != size:
                 number += 1
