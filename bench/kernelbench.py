@@ -75,7 +75,11 @@ def dry(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
                 print(f"{problem.name}: {one.state} {left} {one.why}", flush=True)
     board = kb.board(found)
     torch = library("torch", "torch")
-    whole: dict[str, Any] = {"when": race.now(), "commit": race.commit(), "torch": torch.__version__}
+    whole: dict[str, Any] = {
+        "when": race.now(),
+        "commit": race.commit(),
+        "torch": torch.__version__,
+    }
     if args.output != "-":
         Path(args.output).write_text(json.dumps(whole | board, indent=1) + "\n", "utf-8")
     for row in board["rows"]:
@@ -189,7 +193,10 @@ def raced(torch: Any, problem: Problem, args: argparse.Namespace) -> dict[str, A
     copies = 2 if bytes_of < args.twice * 2**30 else 1
     if bytes_of < 2**28:
         copies = race.copies_for(bytes_of, race.driver.device().l2_bytes, 8)
-    sets = [first, *([x.clone() if torch.is_tensor(x) else x for x in first] for _ in range(copies - 1))]
+    sets = [
+        first,
+        *([x.clone() if torch.is_tensor(x) else x for x in first] for _ in range(copies - 1)),
+    ]
     kept = kb.imported(model, first)
     ours = polyc.compile(kept, kb.ARCH)
 

@@ -249,7 +249,11 @@ def board(found: Mapping[str, Outcome]) -> dict[str, Any]:
     return {
         "rows": rows,
         "problems": {
-            name: {"state": one.state, "regions": one.regions, **({"why": one.why} if one.why else {})}
+            name: {
+                "state": one.state,
+                "regions": one.regions,
+                **({"why": one.why} if one.why else {}),
+            }
             for name, one in found.items()
         },
     }
