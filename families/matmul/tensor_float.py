@@ -182,11 +182,21 @@ def pays(gemm: Contraction, way: str, sides: Collection[MatrixOperand], arch: st
     return Assumption(saved - copying(gemm, way, sides), ">=")
 
 
+def _is_stored_singly(gemm: Contraction) -> bool:
+    """Whether the copy engine takes both operands, and rows of the output are no whole vectors."""
+    kernel = gemm.kernel
+    sizes = (size for side in gemm.sides for size in (*side.contiguous, side.first[-1]))
+    return stored_vector(gemm) == 1 and all(
+        holds_always(Assumption(size.mod(VECTOR), "=="), kernel.assumptions, kernel.symbol_names)
+        for size in sizes
+    )
+
+
 def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumption] | None:
     """What a variant on tensor cores needs of the sizes; None where it can never run.
 
     One of vectors takes operands as they lie, of which one lies along k at least, and rows of whole
-    vectors of the output; others copy what may have other rows, or what does not lie along k.
+    vectors of the output, or of known sizes others too, which threads store; others copy what may have other rows, or what does not lie along k.
     """
     way = way_of(variant)
     if way is None or not is_plain(gemm, arch) or way not in ways(gemm):
@@ -194,7 +204,7 @@ def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumpti
     vectors = variant.multiple > 1
     if variant.fields["loader"] == "tma":
         lying = way == TF32 and any(lies_along_k(side, gemm.k) for side in gemm.sides)
-        return [] if lying and vectors else None
+        return [] if lying and (vectors or _is_stored_singly(gemm)) else None
     sides = [
         side
         for side in gemm.sides
@@ -266,7 +276,7 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
         return []
     way, found = permitted[0], list[MatmulVariant]()
-    for loader, multiple in (("tma", VECTOR), ("padded", VECTOR), ("padded", 1)):
+    for loader, multiple in (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1)):
         seen = oriented(gemm, way, loader)
         problem, form = problem_of(seen, way), _form(seen, crowded)
         if loader == "padded" and multiple > 1 and found:

@@ -316,4 +316,3 @@ def triplet_margin_loss(
     if swap:
         far = f.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduced(_positive(near - far + float(margin)), reduction)
-

@@ -64,6 +64,7 @@ from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.frontend.parameters import lift_parameters
 from polyc.rewriting.notes import Report, show
 
@@ -272,7 +273,13 @@ class FrontendToTiny(ModulePass):
             report = Report()
             rewrite(op, [RoundWeights(report)], recursive=True)
             show(report.fired)
+        phases = any(isinstance(one, frontend.ConvTransposeOp) for one in op.walk())
         rewrite(op, patterns())
         rewrite(op, [DropUnusedConversion()])
         rewrite(op, [DropUnusedView()], recursive=True)
+        if phases:
+            # Phases that read an image alike read the same one, which is then stored once.
+            for graph in op.walk():
+                if isinstance(graph, tiny.GraphOp):
+                    merge_equal(graph.body)
         rewrite(op, [RoundOnce()])

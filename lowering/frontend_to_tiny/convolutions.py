@@ -305,7 +305,8 @@ def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Se
     whole = TILE // 2 if conv.element == f32 else TILE
     needs = whole if rounded or (conv.first and taps != [1, 1]) else 2
     even = (conv.element == f32 and not rounded) or count % needs == 0
-    if even or conv.groups.constant() != 1 or _lies_beside(conv, operands[1]):
+    one = conv.element == f32 and taps == [1, 1]
+    if even or conv.groups.constant() != 1 or (_lies_beside(conv, operands[1]) and not one):
         return operands
     missing = -count % whole
     return [

@@ -38,9 +38,6 @@ ARCH = "sm_90a"
 MANY = 1 << 16
 """Numbers of a parameter from which on it is left as its memory is, where only its shape counts."""
 
-SMALL = {"batch_size": 2, "num_groups": 4, "groups": 4}
-"""What sizes of these names become where a problem is made small; others by ``small``."""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -72,7 +69,8 @@ def problems(checkout: Path, levels: Sequence[int] = LEVELS) -> list[Problem]:
 
 
 def small(size: int) -> int:
-    """A smaller size of the same kind: even stays even, and multiples of 8 stay such."""
+    """A smaller size of the same kind: even stays even, and multiples of 8 stay such; equal sizes
+    are equal ones."""
     if size <= 12:
         return size
     for step, least in ((8, 16), (4, 12), (2, 10), (1, 9)):
@@ -85,23 +83,21 @@ class _Shrink(ast.NodeTransformer):
     """Numbers of a problem's module, and those that its inputs are made of, made small."""
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
-        node.value = self.value(name, node.value)
+        node.value = self.value(node.value)
         return node
 
-    def value(self, name: str, given: ast.expr) -> ast.expr:
+    def value(self, given: ast.expr) -> ast.expr:
         if isinstance(given, ast.Constant) and type(given.value) is int:
-            size = SMALL.get(name, small(given.value)) if given.value > 1 else given.value
-            return ast.copy_location(ast.Constant(min(size, given.value)), given)
+            return ast.copy_location(ast.Constant(small(given.value)), given)
         if isinstance(given, ast.Tuple):
-            given.elts = [self.value(name, one) for one in given.elts]
+            given.elts = [self.value(one) for one in given.elts]
         if isinstance(given, ast.BinOp):
             # Sizes of products of numbers, such as 8205 * 2.
             try:
                 number = eval(compile(ast.Expression(given), "size", "eval"), {})  # noqa: S307
             except Exception:
                 return given
-            return self.value(name, ast.copy_location(ast.Constant(number), given))
+            return self.value(ast.copy_location(ast.Constant(number), given))
         return given
 
 
@@ -253,7 +249,11 @@ def board(found: Mapping[str, Outcome]) -> dict[str, Any]:
     return {
         "rows": rows,
         "problems": {
-            name: {"state": one.state, "regions": one.regions, **({"why": one.why} if one.why else {})}
+            name: {
+                "state": one.state,
+                "regions": one.regions,
+                **({"why": one.why} if one.why else {}),
+            }
             for name, one in found.items()
         },
     }
