@@ -327,6 +327,21 @@ def _image_axes(
     """The windows along rows and columns, and the axis of the channels."""
     names, out = product.names, labels_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
+    for at in (1, 2):
+        # Rows or columns may be read as they are, by a filter that has one along them.
+        own = (
+            read.coordinates[at]
+            if len(read.coordinates) == 4 and sorted(windows) != [2, 3]
+            else None
+        )
+        if (
+            own is not None
+            and at not in windows
+            and own.axis is not None
+            and names[own.axis] in out
+        ):
+            side = product.pattern.windows[0].side
+            windows[at] = Window(side, at, own.axis, 1, None, 1, own.offset)
     how = f"it reads {image.name} at {image.read.map.data}"
     planes = len(read.coordinates) == 4 and sorted(windows) == [2, 3]
     if planes and (grouped or image.concat is not None or image.element == f32):

@@ -734,15 +734,17 @@ class Products:
         where not just one is of windows.
         """
         given = factors(value)
-        ways = [list(self._way(factor)) for factor in given]
-        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in way) for way in ways]
-        if all(windowed):
-            # Of a transposed convolution the filter is too: its taps run backwards, in phases.
-            windowed = [any(_slides(v) for v in way) for way in ways]
+        windowed = [self._is_windowed(factor) for factor in given]
         if sum(windowed) != 1 or any(map(self._is_whole, given)):
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
         return None if image is None or filters is None else (image, filters)
+
+    def _is_windowed(self, factor: SSAValue) -> bool:
+        """Whether a factor is windows that slide; not taps that run backwards, as those of a
+        transposed convolution's filter."""
+        way = list(self._way(factor))
+        return any(isinstance(v.owner, tiny.WindowOp) for v in way) and not _runs_backwards(way)
 
     def _is_whole(self, factor: SSAValue) -> bool:
         """Whether a factor has all points of windows over rows and columns as one axis."""
@@ -750,7 +752,7 @@ class Products:
         for moved, below in pairwise(way):
             op = below.owner
             if isinstance(moved.owner, tiny.ReshapeOp) and isinstance(op, tiny.WindowOp):
-                return len(op.axes) > 1
+                return len(op.axes) > 1 and not _runs_backwards(way)
         return False
 
     def _is_turned(self, value: SSAValue) -> bool:
@@ -1275,20 +1277,6 @@ def _skips(value: SSAValue) -> bool:
     return any(step != 1 for step in op.stride)
 
 
-def _slides(value: SSAValue) -> bool:
-    """Whether a value is windows of another one that overlap, as those of an image do."""
-    op = value.owner
-    if not isinstance(op, tiny.WindowOp):
-        return False
-    counts = tiny.tensor_of(op.result).dims
-    return any(
-        counts[axis].constant() != 1
-        and (taps := size.constant()) != 1
-        and (taps is None or abs(spread) * (taps - 1) >= step)
-        for axis, size, step, spread in zip(op.axes, op.size, op.stride, op.dilation, strict=True)
-    )
-
-
 def _repeats(value: SSAValue) -> bool:
     """Whether a value repeats along an axis, as a bias does."""
     entry = index.value_op(value)
@@ -1316,13 +1304,19 @@ def _is_view(op: tiny.ReshapeOp) -> bool:
     return is_view(tiny.tensor_of(op.result).dims, tiny.tensor_of(op.operand).dims)
 
 
+def _runs_backwards(way: Sequence[SSAValue]) -> bool:
+    """Whether windows on the way from a factor have taps in the other order."""
+    ops = (value.owner for value in way if isinstance(value.owner, tiny.WindowOp))
+    return any(step < 0 for op in ops for step in op.dilation)
+
+
 def _below_windows(way: Sequence[SSAValue]) -> int:
     """Where on the way from a factor inwards that begins of which a product reads windows: behind
     the windows, the zeros around it, and what splits its axes; 1 where it reads none.
     """
     walked = [i for i, value in enumerate(way) if isinstance(value.owner, tiny.WindowOp)]
     walked = [i for i in walked if not _skips(way[i])]
-    if not walked or not any(_slides(way[i]) for i in walked):
+    if not walked or _runs_backwards(way):
         return 1
     axes, number = cast(tiny.WindowOp, way[walked[0]].owner).axes, walked[0] + 1
     while number < len(way):
