@@ -298,6 +298,15 @@ def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
     return each * max(threads / at_once, 1.0)
 
 
+def touched(apart: float, unit: int, tile: LineTile, line: int | None) -> float:
+    """Pieces of ``unit`` bytes that a warp reaches at once, whose threads begin ``apart``; where a
+    tile has a part of each line, these lie apart too."""
+    part = min(apart / unit, 1.0)
+    if line is not None and tile.columns < line:
+        part = max(part, 1 / min(tile.across, LANES))
+    return max(1.0, LANES * part)
+
+
 def _step_time(lines: Lines, tile: LineTile) -> float:
     """The instructions of a thread at one point of the other axes of a reduction's window."""
     each, asked = AROUND, 0.0
@@ -305,7 +314,7 @@ def _step_time(lines: Lines, tile: LineTile) -> float:
         loads = tile.span(one, lines.taps) / tile.vector(one)
         each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
         apart = tile.outputs * one.step * element_bytes(element_of(one))
-        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
+        asked += loads * touched(apart, LINE_BYTES, tile, lines.line.constant()) * ISSUED
     each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
     return (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
 

@@ -53,6 +53,9 @@ FAR = 8
 SHORT_WINDOW = 64
 """Points of windows that slide, as of a pooling, up to which a thread takes its own alone."""
 
+LONG_WINDOW, MANY = 1024, 1 << 18
+"""The same where there are so many outputs that threads alone fill a chip."""
+
 FEW_POINTS, MANY_RESULTS, MORE = 256, 1 << 15, 4
 """Points of a reduction and the results beside it, all that lies together, up to which a thread
 reduces its own alone where there are so many results: a block for each would end as it begins.  Of
@@ -431,7 +434,8 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
         return False
     if windows_of(values) & set(own):
         longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
-        if longest <= SHORT_WINDOW:
+        outputs = prod(_extent(size) for size in type_of(kernel.yield_op.values[0]).shape)
+        if longest <= (SHORT_WINDOW if outputs < MANY else LONG_WINDOW):
             return False
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]

@@ -43,6 +43,7 @@ from polyc.families.loops.lines import (
     LineTile,
     lines_of,
     stored_vector,
+    touched,
     widest,
 )
 from polyc.families.loops.recognise import Loops, Space, made_by, type_of
@@ -316,6 +317,7 @@ def time_of(
     Threads store ``stored`` elements at once, of so many bytes in each output.
     """
     count = tile.outputs
+    number, line = (size.constant() for size in found.space.sizes)
     ends = sum(len(place.ends) for one in found.resamples for place in one.places) * END
     each = AROUND + ends + found.operations(count)
     each += count * (len(found.others) * LOAD + STEP)
@@ -325,13 +327,12 @@ def time_of(
         loads = brought.span / brought.vector
         each += loads * (LOAD + GUARD) + brought.span
         apart = brought.beside * one.size
-        asked += loads * max(1, min(LANES, LANES * apart // LINE_BYTES)) * ISSUED
+        asked += loads * touched(apart, LINE_BYTES, tile, line) * ISSUED
     vector = gcd(stored, count)
     for size in sizes:
         each += count / vector * LOAD
-        asked += count / vector * LANES * min(count * size / SECTOR, 1.0) * WRITTEN
+        asked += count / vector * touched(count * size, SECTOR, tile, line) * WRITTEN
     each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
-    number, line = (size.constant() for size in found.space.sizes)
     along = -(-(line or tile.columns) // tile.columns)
     return each * _rounds(number, along * tile.across, arch)
 

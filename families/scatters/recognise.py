@@ -31,6 +31,10 @@ from polyc.dialects.region import (
 from polyc.dialects.region.types import AxisAttr, ValType
 
 
+SHORT = 128
+"""Points of an innermost axis up to which threads have it whole, and go through its updates."""
+
+
 @dataclass(frozen=True)
 class Placed:
     """An index of an update, and the axis of the result on which it says a place."""
@@ -98,7 +102,8 @@ class Scatters:
     @cached_property
     def single(self) -> str | None:
         """The axis of which an update falls to one place, whatever the innermost other axis: its
-        index is the same along both, and is compared with the place on the axis.
+        index is the same along both, and is compared with the place on the axis.  A short innermost
+        one is none: a tile has many of its lines.
         """
         if len(self.scatter.indices) != 1 or len(self.scatter.labels) != 1:
             return None
@@ -107,7 +112,9 @@ class Scatters:
         if len(there) != 1 or there[0] in own:
             return None
         others = [axis.label for axis in self.axes if axis.label != there[0]]
-        innermost = self.axes[-1].label
+        innermost, size = self.axes[-1].label, self.axes[-1].size.constant()
+        if innermost == there[0] and others and size is not None and size <= SHORT:
+            return None
         if innermost != there[0] and others and others[-1] in own:
             return None
         return there[0] if _is_plain(place) else None

@@ -15,7 +15,14 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.region import KernelOp, ReduceOp
+from polyc.dialects.region import (
+    GatherOp,
+    KernelOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    ScatterOp,
+    SortOp,
+)
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.loops.tiles import VECTOR
@@ -36,7 +43,8 @@ class MergeAxes(RewritePattern):
     """A region over the fewest axes, where that makes it a product or merges what is reduced.
 
     Where nothing is reduced axes merge if loops turn a tensor: a tile's rows are pixels of an image
-    then, not of a line.  With a scan all merge that may: what it goes along does not.
+    then, not of a line.  With a scan, or a gather beside which nothing is reduced, scattered or
+    sorted, all merge that may: what these go along does not.
 
     Legality: axes merge where every read and output that has one of them has both, one right
     inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
@@ -53,6 +61,7 @@ class MergeAxes(RewritePattern):
             return
         if (
             has_scan(op)
+            or _only_gathers(op)
             or GEMM.takes(found)
             or (
                 reduced(op)
@@ -111,6 +120,15 @@ def _vector(kernel: KernelOp) -> int:
     """The most elements of a vector that all rows are multiples of; 0 where that is not known."""
     rows = [out.shape[-1].constant() for out in kernel.outs if out.shape]
     return 0 if not rows or None in rows else gcd(VECTOR, *(row for row in rows if row))
+
+
+def _only_gathers(kernel: KernelOp) -> bool:
+    """Whether a region gathers, and does nothing else that an axis is known by."""
+    ops = list(kernel.body.block.ops)
+    others = ReduceOp | ReduceTogetherOp | ScatterOp | SortOp
+    return any(isinstance(op, GatherOp) for op in ops) and not any(
+        isinstance(op, others) for op in ops
+    )
 
 
 def _turned(kernel: KernelOp) -> bool:

@@ -21,6 +21,7 @@ from polyc.affine.expressions import Floor, linear_of, uses_dim
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BroadcastInDimOp,
+    GatherOp,
     IndexOp,
     InsideOp,
     KernelOp,
@@ -45,9 +46,9 @@ def merged(kernel: KernelOp) -> KernelOp:
     Two axes merge where every read that has one of them has both, the second right inside the
     first (as neighbouring dimensions, of which the inner one is walked whole, or as one dimension
     that the two count), and no guard goes by them; where the outputs have them so; and where every
-    value has both or neither.  An axis that a scan goes along merges with none, and stays.
-    A summed axis of one point beside others is left out, and one of the outputs along which nothing
-    is summed.
+    value has both or neither.  An axis that a scan or an index goes along merges with none, and
+    stays.  A summed axis of one point beside others is left out, and one of the outputs along which
+    nothing is summed or sorted.
     Exact: each element is what it was, and lies where it lay.
     """
     if any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
@@ -230,6 +231,8 @@ def _mergeable(kernel: KernelOp, reads: Sequence[_Reading]) -> set[Pair]:
         else:
             if isinstance(op, ScanOp):
                 parts.append(([op.label], set()))
+            if isinstance(op, GatherOp):
+                parts.append((op.labels, set()))
             # A value, or a reduction over what it lacks, has both or neither.
             labels = [val_type(v).labels for v in op.results if isinstance(v.type, ValType)]
             for own in labels:

@@ -185,7 +185,10 @@ def test_tiles_are_chosen_by_what_they_take() -> None:
     loops = find_loops(only(lowered(module, "region"), KernelOp))
     chosen = best(loops, found, "sm_90a")
     assert chosen is not None and chosen.outputs % 8 == 0  # Whole vectors are stored.
-    times = {t.outputs: time_of(found, t, 8, [2], "sm_90a") for t in tiles(found)}
+    times: dict[int, float] = {}
+    for tile in tiles(found):
+        taken = time_of(found, tile, 8, [2], "sm_90a")
+        times[tile.outputs] = min(times.get(tile.outputs, taken), taken)
     assert times[chosen.outputs] == min(times.values()) and times[2] > times[8]
 
 

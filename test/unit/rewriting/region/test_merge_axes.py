@@ -238,3 +238,32 @@ def test_random_programs_compute_the_same(ctx: Context) -> None:
                 op.detach()
                 joined += assert_same(op, program.sizes)
     assert joined >= 10
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "i", "y", "wanted"),
+    [
+        ("gather %x, %i axis 1 clamp", "2, 5, 3, 4", "7", "2, 7, 3, 4", "i0, i1, i2i3"),
+        ("gather_nd %x, %i batch 0 clamp", "4, 5, 2, 3", "6, 2", "6, 2, 3", "i0, i1i2"),
+        ("gather_elements %x, %i axis 0 clamp", "4, 5, 3", "4, 5, 3", "4, 5, 3", "i0, i1i2"),
+    ],
+)
+def test_axes_beside_those_of_indices_are_one(op: str, x: str, i: str, y: str, wanted: str) -> None:
+    """What indices go along, one axis or several, lies as it lay."""
+    one, at, out = (
+        f"!frontend.tensor<[{s}], {t}>" for s, t in ((x, "f32"), (i, "i64"), (y, "f32"))
+    )
+    text = f"""frontend.graph @g(%x: {one}, %i: {at}) -> {out} {{
+  %y = frontend.{op} : ({one}, {at}) -> {out}
+  frontend.output %y : {out}
+}}"""
+    kernel = kernel_of(text)
+    found = merged(kernel)
+    found.verify()
+    assert axes(found)[0] == wanted
+    draw = np.random.default_rng(7)
+    shapes = [[int(n) for n in s.split(", ")] for s in (x, i)]
+    arrays = [draw.random(shapes[0], np.float32), draw.integers(-2, 9, shapes[1])]
+    (before,) = region.run(kernel, arrays, {})
+    (after,) = region.run(found, arrays, {})
+    np.testing.assert_array_equal(np.asarray(before).reshape(-1), np.asarray(after).reshape(-1))
