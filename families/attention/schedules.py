@@ -35,7 +35,6 @@ from polyc.families.attention.recognise import StreamingAttention, find_attentio
 from polyc.families.attention.space import (
     MOST_AT_ONCE,
     Tiling,
-    holds_two_steps,
     paired,
     space,
 )
@@ -316,7 +315,7 @@ def all_of_space(
         variant = next(takes)
     base = tiling_of(variant, attention)
     found: dict[Tiling, tuple[str, Fields]] = {}
-    for plan in _looped(attention, [base, *others(attention, arch, base)]):
+    for plan in (base, *others(attention, arch, base)):
         first = plan == replace(base, persistent=plan.persistent)
         name, fields = (variant.name, variant.fields) if first else (plan.name, plan.fields())
         if plan.persistent and not base.persistent:
@@ -324,16 +323,6 @@ def all_of_space(
         own = {**fields, **_order(attention, plan.persistent)}
         found.setdefault(plan, (name, completed_fields(attention, arch, own)))
     return found
-
-
-def _looped(attention: StreamingAttention, plans: Sequence[Tiling]) -> Sequence[Tiling]:
-    """Plans without those that spill of two known steps; all of them where each does."""
-    keys = attention.size(attention.n).constant()
-    if keys is None or attention.hides:
-        return plans
-    _, width = attention.tile_features
-    kept = [p for p in plans if -(-keys // p.keys) != 2 or holds_two_steps(p, width)]
-    return kept or plans
 
 
 def tiling_of_plan(plan: ScheduleOp) -> Tiling:
@@ -358,7 +347,11 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     if kind_of(attention) > BOUNDED:
         # Half as high, where another CTA has the other half of the registers: for few queries.
         low = Tiling(64, min(base.keys, 64), 1, 2)
-        if ranking.is_known(attention) and base.consumers > 1 and max(depth, width) <= KEPT_FEATURES:
+        if (
+            ranking.is_known(attention)
+            and base.consumers > 1
+            and max(depth, width) <= KEPT_FEATURES
+        ):
             yield low
         return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
