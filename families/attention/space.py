@@ -98,13 +98,6 @@ def has_registers(plan: Tiling, width: int) -> bool:
     return plan.keys // 2 + plan.keys // 4 + width // 2 + own <= registers
 
 
-def holds_two_steps(plan: Tiling, width: int) -> bool:
-    """Whether a consumer's thread has registers for the scores of two steps: where there are two,
-    and known, ptxas has no loop left between them, and holds both."""
-    _, registers = registers_of(plan.consumers, plan.at_once)
-    return plan.keys + plan.keys // 4 + width // 2 + WGMMA_OWN <= registers
-
-
 def paired(plan: Tiling, width: int, most: int) -> Tiling | None:
     """The plan whose CTAs take pairs of such tiles, if threads have registers for that loop.
 

@@ -219,8 +219,8 @@ SHORTER = (
     RowsVariant("warp_512", "resident", 4, 512, 1, 8),
 )
 """Before ``warp``, for short rows of open lengths: eight lanes have a row of at most 64 elements,
-16 one of 128, and a warp one of 256 in a vector a lane, or of 512 in two, where ``warp`` would
-compute 1024.  A LayerNorm of 836476 rows of 80 takes 151 us by rows of 256, and 91 of 128."""
+a warp four of 128 at once, and one of 256 in a vector a lane, or of 512 in two, where ``warp``
+would compute 1024.  A LayerNorm of 836476 rows of 80 takes 151 us by rows of 256, and 91 of 128."""
 
 SINGLE = (
     RowsVariant("lanes_any", "resident", 4, 64, 1, 1),

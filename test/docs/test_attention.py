@@ -12,7 +12,7 @@ import pytest
 from polyc.families.attention.gates import ALONG, ANY, BOUNDED, KEPT_FEATURES, PLAIN, UNMASKED
 from polyc.families.attention.operands import CORE_STEP, FEATURE_STEP
 from polyc.families.attention.paged import STEP
-from polyc.families.attention.schedules import VARIANTS
+from polyc.families.attention.variants import VARIANTS
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 
@@ -50,7 +50,15 @@ def test_the_reasons_are_those_of_the_search() -> None:
             assert part in source, part
 
 
-SOURCES = ("recognise.py", "operands.py", "paged.py", "queries.py", "softmax.py", "schedules.py")
+SOURCES = (
+    "recognise.py",
+    "operands.py",
+    "paged.py",
+    "queries.py",
+    "softmax.py",
+    "schedules.py",
+    "variants.py",
+)
 
 
 SCORES = {

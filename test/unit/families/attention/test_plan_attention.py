@@ -15,14 +15,8 @@ from polyc.dialects.plan.fields import Value
 from polyc.dialects.region import KernelOp
 from polyc.families.attention import ranking
 from polyc.families.attention.recognise import find_attention
-from polyc.families.attention.schedules import (
-    ATTENTION,
-    MAX_FEATURES,
-    VARIANTS,
-    bytes_again,
-    keys_again,
-    lacking,
-)
+from polyc.families.attention.schedules import ATTENTION, bytes_again, keys_again, lacking
+from polyc.families.attention.variants import MAX_FEATURES, VARIANTS
 from polyc.passes.pipeline import build
 from polyc.test.support.attention_programs import PROGRAMS, Attention, heads_of
 from polyc.test.support.gpu_text import assert_refused, find, only, parsed, printed, run

@@ -22,9 +22,12 @@ from polyc.families.family import Fields, fitted
 from polyc.families.space import space as products
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
+from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import Attention, passed
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import only, parsed
+from polyc.tools.play import play
 from polyc.tuning.candidates import candidates
 
 ARCH = "sm_90a"
@@ -169,7 +172,7 @@ def test_the_rule_is_where_the_compiler_has_it(
 
 @pytest.mark.parametrize(("keys", "size"), [(256, 128), (200, 128), (128, 128), (256, 64)])
 def test_two_known_steps_spill_nothing(keys: int, size: int) -> None:
-    """No loop is left between them, and scores of both are held at once."""
+    """They stay a loop: without one the scores of both would be held at once."""
     shape = f"[1024, {keys}, {size}]"
     module = passed(
         Attention(f"[1024, 300, {size}]", shape, shape, []).region(),
@@ -191,3 +194,20 @@ def test_the_space_is_the_tests() -> None:
         registers = fields["registers"]
         assert isinstance(registers, list) and isinstance(registers[1], int)
         assert fits(plan.keys, 64, plan.consumers, plan.at_once, registers[1]), name
+
+
+def test_two_known_steps_are_counted_at_run_time() -> None:
+    """What tiles and threads compute is what the graph says, and the high tile may be chosen."""
+    program = Attention("[1, 256, 64]", "[1, 200, 64]", "[1, 200, 64]", [{}])
+    module = passed(program.region(), "plan-select", "region-to-gpu", arch=ARCH)
+    plans = all_of_space(find_attention(program.kernel()), ARCH)
+    assert max(plan.keys for plan in plans) == 128
+    inputs = program.inputs({})
+    right = meant(parsed(program.text()), inputs, {})
+    found = play(module, "attention", inputs, {})
+    assert found is not None
+    assert_agree(list(found), right)
+    finish(module)
+    result = simulate(only(module, gpu.ModuleOp), inputs, {})
+    assert not result.findings, "\n".join(map(str, result.findings))
+    assert_agree(list(result.outputs), right)

@@ -14,7 +14,7 @@ from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.families.attention.schedules import VARIANTS
+from polyc.families.attention.variants import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.playback.estimate import Estimate
