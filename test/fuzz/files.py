@@ -436,7 +436,7 @@ def main(args: Sequence[str]) -> int:
         if find_spec({"onnx": "onnx", "pt2": "torch"}[kind]) is None:
             print(f"{kind}: the library is not installed")
             continue
-        made = onnx_models() if kind == "onnx" else pt2_files()
+        made: list[Any] = onnx_models() if kind == "onnx" else pt2_files()
         change, read, ending = {
             "onnx": (changed_onnx, onnx_reader, ".onnx"),
             "pt2": (changed_pt2, pt2_reader, ".pt2"),
