@@ -58,6 +58,7 @@ fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/models.py --runs $$(( $(RUNS) * 4 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/layers.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 200 )) --seed $(SEED)
+	@$(BIN)/python test/fuzz/files.py --runs $$(( $(RUNS) * 20 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/cliffs.py --runs $(RUNS) --seed $(SEED) --brief --kernels
 
 bench: $(STAMP)

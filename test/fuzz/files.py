@@ -22,6 +22,7 @@ import traceback
 import zipfile
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -423,13 +424,19 @@ def pt2_reader(path: Path) -> object:
 def main(args: Sequence[str]) -> int:
     """Import changed files; returns 1 where one is no import and no diagnostic."""
     parser = argparse.ArgumentParser(description="Mutated model files.")
-    parser.add_argument("kinds", nargs="*", default=["onnx", "pt2"])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="onnx, pt2; without one both")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(args)
+    given.kinds = given.kinds or ["onnx", "pt2"]
+    if unknown := set(given.kinds) - {"onnx", "pt2"}:
+        parser.error(f"there is no kind {unknown.pop()}")
     wrong = 0
     for kind in given.kinds:
-        made = onnx_models() if kind == "onnx" else pt2_files()
+        if find_spec({"onnx": "onnx", "pt2": "torch"}[kind]) is None:
+            print(f"{kind}: the library is not installed")
+            continue
+        made: list[Any] = onnx_models() if kind == "onnx" else pt2_files()
         change, read, ending = {
             "onnx": (changed_onnx, onnx_reader, ".onnx"),
             "pt2": (changed_pt2, pt2_reader, ".pt2"),

@@ -55,6 +55,7 @@ class Captured:
 
     def __call__(self, *args: Any) -> Any:
         torch: Any = library("torch", "torch")
+        self._weights.look(args)
         if self._refused:
             return self._run(*args)
         tensors = [one for one in args if isinstance(one, torch.Tensor)]
@@ -62,7 +63,6 @@ class Captured:
             self._report.graphs = f"not captured: {why}"
             return self._run(*args)
         with self._lock, torch.cuda.device(tensors[0].device):
-            self._weights.look(args)
             weights = frozenset(self._weights.numbers)
             key = _kind(torch, args, weights)
             again, found = key in self._seen, self._seen.pop(key, None)

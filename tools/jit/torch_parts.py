@@ -40,8 +40,11 @@ class Weights:
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = tuple(numbers)
+        self._places = {number: place for place, number in enumerate(self._numbers)}
         self.moving: set[int] = set()
-        self._last: dict[int, State | None] = {}
+        self.turn = 0
+        """How often one of them has changed."""
+        self._states: list[State | None] = []
         self._changes: dict[int, int] = {}
 
     @property
@@ -51,13 +54,21 @@ class Weights:
 
     def look(self, args: Sequence[Any]) -> None:
         """See which have changed since the call before."""
-        for i in self.numbers:
-            state = state_of(args[i])
-            if state != self._last.setdefault(i, state):
-                self._last[i] = state
+        states = [state_of(args[i]) for i in self._numbers]
+        if states == self._states:
+            return
+        for i, old, new in zip(self._numbers, self._states, states, strict=False):
+            if old != new and i not in self.moving:
                 self._changes[i] = self._changes.get(i, 0) + 1
                 if self._changes[i] >= OFTEN:
                     self.moving.add(i)
+        self._states, self.turn = states, self.turn + 1
+
+    def state(self, number: int) -> State | None:
+        """How one was when it was last looked at; None where that is data, or tells nothing."""
+        if number in self.moving:
+            return None
+        return self._states[self._places[number]]
 
 
 class Bound:
@@ -92,8 +103,10 @@ class Bound:
         """The part's results for its arguments."""
         if self._plain:
             return self.part(*args)
-        with self._lock:
-            made = self._current(args)
+        made = self._made
+        if made is None or made.turn != self._weights.turn:
+            with self._lock:
+                made = self._current(args)
         if made is None:
             return self.part(*args)
         try:
@@ -107,8 +120,8 @@ class Bound:
 
     def _current(self, args: Sequence[Any]) -> _Made | None:
         """The program for the weights of a call; None where there is none."""
-        moving = self._weights.moving
-        states = [None if n in moving else state_of(args[i]) for i, n in self.constant.items()]
+        turn = self._weights.turn
+        states = [self._weights.state(number) for number in self.constant.values()]
         made = self._made
         if made is not None and made.states != states:
             if [one and one[0] for one in made.states] == [one and one[0] for one in states]:
@@ -122,6 +135,8 @@ class Bound:
             except PolycError as error:
                 self._plain = True
                 self._tell(error)
+                return None
+        made.turn = turn
         return made
 
     def _tell(self, error: PolycError) -> None:
@@ -155,6 +170,7 @@ class _Made:
         self, part: Part, program: Compiled, device: Any, states: list[State | None]
     ) -> None:
         self.part, self.program, self.device, self.states = part, program, device, states
+        self.turn = 0
         count = len(part.tensors)
         self._given = list(zip(part.tensors, part.orders, strict=False))
         self._orders = [None if o is None else _back(o) for o in part.orders[count:]]
@@ -192,6 +208,7 @@ def _back(order: Sequence[int]) -> list[int]:
 
 def state_of(tensor: Any) -> State | None:
     """What changes when a tensor is another one or is written to; None where nothing tells."""
-    if tensor.is_inference():
+    try:
+        return tensor.data_ptr(), tensor._version
+    except RuntimeError:  # it was made under torch.inference_mode
         return None
-    return tensor.data_ptr(), tensor._version

@@ -78,13 +78,14 @@ def test_what_is_not_there_stays_with_pytorch():
     assert "torch.float64 is no element type" in text
 
 
-def test_sizes_are_symbols_and_nothing_is_compiled_again():
+def test_sizes_are_symbols_and_nothing_is_compiled_again(monkeypatch: pytest.MonkeyPatch):
+    seen = seen_weights(monkeypatch)
     net, reports = Net().eval(), []
     model = compiled(net, reports, dynamic=True)
     for size in (3, 5, 17):
         x = torch.randn(size, 8)
         assert close(model(x), net(x))
-    assert len(reports) == 1
+    assert len(reports) == 1 and len(seen) == 1
 
 
 def test_a_size_that_no_tensor_shows():

@@ -94,7 +94,8 @@ def test_a_random_model_exported(seed: int):
         assert error.kind == "UnsupportedModel"
         assert case.model.around in AROUND[1:] or "mutation of x" in str(error)
         return
-    found = polyc.compile(imported, device="cpu")(x.contiguous())
+    named = [one for one in case.kwargs.values() if isinstance(one, torch.Tensor)]
+    found = polyc.compile(imported, device="cpu")(x.contiguous(), *named)
     wanted = [one for one in flat(case.model(x, **case.kwargs)) if isinstance(one, torch.Tensor)]
     several = list(found) if isinstance(found, tuple | list) else [found]
     several = [one for one in several if one.ndim or one.is_floating_point()]
