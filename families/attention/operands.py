@@ -144,8 +144,10 @@ def _sequences(
     rest: AffineExpr, place: AffineExpr, keys: AxisAttr | None, size: Dim
 ) -> tuple[Dim, Dim, AffineExpr] | None:
     """Of a dimension of ``size`` with whole sequences one after another, how many there are, their
-    length, and which one begins at ``place``; None where ``rest``, the same in the axes of the read, is no
-    sequence's start."""
+    length, and which one begins at ``place``.
+
+    None where ``rest``, the same in the axes of the read, is no sequence's start.
+    """
     length = None if keys is None else keys.size.constant()
     many = None if length is None else quotient(size, Dim.const(length))
     if not length or many is None:
