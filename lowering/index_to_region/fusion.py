@@ -588,11 +588,14 @@ class Composer:
     def _beside_end(self, value: SSAValue) -> tuple[Kernel, Point] | None:
         """The attention that stores what its rows have one of, and where it wants that.
 
-        None where that is at several places, or at one that is no point of axes of its kernel.
+        None where that is at several places, or at one that is no point of axes of its kernel, and
+        where the attention reads what others make of it.
         """
         holder = self.holders.get(self.rows[value]) if value in self.rows else None
         points = [point for kernel, point in self.asked.get(value, {}) if kernel is holder]
         if holder is None or len(points) != 1 or value in self.whole:
+            return None
+        if any(self._needs(read, value) for read in holder.reads):
             return None
         root, sizes = Root(value, points[0]), extent(value, self.graph)
         axes = root.stored_axes
