@@ -464,9 +464,7 @@ class Settling:
             settled = products.settled()
         return self.composing.limited(settled.also(stored), near)
 
-    def _settled(
-        self, products: Products, near: Kernels | None = None
-    ) -> tuple[Settled, Kernels]:
+    def _settled(self, products: Products, near: Kernels | None = None) -> tuple[Settled, Kernels]:
         """What is stored once all products run well that can, and the kernels then; ``near`` are
         those of products that differ in little."""
         there = set(() if near is None else near.kernels)

@@ -234,7 +234,7 @@ class Part:
     beside: Kernels
 
 
-class NotApart(Exception):  # noqa: N818
+class NotApart(Exception):
     """That what becomes of a part changes the kernels beside it."""
 
 
