@@ -319,8 +319,8 @@ def raced(
             except Exception as error:
                 failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
                 print(f"{case}: {name} failed, {failed[name]}", flush=True)
-        torch.cuda.empty_cache()
-        timed()
+            torch.cuda.empty_cache()
+            timed()
     rows = rows_of(case, racers, errors, facts)
     race.print_rows(rows)
     each: list[list[Any]] = facts["kernels_us"]
@@ -400,11 +400,14 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
             return []
         return json.loads(out.read_text())
 
+    def keep(found: Sequence[Any]) -> None:
+        rows.extend(found)
+        if options.kept:
+            Path(options.kept).write_text(json.dumps(rows, indent=1) + "\n")
+
     with ThreadPoolExecutor(options.workers) as pool:
         for found in pool.map(ran, cases):
-            rows += found
-            if options.kept:
-                Path(options.kept).write_text(json.dumps(rows, indent=1) + "\n")
+            keep(found)
     return rows
 
 

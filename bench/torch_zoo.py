@@ -173,7 +173,7 @@ TRANSFORMERS: Sequence[Model] = (
     Model("swin", "timm", "Swin-T, 224²", _swin, _image(224, 64)),
     Model("bert", "transformers", "BERT-base, 512 tokens, padded", _bert, _masked),
     Model("gpt2", "transformers", "GPT-2, 512 tokens", _gpt2, _ids(50257, 512)),
-    Model("llama", "transformers", "Llama 1B, 512 tokens", _llama, _ids(32000, 512)),
+    Model("llama", "transformers", "Llama 1B, 512 tokens", _llama, _ids(32000, 512), (1, 8)),
     Model("whisper", "transformers", "Whisper-base's encoder", _whisper, _sound),
     Model("t5", "transformers", "T5-small, 512 and 128 tokens", _t5, _two_texts),
 )

@@ -327,7 +327,7 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
     depth, width = attention.tile_features
     if kind_of(attention) > BOUNDED:
         low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
-        most = LOW_AT_ONCE + (width <= NARROWEST)
+        most = LOW_AT_ONCE + (width <= NARROWEST) if ranking.is_known(attention) else 0
         yield from (plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most)
         return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.

@@ -195,12 +195,20 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
     if image is None:
         windows = _windows(build, x, taps, geometry)
         image = build.permute(windows, (0, 1, 2, 4, 5, 3))
-    n, f, c = tiny.tensor_of(x).dims[0], *(tiny.tensor_of(w).dims[i] for i in (0, 3))
+        summed = (*taps, tiny.tensor_of(w).dims[3])
+    elif conv.first:
+        # Lines of a patch lie in the image as they are summed, and the filter as it is given.
+        image = build.rounded(build.permute(image, (0, 1, 2, 5, 3, 4)), conv.element)
+        w = build.rounded(build.permute(w, (0, 3, 1, 2)), conv.element)
+        summed = tiny.tensor_of(w).dims[1:]
+    else:
+        summed = (*taps, tiny.tensor_of(w).dims[3])
+    n, f = tiny.tensor_of(x).dims[0], tiny.tensor_of(w).dims[0]
     kept, image_axes, filters = (
         ((n, f, *pixels), (0, 2, 3), 1) if conv.first else ((n, *pixels, f), (0, 1, 2), 3)
     )
-    left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *taps, c))
-    right = build.expand(w, (filters, 4, 5, 6), (*kept, *taps, c))
+    left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *summed))
+    right = build.expand(w, (filters, 4, 5, 6), (*kept, *summed))
     return build.contract(left, right, (4, 5, 6), conv.precision)
 
 

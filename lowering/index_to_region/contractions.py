@@ -879,8 +879,8 @@ class Products:
     ) -> tuple[SSAValue, list[tiny.ReduceOp]] | None:
         """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
-        It is made of exponentials of ``first``, of which a maximum is taken, or whose sum is, and of
-        no product that needs ``first``, as what follows an attention is.
+        It is made of exponentials of ``first``, and of a maximum of that or of their sum, and of no
+        product that needs ``first``, as what follows an attention is.
         """
         for factor in factors(second):
             behind = self._behind(factor)
@@ -979,10 +979,11 @@ class Products:
         """What lies in memory for a value that is only moved: as it is read, but once where it
         repeats, and in the type of its source."""
         *way, source = self._way(value)
-        for moved in way:
-            if not isinstance(moved.owner, tiny.ExpandOp | tiny.CastOp):
-                return moved
-        return source
+        views = tiny.ExpandOp | tiny.CastOp | tiny.ReshapeOp
+        if all(isinstance(moved.owner, views) for moved in way):
+            return source
+        repeats = tiny.ExpandOp | tiny.CastOp
+        return next(moved for moved in way if not isinstance(moved.owner, repeats))
 
     def _why_aside(self, side: SSAValue) -> str:
         return SIDE if self._has(side, tiny.ReduceOp) else GATHERED

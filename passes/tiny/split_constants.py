@@ -137,7 +137,7 @@ class _Split:
         op = value.owner
         if not isinstance(op, tiny.CompareOp):
             return False
-        read = [_unmoved(o) for o in op.operands]
+        read = [_unmoved(o, found) for o in op.operands]
         read = [o for o in read if self.sources.get(o)]
         return bool(read) and all(o in found for o in read)
 
@@ -167,7 +167,8 @@ class _Split:
             return False  # rows that follow each other are read where they are
         size = elements * BYTES[self.kind(value)]
         whole = sum(_elements(s) * BYTES[_element(s)] for s in self.sources[value])
-        little = LOOKED_UP if _looks_up(value) else LITTLE
+        # What is made of a look-up and repeats it, for each text say, is made where it is read.
+        little = LOOKED_UP if elements <= _looked_up(value) else LITTLE
         if size > max(GROWTH * whole, little):
             return False
         return elements >= SMALL or not _is_cast(value)
@@ -323,10 +324,11 @@ def _is_cast(value: SSAValue) -> bool:
     return not isinstance(op, Operation)
 
 
-def _unmoved(value: SSAValue) -> SSAValue:
-    """What a value is before it is moved and widened."""
-    while isinstance(op := value.owner, MovementOp) or (
-        isinstance(op, tiny.CastOp) and is_widening(op.result)
+def _unmoved(value: SSAValue, found: Collection[SSAValue]) -> SSAValue:
+    """What a value is before it is moved and widened, down to one that is ``found``."""
+    while value not in found and (
+        isinstance(op := value.owner, MovementOp)
+        or (isinstance(op, tiny.CastOp) and is_widening(op.result))
     ):
         value = op.operands[0]
     return value
@@ -350,12 +352,15 @@ def _is_place(value: SSAValue) -> bool:
     return (linear or isinstance(op, MovementOp | tiny.CastOp)) and all(map(_is_place, op.operands))
 
 
-def _looks_up(value: SSAValue) -> bool:
-    """Whether a value is made by a gather that is no read of rows in order."""
-    return any(
-        isinstance(op, tiny.GatherOp) and not all(map(_is_place, op.operands[1:]))
+def _looked_up(value: SSAValue) -> int:
+    """The most elements of a gather that a value is made of and that is no read of rows in order;
+    0 where there is none."""
+    found = (
+        _elements(op.result)
         for op in _behind([value])
+        if isinstance(op, tiny.GatherOp) and not all(map(_is_place, op.operands[1:]))
     )
+    return max(found, default=0)
 
 
 def _is_given(value: SSAValue) -> bool:

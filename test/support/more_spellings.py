@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
@@ -231,6 +231,29 @@ def _two_masks(s: Parts, x: SSAValue) -> SSAValue:
     return s.softmax(s.fn("add", seen, s.input("padding", "N", element=f32)))
 
 
+# What is looked up ---------------------------------------------------------------------
+
+
+def _bias_looked_up(s: Parts, x: SSAValue) -> SSAValue:
+    """A bias of positions: a row of a table, of all heads, for each query and key."""
+    table, places = s.input("table", 32, "H"), s.input("places", "M", "N", element=i32)
+    bias = s.permute(s.add(frontend.GatherOp(table, places, 0)), 2, 0, 1)
+    return s.softmax(s.fn("add", x, s.cast(bias, f32)))
+
+
+def _mask_looked_up(s: Parts, x: SSAValue) -> SSAValue:
+    """A mask of texts, of which a key's is looked up."""
+    mask = s.add(frontend.GatherOp(s.mask("T"), s.input("places", "N", element=i32), 0))
+    return s.softmax(s.where(mask, x, -math.inf))
+
+
+def _shift_of_features(s: Parts, x: SSAValue) -> SSAValue:
+    """A number of each key that is a sum of its own."""
+    rest = s.input("rest", "H", "N", 96, element=f32)
+    total = s.reshape(s.reduce("sum", rest, 2), "H", 1, "N")
+    return s.softmax(s.fn("add", x, total))
+
+
 # Orders of axes ------------------------------------------------------------------------
 
 
@@ -257,6 +280,24 @@ def _channels_first() -> ModuleOp:
     x = s.fn("mul", s.gemm(q, k, turned=True, element=f32), s.of_f32(0.125))
     y = s.gemm(s.cast(s.softmax(x), f16), v)
     return s.done(y=s.permute(y, 0, 2, 1))
+
+
+def _packed(sequences: int, length: int, merged: bool, heads: int = 4) -> ModuleOp:
+    """Texts of a length, whose rows have queries, keys and values of all heads beside each other.
+
+    ``merged`` rows of all texts follow each other, as a product of matrices gives them.
+    """
+    s, wide = Parts(), 64 * heads
+    rows = s.input("x", *((sequences * length,) if merged else (sequences, length)), 3 * wide)
+
+    def part(number: int) -> SSAValue:
+        x = s.cut(rows, 1 if merged else 2, number * wide, (number + 1) * wide)
+        return s.permute(s.reshape(x, sequences, length, heads, 64), 0, 2, 1, 3)
+
+    q, k, v = map(part, range(3))
+    x = s.fn("mul", s.gemm(q, k, turned=True, element=f32), s.of_f32(0.125))
+    y = s.gemm(s.cast(s.softmax(x), f16), v)
+    return s.done(y=s.reshape(s.permute(y, 0, 2, 1, 3), sequences, length, wide))
 
 
 def _padding() -> ModuleOp:
@@ -344,6 +385,12 @@ MORE: Mapping[str, Callable[[], ModuleOp]] = MappingProxyType(
         "clamped": _of(_clamped),
         "bias [H, M, N] and padding": _of(_bias_and_mask),
         "two masks": _of(_two_masks),
+        "bias looked up": _of(_bias_looked_up),
+        "mask looked up": _of(_mask_looked_up),
+        "number of a key reduced": _of(_shift_of_features),
+        "texts one after another": lambda: _packed(2, 70, merged=True),
+        "one text": lambda: _packed(1, 70, merged=False),
+        "one text of merged rows": lambda: _packed(1, 70, merged=True),
         "keys first": _keys_first,
         "output turned": _output_turned,
         "channels first": _channels_first,

@@ -64,8 +64,12 @@ OTHERS: Mapping[str, Families] = {
     "after: mul f32, softmax": APART,
     "after: mul f32, where": APART,
     # A number in the sum is relative to the maximum of scores that the mask hides, too.
-    "exponentials times a mask, a number is added": ("matmul", "loops", "matmul"),
+    "exponentials times a mask, a number is added": APART,
     "output turned": ("loops", *ONE),
+    # What is looked up, or reduced, lies in memory as it is read.
+    "bias looked up": ("loops", *ONE),
+    "mask looked up": ("loops", *ONE),
+    "number of a key reduced": ("rows", *ONE),
     "channels first": ("loops", "loops", "loops", *ONE),
     # The weights are wanted in memory: a product of its own computes them.
     "beside: weights": WEIGHTS,
@@ -127,6 +131,7 @@ PLAYED: tuple[str, ...] = (
     *("after: dropout, where", "after: where, softmax", "factor: projected rms, scaled query"),
     *("powers: plain, output divided", "powers: log_softmax", "f16, weights in f32"),
     *("division: weights, rounded sums", "f16, weights in bf16"),
+    *("bias looked up", "mask looked up", "number of a key reduced"),
     *(name for name in MORE if name not in OTHERS),
 )
 """Spellings whose kernels are played back; ``SIMULATED`` run thread by thread too."""
@@ -141,6 +146,10 @@ SIMULATED = {
     "plain, log-sum-exp": "sm_90a",
     "sink, joined": "sm_80",
     "V in bf16": "sm_80",
+    "bias looked up": "sm_90a",
+    "texts one after another": "sm_90a",
+    "one text": "sm_90a",
+    "one text of merged rows": "sm_80",
     "V in f16, others in bf16": "sm_90a",
 }
 

@@ -243,3 +243,26 @@ def test_a_sum_over_one_point_beside_a_sum_over_more() -> None:
     for kernel in kernels(planned(graph.finish([made]))):
         kernel.verify()
         assert all(op.labels for op in kernel.walk() if isinstance(op, ReduceOp))
+
+
+def pooled_norm() -> ModuleOp:
+    """The mean over places of what a norm gives, as at the end of a vision transformer."""
+    s = Sketch("pooled")
+    return s.done(y=s.reduce("mean", s.layer_norm(s.input("x", 32, 49, 768), "norm"), 1))
+
+
+def test_what_a_reduction_of_norms_is_of_lies_in_memory() -> None:
+    """Else each of its steps would reduce a row anew."""
+    module = planned(pooled_norm())
+    found = kernels(module)
+    assert [len(find(kernel, ReduceOp)) for kernel in found] == [2, 1]
+    assert sum(time.seconds for time in times_of(module, {})) < 10e-6
+
+
+def test_squares_of_one_image_are_no_product_of_matrices() -> None:
+    """An axis of one point repeats, and a norm of such rows is one kernel all the same."""
+    s = Sketch("positions")
+    x = s.permute(s.input("x", 1, 512, 1500), 0, 2, 1)
+    x = s.fn("add", x, s.input("places", 1500, 512))
+    module = planned(s.done(y=s.layer_norm(x, "norm"), z=x))
+    assert [len(find(kernel, ReduceOp)) for kernel in kernels(module)][-1] == 2

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, f16, f32, i64
 
-from polyc.dialects import tiny
+from polyc.dialects import frontend, tiny
 from polyc.passes.pipeline import build
 from polyc.passes.tiny.split_constants import SplitConstants
 from polyc.playback.reference import make_inputs
@@ -22,6 +22,7 @@ from polyc.playback.tiny import run
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.notes import Report, unsaid
 from polyc.test.fuzz.random_programs import Maker
+from polyc.test.support.sketch import Sketch
 from polyc.test.support.turns import examples
 from polyc.tools.check import Expected
 from polyc.tools.parsing import parse_text
@@ -133,3 +134,44 @@ def test_what_says_no_output_is_refused(ctx: Context, attrs: str, message: str) 
     text = TEXT.replace('{storage = "const_pool"}', attrs)
     with pytest.raises(Exception, match=message):
         verify(parse_text(ctx, text, "f.mlir"))
+
+
+def looked_up(places: str) -> ModuleOp:
+    """A bias of positions, of a table's rows at ``places``, added to two texts' scores, and a
+    comparison of it."""
+    s = Sketch("g", f32)
+    x, table = s.input("x", 2, 3, 40, 40), s.input("table", 1600, 3, element=f16)
+    at = s.input("places", 40, 40, element=i64)
+    if places == "in order":
+        at = s.reshape(s.add(frontend.IotaOp(frontend.tensor((1600,), i64), 0)), 40, 40)
+    bias = s.cast(s.permute(s.add(frontend.GatherOp(table, at, 0)), 2, 0, 1), f32)
+    kind = frontend.tensor((2, 3, 40, 40), f32)
+    both = s.add(frontend.ExpandOp(bias, [1, 2, 3], kind)) if places == "of each text" else bias
+    asked = x if places == "in order" else both
+    seen = s.add(frontend.CompareOp("gt", asked, s.number(0.5)))
+    module = s.done(y=s.add(frontend.SelectOp(seen, s.fn("add", x, both), x)))
+    with unsaid():
+        run_pass(make_context(), build("frontend-to-tiny", "sm_80"), module)
+    (graph,) = graphs(module)
+    kept = [spec.name in ("table", "places") for spec in graph.inputs]
+    attrs = [KEPT if one else DictionaryAttr({}) for one in kept]
+    graph.properties["arg_attrs"] = type(graph.arg_attrs)(attrs)
+    return module
+
+
+@pytest.mark.parametrize("places", ["anywhere", "of each text", "in order"])
+def test_what_is_looked_up_is_made_once_as_it_is_read(places: str) -> None:
+    """It is not kept again for each text, nor is what is asked of it; rows in order stay where they
+    are."""
+    module = looked_up(places)
+    (before,) = graphs(module)
+    inputs = make_inputs(before, {}, 5)
+    names = [spec.name for spec in before.inputs]
+    (wanted,) = run(before, inputs, {})
+    split(module)
+    *_, main = graphs(module)
+    made = [tuple(str(d) for d in s.type.dims) for s in main.inputs if s.made is not None]
+    assert made == ([] if places == "in order" else [("3", "40", "40")])
+    given = with_made(module, "g", dict(zip(names, inputs, strict=True)), {})
+    (found,) = run(main, inputs if given is None else given, {})
+    np.testing.assert_array_equal(found, wanted)
