@@ -771,6 +771,8 @@ class Composer:
 
     def _settle_operands(self, value: SSAValue) -> None:
         """The ops that ``value`` is the epilogue of go where it goes."""
+        if not cost.is_computed(value):
+            return
         heads = set(self.work.heads.get(value, ()))
         for given in cast(Operation, value.owner).operands:
             operand = self.same.get(given, given)
