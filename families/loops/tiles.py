@@ -10,6 +10,7 @@ from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp
+from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import power_of_two, power_within
 from polyc.families.loops.recognise import (
     TURNED,
@@ -26,6 +27,8 @@ WARPS = 8
 """Of a block."""
 REGISTERS = 4
 """Elements of a thread, where vectors are not longer."""
+SMALLER = 8
+"""How many times smaller a tensor is that is read in narrower accesses, if it has to be."""
 THREADS = 2048
 """That a multiprocessor has room for."""
 COLUMNS = 128
@@ -99,9 +102,7 @@ def _results_each(loops: Loops, arch: str) -> int:
     there are no more of known sizes than threads find room; where nothing is reduced as many as
     have the bytes of a vector."""
     if not loops.reductions:
-        most = max((len(t.shape) for t in loops.kernel.seen), default=0)
-        large = [t for t in loops.kernel.seen if len(t.shape) == most]
-        widest = max((element_bytes(t.element_type) for t in large), default=REGISTERS)
+        widest = max((element_bytes(t.element_type) for t in _large(loops)), default=REGISTERS)
         return max(REGISTERS, MAX_VECTOR_BYTES // widest)
     sizes = [
         size.constant()
@@ -122,6 +123,16 @@ def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
     return [rows // down, columns * down // warps]
 
 
+def _large(loops: Loops) -> list[MemRefType]:
+    """The tensors of most axes, and of known sizes those that are not much smaller than others."""
+    most = max((len(t.shape) for t in loops.kernel.seen), default=0)
+    found = [t for t in loops.kernel.seen if len(t.shape) == most]
+    points = [prod(size.constant() or 0 for size in t.shape) for t in found]
+    if not all(points):
+        return found
+    return [t for t, count in zip(found, points, strict=True) if count * SMALLER >= max(points)]
+
+
 def vector_of(loops: Loops) -> int:
     """Elements that one access can take at most: 1 where none lie side by side for a thread."""
     columns = {s.column for s in loops.spaces}
@@ -137,9 +148,7 @@ def vector_of(loops: Loops) -> int:
     if reads and not columns & neighbours_of(loops.values) and not loops.turned:
         return 1
     # What has fewer axes, as a number of each column, is read in several accesses.
-    most = max(len(t.shape) for t in loops.kernel.seen)
-    large = [t for t in loops.kernel.seen if len(t.shape) == most]
-    widest = max(element_bytes(t.element_type) for t in large)
+    widest = max(element_bytes(t.element_type) for t in _large(loops))
     if any(is_integer(reduce.accumulator) for reduce in loops.reductions):
         # Integers are accumulated in 32 bits, and a thread has no registers for more of them.
         widest = max(widest, ACCUMULATOR_BYTES)

@@ -22,7 +22,7 @@ from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
 from polyc.passes.region.fold_indices import fold_indices
-from polyc.passes.region.merge_axes import MergeAxes
+from polyc.passes.region.merge_axes import FlattenShort, MergeAxes
 from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
 from polyc.passes.region.streaming_softmax import stream
@@ -113,7 +113,7 @@ def _prepared(kernel: KernelOp) -> KernelOp:
     postpone(module)
     stream(module)
     fold_indices(module)
-    rewrite(module, [MergeAxes()])
+    rewrite(module, [MergeAxes(), FlattenShort()])
     return next(op for op in module.ops if isinstance(op, KernelOp))
 
 

@@ -863,6 +863,8 @@ class Composer:
 
     def _settle_operands(self, value: SSAValue) -> None:
         """The ops that ``value`` is the epilogue of go where it goes."""
+        if not cost.is_computed(value):
+            return
         heads = set(self.work.heads.get(value, ()))
         for given in cast(Operation, value.owner).operands:
             operand = self.same.get(given, given)
@@ -888,7 +890,7 @@ class Composer:
         own = {
             axis.label
             for head in self.work.heads[value]
-            for axis in kernel.forms.form(head, point).fresh
+            for axis in kernel.forms.form(head, self._at_head(value, head, point)).fresh
             if not cost.is_contraction(head)
         }
         row = [axis for axis in kernel.iters if axis.label in own]
@@ -905,6 +907,20 @@ class Composer:
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _at_head(self, value: SSAValue, head: SSAValue, point: Point) -> Point:
+        """Where a reduction is wanted that a value is the epilogue of, which may have axes of one
+        point beside."""
+        here, places = value, list(range(len(point.map.results)))
+        while here is not head:
+            op = cast(Operation, here.owner)
+            if isinstance(op, tiny.ExpandOp):
+                places = [places[axis] for axis in op.dims]
+            here = next(v for v in self._operands(here) if head in self.work.heads.get(v, ()))
+        if here is value or len(places) == len(point.map.results):
+            return point
+        at = [point.map.results[place] for place in places]
+        return Point.of(point.axes, at, len(self.graph.symbol_names), point.guard)
 
     def _are_long(self, others: Sequence[Dim], length: Dim) -> bool:
         """Whether rows, one for each of the other axes' points, are few, and the blocks of a whole

@@ -23,6 +23,7 @@ from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.region.flatten import flattened
 from polyc.rewriting.region.merge_axes import merged
 
 
@@ -60,6 +61,30 @@ class MergeAxes(RewritePattern):
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+class FlattenShort(RewritePattern):
+    """A region that reduces nothing, whose innermost axis is short → the same over one axis.
+
+    Legal for known sizes, where all is computed at each point by itself, and one of the tensors has
+    all axes as they lie (``rewriting/region/flatten.py``).  Worth it where a tile of the two inner
+    axes has few elements, or vectors along the last one are narrow.  Exact.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize):
+            return
+        last = _last(op)
+        if not 0 < last < SHORT_LINE:
+            return
+        found = flattened(op)
+        if found is not None and _last(found) >= LONG_LINE:
+            rewriter.replace(op, found, [])
+
+
+SHORT_LINE, LONG_LINE = 16, 1 << 14
+"""Elements of an innermost axis that is short, and of the one axis that is worth it."""
 
 
 def wider(kernel: KernelOp, found: KernelOp) -> bool:
@@ -101,4 +126,4 @@ class RegionMergeAxes(ModulePass):
     name = "region-merge-axes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [MergeAxes()])
+        rewrite(op, [MergeAxes(), FlattenShort()])

@@ -1,0 +1,100 @@
+"""Regions over one axis: which there are, and that they compute what they did."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.frontend import GraphOp
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.region import KernelOp
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.passes.pipeline import ORDER, build
+from polyc.passes.region.merge_axes import LONG_LINE
+from polyc.playback.gpu import simulate
+from polyc.playback.reference import make_inputs
+from polyc.rewriting.driver import verify
+from polyc.rewriting.region.flatten import flattened
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_text import find, only, parsed
+from polyc.tools.registry import make_context
+
+Shape = tuple[int | str, ...]
+
+
+def text(shape: Shape, small: Shape, kind: str = "f16") -> str:
+    """A tensor less a number of each point of ``small``, whose axes of size 1 repeat."""
+    x, g = (f"!frontend.tensor<[{', '.join(map(str, s))}], {kind}>" for s in (shape, small))
+    return (
+        f"frontend.graph @g(%X: {x}, %G: {g}) -> (Y: {x}) {{\n"
+        f"  %e = frontend.elementwise exp %G : {g}\n"
+        f"  %0 = frontend.elementwise sub %X, %e : ({x}, {g}) -> {x}\n"
+        f"  frontend.output %0 : {x}\n}}\n"
+    )
+
+
+def ran(module: ModuleOp, last: str) -> ModuleOp:
+    for name in ORDER[: ORDER.index(last) + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    verify(module)
+    return module
+
+
+FIRES: dict[str, tuple[Shape, Shape]] = {
+    "digits in the middle": ((700, 28, 2), (700, 1, 2)),
+    "channels last": ((90, 80, 3), (1, 1, 3)),
+    "rows of eight": ((3000, 8), (3000, 1)),
+    "three digits": ((30, 5, 40, 3), (1, 5, 1, 3)),
+}
+
+
+@pytest.mark.parametrize(("shape", "small"), FIRES.values(), ids=FIRES)
+def test_a_region_over_one_axis_computes_the_same(shape: Shape, small: Shape) -> None:
+    """In the simulator, with tails; nothing spills."""
+    source = text(shape, small)
+    kernel = only(ran(parsed(source), "region-merge-axes"), KernelOp)
+    points = prod(int(n) for n in shape)
+    assert [axis.size.constant() for axis in kernel.iters] == [points] and points >= LONG_LINE
+    module = ran(parsed(source), "region-to-gpu")
+    finish(module)
+    threads = only(module, gpu.ModuleOp)
+    inputs = make_inputs(only(parsed(source), GraphOp), {})
+    expected = meant(parsed(source), inputs, {})
+    for variant in threads.dispatch().variants():
+        result = simulate(threads, inputs, {}, variant.variant_name, schedule="random", seed=1)
+        result.check()
+        assert_agree(result.outputs, expected)
+    found = nvrtc.compile_cuda(cuda_source(threads), "sm_90a")
+    assert all(info.spill_bytes == 0 for info in found.kernels.values())
+    assert np.asarray(inputs[0]).size == points
+
+
+REFUSES: dict[str, tuple[Shape, Shape]] = {
+    "of open size": (("N", 28, 2), ("N", 1, 2)),
+    "one axis": ((60000,), (1,)),
+}
+
+
+@pytest.mark.parametrize(("shape", "small"), REFUSES.values(), ids=REFUSES)
+def test_others_stay(shape: Shape, small: Shape) -> None:
+    kernels = find(ran(parsed(text(shape, small)), "index-to-region"), KernelOp)
+    assert kernels and all(flattened(kernel) is None for kernel in kernels)
+
+
+def test_what_is_reduced_or_turned_stays() -> None:
+    whole, out = "!frontend.tensor<[300, 80, 3], f16>", "!frontend.tensor<[300, 3], f16>"
+    turned = "!frontend.tensor<[300, 3, 80], f16>"
+    for line, kind in (
+        (f"frontend.reduce sum %X axes [1] : {whole} -> {out}", out),
+        (f"frontend.permute %X perm [0, 2, 1] : {whole} -> {turned}", turned),
+    ):
+        module = parsed(
+            f"frontend.graph @g(%X: {whole}) -> (Y: {kind}) {{\n  %0 = {line}\n"
+            f"  frontend.output %0 : {kind}\n}}\n"
+        )
+        assert flattened(only(ran(module, "index-to-region"), KernelOp)) is None
