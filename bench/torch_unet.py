@@ -6,7 +6,7 @@ keeps for the way up.  ``depth`` is the number of blocks of a resolution on the 
 Stable Diffusion.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 

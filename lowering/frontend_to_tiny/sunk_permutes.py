@@ -16,6 +16,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend.types import tensor, tensor_of
 from polyc.rewriting.driver import located
 
+
 class SinkPermute(RewritePattern):
     """``f(permute(x), y)`` → ``permute(f(x, permute(y)))``, of an elementwise ``f`` and a product.
 
@@ -72,7 +73,9 @@ def is_product_turned(value: SSAValue) -> bool:
     value = permute.operand
     while _is_only(value):
         match value.owner:
-            case frontend.GemmOp() | frontend.Conv1dOp() | frontend.Conv2dOp() | frontend.Conv3dOp():
+            case (
+                frontend.GemmOp() | frontend.Conv1dOp() | frontend.Conv2dOp() | frontend.Conv3dOp()
+            ):
                 return True
             case frontend.CastOp() as op:
                 value = op.operand

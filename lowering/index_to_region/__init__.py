@@ -322,7 +322,7 @@ def lower_graph(
     others = tuple(others)
     made = (value for op in graph.body.block.ops for value in op.results)
     every = (*graph.body.block.args, *made)
-    order = {value: place for place, value in enumerate(every)}
+    order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
 
     def asked(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
         def of(found: Kernels) -> Callable[[Kernel], Answer]:

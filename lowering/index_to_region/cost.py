@@ -161,7 +161,7 @@ class Work:
 
     ``elementwise`` holds, as bits, the elementwise ops between a value and the reductions and
     tensors that it is made of; ``heads`` the reductions that lead to it by elementwise ops of its
-    own shape alone, each used once: the value is their epilogue.
+    own shape alone, but for axes of one point, each used once: the value is their epilogue.
     """
 
     elementwise: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -207,6 +207,7 @@ class Work:
         self.elementwise[value] = bits | bit if computes else bits
         # What a gather reads is no epilogue of its indices, nor of what it reads them from.
         follows = computes and not isinstance(op, tiny.GatherOp | tiny.ScatterOp)
+        follows = follows or (adds_points(op) and all(map(_is_of_rows, heads)))
         self.heads[value] = tuple(heads) if follows else ()
 
     def bytes_of(self, value: SSAValue) -> float:
@@ -220,6 +221,20 @@ class Work:
             rate = TENSOR_FLOPS_A_BYTE if is_contraction(head) else FLOPS_A_BYTE
             total += count * inner / rate
         return total
+
+
+def adds_points(op: Operation) -> bool:
+    """Whether an op gives a value axes of one point, as a reduction that keeps its axes does."""
+    if not isinstance(op, tiny.ExpandOp):
+        return False
+    sizes = tiny.tensor_of(op.result).dims
+    return all(size.constant() == 1 for at, size in enumerate(sizes) if at not in op.dims)
+
+
+def _is_of_rows(head: SSAValue) -> bool:
+    """Whether a reduction is one along rows, which blocks keep, and no product."""
+    op = cast(tiny.ReduceOp, head.owner)
+    return op.axes == (tiny.tensor_of(op.operand).rank - 1,) and not is_contraction(head)
 
 
 def is_computed(value: SSAValue) -> bool:

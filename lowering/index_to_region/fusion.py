@@ -234,7 +234,7 @@ class Part:
     beside: Kernels
 
 
-class NotApart(Exception):  # noqa: N818
+class NotApart(Exception):
     """That what becomes of a part changes the kernels beside it."""
 
 
@@ -589,11 +589,14 @@ class Composer:
     def _beside_end(self, value: SSAValue) -> tuple[Kernel, Point] | None:
         """The attention that stores what its rows have one of, and where it wants that.
 
-        None where that is at several places, or at one that is no point of axes of its kernel.
+        None where that is at several places, or at one that is no point of axes of its kernel, and
+        where the attention reads what others make of it.
         """
         holder = self.holders.get(self.rows[value]) if value in self.rows else None
         points = [point for kernel, point in self.asked.get(value, {}) if kernel is holder]
         if holder is None or len(points) != 1 or value in self.whole:
+            return None
+        if any(self._needs(read, value) for read in holder.reads):
             return None
         root, sizes = Root(value, points[0]), extent(value, self.graph)
         axes = root.stored_axes
@@ -901,6 +904,8 @@ class Composer:
 
     def _settle_operands(self, value: SSAValue) -> None:
         """The ops that ``value`` is the epilogue of go where it goes."""
+        if not cost.is_computed(value):
+            return
         heads = set(self.work.heads.get(value, ()))
         for given in cast(Operation, value.owner).operands:
             operand = self.same.get(given, given)
@@ -926,7 +931,7 @@ class Composer:
         own = {
             axis.label
             for head in self.work.heads[value]
-            for axis in kernel.forms.form(head, point).fresh
+            for axis in kernel.forms.form(head, self._at_head(value, head, point)).fresh
             if not cost.is_contraction(head)
         }
         row = [axis for axis in kernel.iters if axis.label in own]
@@ -943,6 +948,20 @@ class Composer:
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _at_head(self, value: SSAValue, head: SSAValue, point: Point) -> Point:
+        """Where a reduction is wanted that a value is the epilogue of, which may have axes of one
+        point beside."""
+        here, places = value, list(range(len(point.map.results)))
+        while here is not head:
+            op = cast(Operation, here.owner)
+            if isinstance(op, tiny.ExpandOp):
+                places = [places[axis] for axis in op.dims]
+            here = next(v for v in self._operands(here) if head in self.work.heads.get(v, ()))
+        if here is value or len(places) == len(point.map.results):
+            return point
+        at = [point.map.results[place] for place in places]
+        return Point.of(point.axes, at, len(self.graph.symbol_names), point.guard)
 
     def _are_long(self, others: Sequence[Dim], length: Dim) -> bool:
         """Whether rows, one for each of the other axes' points, are few, and the blocks of a whole

@@ -37,10 +37,12 @@ frontend.graph @short(%X: !frontend.tensor<[M, 4], f32>) -> (Y: !frontend.tensor
 
 // -----
 
-// A block reduces a column once and walks it: no block index is bound to m.
+// A block reduces a column once and walks it: no block index is bound to m.  The axes of the columns
+// are not one, as the weights tell them apart.
 // CHECK:     plan.schedule @columns variant "scalar" {
 // CHECK:       bind = {"b.o" = "block.x", "n.o" = "block.x"},
-frontend.graph @columns(%X: !frontend.tensor<[M, B, N], f16>) -> (Y: !frontend.tensor<[M, B, N], f16>) {
+frontend.graph @columns(%X: !frontend.tensor<[M, B, N], f16>, %G: !frontend.tensor<[N], f16>) -> (Y: !frontend.tensor<[M, B, N], f16>) {
   %0 = frontend.softmax %X axes [0] : !frontend.tensor<[M, B, N], f16>
-  frontend.output %0 : !frontend.tensor<[M, B, N], f16>
+  %1 = frontend.elementwise mul %0, %G : (!frontend.tensor<[M, B, N], f16>, !frontend.tensor<[N], f16>) -> !frontend.tensor<[M, B, N], f16>
+  frontend.output %1 : !frontend.tensor<[M, B, N], f16>
 }

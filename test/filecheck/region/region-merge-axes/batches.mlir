@@ -24,10 +24,10 @@ frontend.graph @apart(%X: !frontend.tensor<[N, H, C], f16>, %B: !frontend.tensor
 
 // -----
 
-// Rows are no product, and keep their axes.
+// Rows are those of a matrix.
 frontend.graph @sums(%X: !frontend.tensor<[N, H, C], f32>) -> (Y: !frontend.tensor<[N, H], f32>) {
   %0 = frontend.reduce sum %X axes [2] : !frontend.tensor<[N, H, C], f32> -> !frontend.tensor<[N, H], f32>
   frontend.output %0 : !frontend.tensor<[N, H], f32>
 }
-// CHECK-LABEL: region.kernel @sums
-// CHECK-NOT: held
+// CHECK-LABEL: region.kernel @sums iters [nh: H * N]
+// CHECK: held(!region.memref<[N, H, C], f32

@@ -99,7 +99,9 @@ def test_others_stay(made: Made) -> None:
 
 
 @FEW
-@given(st.integers(0, 2**31), st.sampled_from([*FIRES, *STAYS]), st.integers(1, 4), st.integers(1, 5))
+@given(
+    st.integers(0, 2**31), st.sampled_from([*FIRES, *STAYS]), st.integers(1, 4), st.integers(1, 5)
+)
 def test_numbers_stay(seed: int, made: Made, n: int, length: int) -> None:
     module, sizes = whole(made), {"N": n, "L": length}
     draws = ("uniform", "mixed", "rows", "tiny", "special")

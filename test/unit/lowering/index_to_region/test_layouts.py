@@ -166,3 +166,34 @@ def test_values_are_what_the_graph_means(graph: Callable[[], ModuleOp]) -> None:
 
 def module_name(module: ModuleOp) -> str:
     return only(module, GraphOp).sym_name.data
+
+
+def stage() -> ModuleOp:
+    """Bottlenecks one after another, whose residuals are of one size."""
+    s = Images("stage")
+    x = s.convolved(s.image(64, 14, images=1), "first", 1024, 1)
+    for number in range(3):
+        y = s.convolved(x, f"a{number}", 256, 1)
+        y = s.convolved(y, f"b{number}", 256, 3)
+        x = s.fn("relu", s.fn("add", s.convolved(y, f"c{number}", 1024, 1, relu=False), x))
+    return s.done(y=s.reduce("mean", x, 2, 3))
+
+
+def test_residuals_of_one_size_lie_pixels_first_together() -> None:
+    """None of them gains by itself."""
+    ends = [
+        str(attrs.data[BOUNDARY])
+        for kernel in kernels(stage())
+        for attrs, out in zip(kernel.res_attrs, kernel.outs, strict=True)
+        if BOUNDARY in attrs.data and out.shape[-1].constant() == 1024
+    ]
+    assert len(ends) == 3 and any("with all of its sizes" in end for end in ends)
+
+
+def test_what_is_stored_in_another_shape_is_no_copy() -> None:
+    """A GroupNorm of one image reads its groups where the image lies."""
+    s = Images("groups")
+    module = s.done(y=s.normed(s.image(320, 64, images=1), 32))
+    for kernel in kernels(module):
+        made = [op.name for op in kernel.body.block.ops]
+        assert set(made) - {"region.read", "region.cast", "region.yield", "region.broadcast_in_dim"}

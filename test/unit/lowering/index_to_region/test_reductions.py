@@ -266,3 +266,36 @@ def test_squares_of_one_image_are_no_product_of_matrices() -> None:
     x = s.fn("add", x, s.input("places", 1500, 512))
     module = planned(s.done(y=s.layer_norm(x, "norm"), z=x))
     assert [len(find(kernel, ReduceOp)) for kernel in kernels(module)][-1] == 2
+
+
+@pytest.mark.parametrize("length", [4096, 65536, 65535])
+def test_a_norm_by_hand_is_one_kernel(length: int) -> None:
+    """Its mean keeps its axis, of one point, and what follows has that too."""
+    s = Sketch("rms")
+    x = s.input("x", 2048, length)
+    scale = s.fn("rsqrt", s.reduce("mean", s.fn("mul", x, x), 1, keep=True))
+    found = planned(s.done(y=s.fn("mul", x, scale)))
+    (kernel,) = kernels(found)
+    assert any(isinstance(op, ReduceOp) for op in kernel.walk())
+
+
+@pytest.mark.parametrize("side", [64, 96])
+def test_axes_of_one_size_are_reduced_in_their_order(side: int) -> None:
+    """An image's pixels are rows, as those of another shape are: no sum reads it turned."""
+    s = Sketch("instance_norm")
+    x = s.input("x", 8, 16, side, side)
+    far = s.fn("sub", x, s.reduce("mean", x, 2, 3, keep=True))
+    scale = s.fn("rsqrt", s.reduce("mean", s.fn("mul", far, far), 2, 3, keep=True))
+    (kernel,) = kernels(planned(s.done(y=s.fn("mul", far, scale))))
+    assert [axis.size.constant() for axis in kernel.iters] == [128, side * side]
+
+
+def test_few_rows_that_no_chip_keeps_are_summed_by_all_of_it() -> None:
+    s = Sketch("long")
+    x = s.input("x", 2, 1 << 26)
+    found = planned(s.done(y=s.layer_norm(x, "n")))
+    sums, norm = kernels(found)
+    assert moments_of(sums.yield_op.values) is not None
+    assert not any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in norm.walk())
+    plans = find(found, ScheduleOp)
+    assert plans[0].stores_sums

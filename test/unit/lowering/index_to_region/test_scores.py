@@ -115,3 +115,22 @@ def test_an_output_as_wide_as_its_values_is_no_output_of_the_attention() -> None
     found = [op for op in after.walk() if isinstance(op, KernelOp)]
     names = [{n.data for n in kernel.res_names} for kernel in found]
     assert not any({"y", "w"} <= one for one in names)
+
+
+def test_what_an_attention_reads_is_not_stored_beside_it() -> None:
+    """Layers of which one's softmax weighs what the next ones make: its rows' numbers are read by
+    kernels that it reads itself."""
+    s = Sketch("layers")
+    x = s.input("x", "T", 256)
+    for number in range(2):
+        y = s.softmax(s.reshape(s.layer_norm(x, f"n{number}"), "T", 4, 64))
+        y = s.fn("gelu", s.linear(s.reshape(y, "T", 256), f"a{number}", 512, bias=True))
+        x = s.fn("add", x, s.linear(y, f"b{number}", 256))
+    text = str(s.done(y=s.fn("relu", x)))
+    with unsaid():
+        after = passed(text, *TO_INDEX, "index-to-region")
+    sizes = {"T": 3}
+    inputs = make_inputs(only(passed(text), frontend.GraphOp), sizes, 0)
+    made = play(after, "layers", inputs, sizes)
+    assert made is not None
+    assert_agree(made, meant(passed(text), inputs, sizes))

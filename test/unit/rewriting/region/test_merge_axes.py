@@ -185,6 +185,20 @@ frontend.graph @f(%x: !frontend.tensor<[1, 9], f16>) -> !frontend.tensor<[1, 1],
     merged(kernel).verify()
 
 
+@pytest.mark.parametrize("images", ["N", "1"])
+def test_axes_of_one_point_of_what_is_summed_are_left_out(images: str) -> None:
+    """The mean of an image's pixels, whose sizes are kept: but for the outermost axis."""
+    kernel = kernel_of(f"""
+frontend.graph @f(%x: !frontend.tensor<[{images}, 6, 7, 5], f16>) -> !frontend.tensor<[{images}, 6, 1, 1], f16> {{
+  %0 = frontend.reduce mean %x axes [2, 3] keepdims : !frontend.tensor<[{images}, 6, 7, 5], f16> -> !frontend.tensor<[{images}, 6, 1, 1], f16>
+  frontend.output %0 : !frontend.tensor<[{images}, 6, 1, 1], f16>
+}}
+""")  # noqa: E501
+    found = merged(kernel)
+    assert all(axis.size.constant() != 1 for axis in list(found.iters)[1:])
+    assert_same(kernel, {"N": 3} if images == "N" else {})
+
+
 def test_a_copy_of_one_point_keeps_an_axis() -> None:
     text = ONE_POINT.replace("n: N", "n: 1").replace("m: M", "m: 1")
     text = text.replace("[N, 1, M, 1]", "[1, 1, 1, 1]").replace("[M, 2 * N]", "[1, 2]")
