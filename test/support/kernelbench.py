@@ -1,7 +1,7 @@
-"""KernelBench's problems: PyTorch modules of one op (level 1) and of some (level 2), from a checkout.
+"""KernelBench's problems: PyTorch modules of one op (level 1) and of some (level 2).
 
-A problem is a Python file with ``Model``, ``get_inputs`` and ``get_init_inputs``; it is executed, so
-that a checkout is one that is trusted.  What comes of a problem is a state of ``STATES``, the worst
+A problem is a file of Python with ``Model``, ``get_inputs`` and ``get_init_inputs``; it is executed,
+so that a checkout is one that is trusted.  What comes of a problem is a state of ``STATES``, the worst
 of its regions': ``tensor cores`` where its products run on these, ``bandwidth`` where it has none
 and families of movement, rows, scans and the like take it, ``loops`` where a product of matrices or
 a convolution runs without tensor cores, and ``missing`` with the diagnostic.
@@ -75,7 +75,7 @@ def small(size: int) -> int:
         return size
     for step, least in ((8, 16), (4, 12), (2, 10), (1, 9)):
         if size % step == 0:
-            return least + size // step % 2 * step
+            return least + size // step % 2 * max(step, 2)
     return size
 
 
@@ -94,9 +94,9 @@ class _Shrink(ast.NodeTransformer):
         if isinstance(given, ast.BinOp):
             # Sizes of products of numbers, such as 8205 * 2.
             try:
-                number = eval(compile(ast.Expression(given), "size", "eval"), {})  # noqa: S307
-            except Exception:
-                return given
+                number = eval(compile(ast.Expression(given), "size", "eval"), {})
+            except NameError:
+                return given  # made of sizes that are small already
             return self.value(ast.copy_location(ast.Constant(number), given))
         return given
 
@@ -216,9 +216,10 @@ def regions(job: Compilation) -> Iterator[tuple[KernelOp, ScheduleOp]]:
         if isinstance(op, ScheduleOp):
             plans.setdefault(op.region.string_value(), op)
     for op in job.module.walk():
-        if isinstance(op, KernelOp) and op.sym_name.data in plans:
-            if not op.inputs or not all(tensor.is_constant for tensor in op.inputs):
-                yield op, plans[op.sym_name.data]
+        if not isinstance(op, KernelOp) or op.sym_name.data not in plans:
+            continue
+        if not op.inputs or not all(tensor.is_constant for tensor in op.inputs):
+            yield op, plans[op.sym_name.data]
 
 
 def outcome(problem: Problem) -> Outcome:
