@@ -1,8 +1,8 @@
 """KernelBench's levels 1 and 2: what can be said, what runs on tensor cores, and how fast it is.
 
 The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); each is a file of
-Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses the plans
-of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small`` makes the
+Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses
+the plans of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small`` makes the
 sizes small and compares with eager PyTorch at playback.  Else each problem is raced against eager
 PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA graphs over
 rotating inputs, after its result was compared with that of eager f32.
@@ -244,7 +244,9 @@ def raced(torch: Any, problem: Problem, args: argparse.Namespace) -> dict[str, A
 def line(row: Mapping[str, Any]) -> str:
     times = ", ".join(f"{name} {us:.1f}" for name, us in row["us"].items())
     off = f"off {row['error']:.1e} (eager {row['error_of_eager']:.1e})"
-    over = f"over eager {row['over_eager']:.2f}, over torch.compile {row.get('over_compile', 0):.2f}"
+    over = (
+        f"over eager {row['over_eager']:.2f}, over torch.compile {row.get('over_compile', 0):.2f}"
+    )
     return f"{row['case'][:60]:60} {times} us; {over}; {off} {row['seconds']:.1f} s"
 
 
