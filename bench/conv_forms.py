@@ -1,6 +1,7 @@
 """Random convolutions of every form beside cuDNN: the class, where ``conv_networks.py`` has a list.
 
     python bench/conv_forms.py [--count 60] [--seed 1] [--elements f16 bf16 f32] [--part 1/2]
+        [--cases PART …]
     python bench/conv_forms.py --dry            # that all compile, no GPU
 
 Along one, two and three axes, channels first: any sizes, filters that are not square, steps,
@@ -48,7 +49,7 @@ DISASTER = 0.3
 
 @dataclass(frozen=True)
 class Form:
-    """A convolution along ``len(sizes)`` axes; of a transposed one ``sizes`` are of what it reads."""
+    """A convolution along one to three axes, whose ``sizes`` are of what it reads."""
 
     images: int
     channels: int
@@ -99,8 +100,8 @@ class Form:
         kind = f"{len(self.sizes)}d{' transposed' if self.transposed else ''} {self.element}"
         return f"{kind} {shape} f{self.filters} {moves} g{self.groups}"
 
-    def text(self) -> str:
-        """The convolution as a graph."""
+    def text(self, constant: bool = True) -> str:
+        """The convolution as a graph, whose filter may keep what it holds."""
         x, w, y = (
             f"!frontend.tensor<[{', '.join(map(str, shape))}], {self.element}>"
             for shape in self.shapes
@@ -112,9 +113,10 @@ class Form:
         more = f" output_padding {[0] * rank}" if self.transposed else ""
         way = ', precision = "tf32"' if self.element == "f32" else ""
         moves = f"stride {list(self.steps)} padding {sides}{more} dilation {list(self.dilations)}"
-        kept = ' {role = "param", storage = "const_pool"}'
+        kept = ' {role = "param", storage = "const_pool"}' if constant else ""
+        types = f"({x}, {w}) -> {y}"
         return f"""frontend.graph @conv(%X: {x}, %F: {w}{kept}) -> (Y: {y}) {{
-  %0 = frontend.{name} {layout} %X, %F {moves} groups {self.groups} {{acc = f32{way}}} : ({x}, {w}) -> {y}
+  %0 = frontend.{name} {layout} %X, %F {moves} groups {self.groups} {{acc = f32{way}}} : {types}
   frontend.output %0 : {y}
 }}
 """
@@ -201,8 +203,8 @@ def convolve(torch: Any, form: Form, x: Any, w: Any) -> Any:
     )
 
 
-def raced(torch: Any, form: Form) -> list[Contestant]:
-    """cuDNN, channels last too where PyTorch has that, and polyc."""
+def raced(torch: Any, form: Form) -> tuple[list[Contestant], object]:
+    """cuDNN, channels last too where PyTorch has that, and polyc; and what they run on."""
     dtype = getattr(torch, TYPES[form.element][0])
     shapes = form.shapes
     size = sum(map(prod, shapes)) * TYPES[form.element][1]
@@ -234,7 +236,7 @@ def raced(torch: Any, form: Form) -> list[Contestant]:
     wrong = (y.float() - right.to(y.device).float()).abs().max().item()
     traits = {"wrong": wrong, "kernels": kernels_of(form)}
     found.append(Contestant("own", race.in_turns(torch, launches), False, traits))
-    return found
+    return found, sets
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -243,6 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--elements", nargs="+", choices=TYPES, default=["f16", "bf16", "f32"])
     parser.add_argument("--part", default="1/1", help="i/n: each n-th form, from the i-th on")
+    parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--dry", action="store_true", help="compile all, and time nothing")
     parser.add_argument("--out", help="a folder for the report")
@@ -250,6 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     start = time.perf_counter()
     asked = race.part_of(forms(args.seed, args.count, args.elements), args.part)
+    asked = [f for f in asked if not args.cases or any(part in f.name for part in args.cases)]
     ready = race.prepared(compiled, asked)
     if args.dry:
         for form, fault in ready:
@@ -270,9 +274,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if fault:
                 print(f"{form.name} {fault}", flush=True)
             with race.alone():
-                racers = raced(torch, form)
+                racers, sets = raced(torch, form)
                 runs = [racer.run for racer in racers]
                 times = race.paced(torch, runs, MOST_COPIES)
+                del sets
         except Exception as error:  # A form that fails must not stop the others.
             print(f"FAILED {form.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from polyc.bench.conv_forms import Form
 from polyc.bench.race import commit, now
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.playback.gpu.simulate import gpu_module_of
@@ -80,6 +81,15 @@ def programs() -> list[Program]:
     ]  # fmt: skip
     pixels = Product((40, 704), ("B", 704, 49), ("B", 40, 49), more=((("B", 40, 49), "add"),))
     found.append(Program("matmul", "rows of 49 taken as one", pixels.text, [{"B": 2}]))
+    late = Product((136, 200), ("B", 200, 36), ("B", 136, 36))
+    found.append(Program("matmul", "rows of 36 by threads", late.text, [{"B": 2}]))
+    square = ((3, 3), (2, 2), (1, 1), (1, 1), 1, False)
+    few, floats = (
+        Form(1, 3, 136, (29, 46), *square, "f16"),
+        Form(1, 36, 40, (17, 19), *square, "f32"),
+    )
+    for name, form in (("whole windows of three planes", few), ("windows of TF32", floats)):
+        found.append(Program("conv", name, form.text(constant=False), [{}]))
     heads = attention_programs.PROGRAMS
     for name in ("full", "causal", "window to both sides", "boolean mask, causal", "log-sum-exp"):
         found.append(

@@ -206,11 +206,13 @@ def is_within_bounds(
     guard: AffineSet | None,
     known: AssumptionsAttr,
     symbols: Sequence[str],
+    most: tuple[int, int] | None = None,
 ) -> bool | None:
     """Whether ``guard`` holds just where a read's place on ``dimensions`` is in its tensor.
 
-    On the others it is taken to be.  Points are those of the read's axes, with sizes as ``known``;
-    None where an extent is beyond isl.
+    On the others it is taken to be.  Points are those of the read's axes, with sizes as ``known``,
+    and of an axis with its number in ``most`` the first so many; None where an extent is beyond
+    isl.
     """
     shape = cast("MemRefType", read.tensor.type).shape
     axes = read.result.type.axes
@@ -225,6 +227,8 @@ def is_within_bounds(
         if extent is None:
             return None
         bounds += [_at_least_zero(place), _at_least_zero(extent + place * -1 + -1)]
+    if most is not None:
+        bounds.append(_at_least_zero(AffineDimExpr(most[0]) * -1 + (most[1] - 1)))
     rows = () if guard is None else guard.constraints
     facts = known.as_affine_set(symbols).constraints
     guarded, inside = (

@@ -21,15 +21,15 @@ from xdsl.ir import Operation
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
 
 from polyc.affine.expressions import linear_of
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
+from polyc.families.conv.refusal import WAY_OUT, refused
+from polyc.families.conv.whole import MAX_PADDING, VECTOR, WholeWindows, taken_whole, whole_windows
 from polyc.families.facts import DEPTH, ends_cleanly, holds_always, same_size
-from polyc.families.family import Recognised
 from polyc.poly.contraction import Operand, Window
 from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
@@ -44,13 +44,8 @@ from polyc.rewriting.region.products import (
 PIXELS = "pixels"
 """The name of the axis that rows and columns of the output are together, and its images where its
 filters lie inside of them."""
-WAY_OUT = "an implicit GEMM takes an image [N, H, W, C] and a filter [F, R, S, C]"
 LEAST_TILE = 16
 """Filters and channels of a group are multiples of it: a step of tensor cores has 16 channels."""
-VECTOR = 8
-"""Channels of 16 bytes, which filters have beside an image of planes."""
-MAX_PADDING = 127
-"""The most zeros at the end of a row or column of an image that are looked for."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,9 @@ class Convolution:
     groups: Groups
     turned: bool = False
     planes: bool = False
+    whole: bool = False
+    """Whether a step has points of whole windows: ``channels`` are those, plane by plane, and in
+    each its taps."""
 
     @property
     def is_exact(self) -> bool:
@@ -97,8 +95,9 @@ class Convolution:
 
     @property
     def taps(self) -> int:
-        """How many pixels of the image a pixel of the output reads."""
-        return prod(self.geometry.taps)
+        """How many pixels of the image a pixel of the output reads, each with all channels of a
+        step."""
+        return 1 if self.whole else prod(self.geometry.taps)
 
     @property
     def image_dims(self) -> Shape:
@@ -170,18 +169,23 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     dilation are constants; the image's guard is its bounds, and what is outside is 0.  Raises
     PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
+    if (planes := whole_windows(kernel)) is not None:
+        return _of_whole_windows(taken_whole(kernel, planes))
     groups = groups_of(kernel)
     product = find_product(kernel, accesses=groups.accesses, exact=True)
-    if product.pattern.kind != "conv":
+    if product.pattern.kind != "conv" and not groups.filters:
         why = "neither factor is read in windows"
         raise unsupported(kernel, why, WAY_OUT, product.reduce)
     if product.pattern.batch:
         shared = ", ".join(product.names[a] for a in product.pattern.batch)
         why = f"image and filter are both read along {shared}, so that it is in groups"
-        raise _refused(product, why, product.reduce)
+        raise refused(product, why, product.reduce)
     sides = {window.side for window in product.pattern.windows}
+    if not sides:
+        # Of filters of one tap in groups that is an image which is read pixel by pixel.
+        sides = {"rhs" if product.rhs.read in groups.accesses else "lhs"}
     if len(sides) > 1:
-        raise _refused(product, "both factors are read in windows", product.reduce)
+        raise refused(product, "both factors are read in windows", product.reduce)
     swapped = sides == {"rhs"}
     image, filter = (product.lhs, product.rhs)[:: -1 if swapped else 1]
     windowed, plain = (product.pattern.lhs, product.pattern.rhs)[:: -1 if swapped else 1]
@@ -194,7 +198,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         _check_concat(product, image.concat, product.names[channels])
     elif not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
         why = f"it reads {size} channels of {image.name}, with others behind them"
-        raise _refused(product, why, image.read)
+        raise refused(product, why, image.read)
     images, *inside = labels_of(kernel)
     turned = product.names[rows.axis] != inside[0]
     filters = inside[0 if turned else 2]
@@ -217,15 +221,42 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         planes,
     )
     if planes and not turned:
-        raise _refused(product, f"the channels of {image.name} are not its last axis", image.read)
+        raise refused(product, f"the channels of {image.name} are not its last axis", image.read)
     if not groups.fits(LEAST_TILE, LEAST_TILE):
         why = f"groups of {groups.filters} filters and {groups.channels} channels are no tiles"
-        raise _refused(product, why, product.reduce)
-    operands = {*image.operations(), *filter.operations()}
-    for op in kernel.body.block.ops:
-        if op not in operands and (why := _why_not_by_pixels(found, op)):
-            raise _refused(product, why, op)
+        raise refused(product, why, product.reduce)
+    _check_epilogue(product, found)
     return found
+
+
+def _of_whole_windows(whole: WholeWindows) -> Convolution:
+    """The convolution of a region whose sum runs over the points of whole windows."""
+    product = whole.product
+    found = Convolution(
+        product.kernel,
+        product.reduce,
+        whole.image,
+        whole.filter,
+        whole.geometry,
+        whole.axes,
+        whole.filters,
+        whole.points,
+        epilogue_steps(product.kernel, product.reduce, transposed=True),
+        Groups(),
+        turned=True,
+        planes=True,
+        whole=True,
+    )
+    _check_epilogue(product, found)
+    return found
+
+
+def _check_epilogue(product: Product, found: Convolution) -> None:
+    """Refuse what follows and does not run by pixels."""
+    operands = {*found.image.operations(), *found.filter.operations()}
+    for op in found.kernel.body.block.ops:
+        if op not in operands and (why := _why_not_by_pixels(found, op)):
+            raise refused(product, why, op)
 
 
 def labels_of(kernel: KernelOp) -> tuple[str, ...]:
@@ -293,23 +324,23 @@ def _uses(op: ReadOp | IndexOp | InsideOp, expr: AffineExpr, axes: Sequence[str]
     return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())
 
 
-def _refused(product: Product, why: str, at: Operation) -> PolycError:
-    """The refusal of what is read in windows, but not as an implicit GEMM takes it."""
-    return unsupported(product.kernel, why, WAY_OUT, at, Recognised)
-
-
 def _image_axes(
     product: Product, image: Factor, read: Operand, grouped: bool
 ) -> tuple[Window, Window, int]:
     """The windows along rows and columns, and the axis of the channels."""
     names, out = product.names, labels_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
+    whole = len(read.coordinates) == 4 and sorted(windows) != [2, 3]
+    for at, own in enumerate(read.coordinates[1:3] if whole else (), 1):
+        # Rows or columns may be read as they are, by a filter that has one along them.
+        if at not in windows and own.axis is not None and names[own.axis] in out:
+            windows[at] = Window("lhs", at, own.axis, 1, None, 1, own.offset)
     how = f"it reads {image.name} at {image.read.map.data}"
     planes = len(read.coordinates) == 4 and sorted(windows) == [2, 3]
     if planes and (grouped or image.concat is not None or image.element == f32):
-        raise _refused(product, f"the channels of {image.name} are not its last axis", image.read)
+        raise refused(product, f"the channels of {image.name} are not its last axis", image.read)
     if len(read.coordinates) != 4 or (not planes and sorted(windows) != [1, 2]):
-        raise _refused(product, f"{how}, not in windows of rows and columns", image.read)
+        raise refused(product, f"{how}, not in windows of rows and columns", image.read)
     rows, columns = windows[1 + planes], windows[2 + planes]
     first, channels = read.coordinates[0], read.coordinates[1 if planes else 3]
     batch, depth = first.axis, channels.axis
@@ -318,13 +349,13 @@ def _image_axes(
         pixels[0] = out[0]
     if len(out) != 4 or pixels not in (list(out[:3]), [out[0], *out[2:]]):
         where = ", ".join(out)
-        raise _refused(
+        raise refused(
             product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
         )
     if depth is None or names[depth] in out:
-        raise _refused(product, f"{how}, whose last axis is not summed", image.read)
+        raise refused(product, f"{how}, whose last axis is not summed", image.read)
     if any(linear_of(c.offset).terms or linear_of(c.offset).constant for c in (first, channels)):
-        raise _refused(product, f"{how}, a part of its images or channels", image.read)
+        raise refused(product, f"{how}, a part of its images or channels", image.read)
     return rows, columns, depth
 
 
@@ -337,10 +368,10 @@ def _check_planes(product: Product, image: Factor, size: Dim) -> None:
         why = f"the channels of {image.name} are not its last axis"
         if open_ones:
             why += ", and its sizes are not known"
-        raise _refused(product, why, image.read)
+        raise refused(product, why, image.read)
     if not same_size(product.kernel, channels, size):
         why = f"it reads {size} channels of {image.name}, which has {channels}"
-        raise _refused(product, why, image.read)
+        raise refused(product, why, image.read)
 
 
 def _is_one_image(product: Product, image: Factor) -> bool:
@@ -359,7 +390,7 @@ def _check_filter(
     """Refuse a filter that is not [F, R, S, C]: each coordinate one axis, in that order, whole."""
     if filter.read.guard is not None:
         why = f"it reads its filter {filter.name} under a guard, so that it is not read whole"
-        raise _refused(product, why, filter.read)
+        raise refused(product, why, filter.read)
     rows, columns, channels = axes
     wanted = (product.names.index(filters), rows.tap, columns.tap, channels)
     shape = cast("MemRefType", filter.read.tensor.type).shape
@@ -370,13 +401,13 @@ def _check_filter(
         sizes = [Dim.const(1) if a is None else _size(product, a) for a in read.axes]
         if not all(map(partial(same_size, product.kernel), shape, sizes)):
             whole = f"{shape_text(sizes)} of its filter {filter.name}, which is {shape_text(shape)}"
-            raise _refused(product, f"it reads {whole}", filter.read)
+            raise refused(product, f"it reads {whole}", filter.read)
     if not read.plain or not as_wanted:
         found = ", ".join("?" if a is None else product.names[a] for a in read.axes)
         why = (
             f"its filter {filter.name} is read as [{found}], not as [filter, row, column, channel]"
         )
-        raise _refused(product, why, filter.read)
+        raise refused(product, why, filter.read)
 
 
 def _geometry(product: Product, image: Factor, rows: Window, columns: Window) -> Im2colAttr:
@@ -393,10 +424,10 @@ def _geometry(product: Product, image: Factor, rows: Window, columns: Window) ->
             why = f"its filter has {along} taps along {name}"
             if offset.terms:
                 why = f"it reads {image.name} at {image.read.map.data}, from a symbolic place on"
-            raise _refused(product, f"{why}; taps and padding are numbers", image.read)
+            raise refused(product, f"{why}; taps and padding are numbers", image.read)
         if offset.constant > 0:
             why = f"it reads {image.name} along {name} from {offset.constant} on, not from its edge"
-            raise _refused(product, why, image.read)
+            raise refused(product, why, image.read)
         taps.append(count)
         before.append(-offset.constant)
         extent, wanted = sizes[window.coordinate], _size(product, window.axis)
@@ -407,7 +438,7 @@ def _geometry(product: Product, image: Factor, rows: Window, columns: Window) ->
                 after.append(padding)
                 break
         else:
-            raise _refused(
+            raise refused(
                 product,
                 f"its output has {wanted} points along {name}, which no padding of {extent} gives",
                 image.read,
@@ -433,7 +464,7 @@ def _check_concat(product: Product, concat: Concat, channels: str) -> None:
             name = product.kernel.name_of(piece.read.tensor)
             where = f"along {concat.axis} from {piece.first}"
             why = f"it reads {name} {where} on, and a step has {DEPTH} channels"
-            raise _refused(product, why, piece.read)
+            raise refused(product, why, piece.read)
 
 
 def _check_guards(product: Product, image: Factor, dimensions: tuple[int, int]) -> None:
@@ -447,7 +478,7 @@ def _check_guards(product: Product, image: Factor, dimensions: tuple[int, int]) 
         _check_guard(product, piece.read, (1, 2, 3), guard_of(piece.read))
     if concat is None and read.fill is not None and read.fill.value.data != 0.0:
         why = f"outside of the image it reads {read.fill.value.data}, and loaders fill in zeros"
-        raise _refused(product, why, read)
+        raise refused(product, why, read)
 
 
 def _check_guard(
@@ -458,7 +489,7 @@ def _check_guard(
     exact = is_within_bounds(read, dimensions, guard, known, symbols)
     if exact is None:
         sizes = shape_text(cast("MemRefType", read.tensor.type).shape)
-        raise _refused(product, f"whether its windows leave {sizes} is beyond isl", read)
+        raise refused(product, f"whether its windows leave {sizes} is beyond isl", read)
     if not exact:
         why = "the guard of its windows is not what lies in the image"
-        raise _refused(product, why, read)
+        raise refused(product, why, read)

@@ -264,7 +264,7 @@ def pixels_at_once(conv: Convolution) -> int:
     """Pixels of an image's planes that a thread reads together."""
     *_, width, _ = conv.image_dims
     row, made = width.constant(), conv.output_dims[2].constant()
-    if row is None or made is None or not conv.geometry.is_apart:
+    if row is None or made is None or conv.whole or not conv.geometry.is_apart:
         return 1
     return max(1, gcd(VECTOR // conv.geometry.steps[1], row // conv.geometry.steps[1], made))
 

@@ -363,17 +363,18 @@ def gather_variants(
 
 def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
-    threads load it by registers, or TMA takes its rows as one, as the model says; none where copies
-    are faster than either, or an output has few tiles, of which none was timed.  What loads by
-    cp.async no GPU has run: plans may ask for it.
+    threads load it, by registers or cp.async, or TMA takes its rows as one, as the model says; none
+    where copies are faster than these, or an output has few tiles, of which none was timed.
     """
     seen = flat.oriented(gemm)
     batch, m, n, k = (size or 0 for size in ranking.known_sizes(problem_of(gemm)))
     if batch * -(-m // LEAST_TILE) * -(-n // LEAST_TILE) < LOOSE_TILES:
         return []
     both: list[tuple[int, MatmulVariant]] = []
-    if first := gather_variants(gemm, arch, 1):
-        both.append((_modelled(gemm, arch, _gather_form(gemm, arch, False), first[0]), first[0]))
+    for late in (False, True):
+        if first := gather_variants(gemm, arch, 1, late):
+            form = _gather_form(gemm, arch, late)
+            both.append((_modelled(gemm, arch, form, first[0]), first[0]))
     if first := flat_variants(gemm, arch, 1):
         depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
         time = _modelled(seen, arch, _flat_form(seen, depths), first[0])

@@ -17,6 +17,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.schedules import ATTENTION
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
@@ -123,5 +124,14 @@ def _taken(kernel: KernelOp, arch: str) -> bool:
         if family.contracts:
             found = family.attempt(kernel, arch)
             if not isinstance(found, PolycError):
-                return any(plan.mma.data != "none" for plan in found)
+                # Copies of an image were faster than kernels that read its planes (an H100).
+                others = (p for p in found if not _reads_planes(kernel, p))
+                return any(plan.mma.data != "none" for plan in others)
     return False
+
+
+def _reads_planes(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a schedule reads an image's planes tap by tap."""
+    if not plan.gathers or plan.pattern != "conv":
+        return False
+    return not find_convolution(kernel).whole

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import inf
 from typing import cast
 
@@ -132,9 +132,6 @@ class Products:
 
     as_given: frozenset[SSAValue] = frozenset()
     """Values around convolutions that lie as the graph has their axes."""
-
-    planes: frozenset[SSAValue] = frozenset()
-    """Products of windows whose image stays where it lies, with a plane for each channel."""
 
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
@@ -335,28 +332,6 @@ class Products:
         other.as_given = self.as_given | {value}
         return other
 
-    def where_it_lies(self, value: SSAValue) -> Products:
-        """The same with a product of windows that are read of an image's planes."""
-        other = self._copied()
-        other.planes = self.planes | {value}
-        return other
-
-    def of_planes(self) -> list[SSAValue]:
-        """The products of windows of an image with a plane for each channel, which is stored in
-        another order for them."""
-        return [
-            value
-            for value, level in self.levels.items()
-            if level >= Level.PLAIN and value not in self.given_up and value not in self.planes
-            if self._pixels_first(value) not in (None, (0, 1, 2, 3))
-            and not self._is_depthwise(value)
-        ]
-
-    def _is_of_planes(self, value: SSAValue, factor: SSAValue) -> bool:
-        """Whether a factor of a product is windows of an image's planes."""
-        windows = any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor))
-        return value in self.planes and windows
-
     def plain(self, value: SSAValue) -> Products:
         """The same with a product that reads copies in its own order; what is of each channel by
         itself has its pixels outside then.
@@ -512,7 +487,6 @@ class Products:
                 if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
-                    read = [f for f in read if not self._is_of_planes(value, f)]
                     if value in self.given_up:
                         read = (f for f in read if self._plain(f) not in turned[value])
                     plain = (self._plain(f, spread) for f in read)
@@ -609,13 +583,11 @@ class Products:
                 continue
             for factor in factors(value):
                 source, order = self._order_read(factor)
-                planes = self._is_of_planes(value, factor)
-                if order is not None and cost.is_computed(source) and not planes:
+                if order is not None and cost.is_computed(source):
                     found.setdefault(source, order)
             end = self._epilogue(value)[0]
             # What is reduced behind the product has other axes than it, in their own order.
-            whole = own is not None and tiny.tensor_of(end).rank == len(own)
-            if own is not None and whole and value not in self.planes:
+            if own is not None and tiny.tensor_of(end).rank == len(own):
                 found.setdefault(end, own)
         found = {value: order for value, order in found.items() if value not in self.as_given}
         for read in turned.values():
@@ -718,22 +690,33 @@ class Products:
         where not just one is of windows.
         """
         given = factors(value)
-        ways = [list(self._way(factor)) for factor in given]
-        windowed = [any(isinstance(v.owner, tiny.WindowOp) for v in way) for way in ways]
-        if all(windowed):
-            # Of a transposed convolution the filter is too: its taps run backwards, in phases.
-            windowed = [any(_slides(v) for v in way) for way in ways]
-        if sum(windowed) != 1:
+        windowed = [self._is_windowed(factor) for factor in given]
+        if sum(windowed) != 1 or any(map(self._is_whole, given)):
             return None
         image, filters = (_axes_of(f) for f in (given if windowed[0] else given[::-1]))
         return None if image is None or filters is None else (image, filters)
+
+    def _is_windowed(self, factor: SSAValue) -> bool:
+        """Whether a factor is windows that slide; not taps that run backwards, as those of a
+        transposed convolution's filter."""
+        way = list(self._way(factor))
+        return any(isinstance(v.owner, tiny.WindowOp) for v in way) and not _runs_backwards(way)
+
+    def _is_whole(self, factor: SSAValue) -> bool:
+        """Whether a factor has all points of windows over rows and columns as one axis."""
+        way = list(self._way(factor))
+        for moved, below in pairwise(way):
+            op = below.owner
+            if isinstance(moved.owner, tiny.ReshapeOp) and isinstance(op, tiny.WindowOp):
+                return len(op.axes) > 1 and not _runs_backwards(way)
+        return False
 
     def _is_turned(self, value: SSAValue) -> bool:
         """Whether a product is stored with its axes in another order than it has."""
         own = self._pixels_first(value)
         if own is None or own == tuple(range(len(own))):
             return False
-        return value not in self.planes and self._epilogue(value)[0] not in self.as_given
+        return self._epilogue(value)[0] not in self.as_given
 
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.
@@ -1169,20 +1152,6 @@ def _skips(value: SSAValue) -> bool:
     return any(step != 1 for step in op.stride)
 
 
-def _slides(value: SSAValue) -> bool:
-    """Whether a value is windows of another one that overlap, as those of an image do."""
-    op = value.owner
-    if not isinstance(op, tiny.WindowOp):
-        return False
-    counts = tiny.tensor_of(op.result).dims
-    return any(
-        counts[axis].constant() != 1
-        and (taps := size.constant()) != 1
-        and (taps is None or abs(spread) * (taps - 1) >= step)
-        for axis, size, step, spread in zip(op.axes, op.size, op.stride, op.dilation, strict=True)
-    )
-
-
 def _repeats(value: SSAValue) -> bool:
     """Whether a value repeats along an axis, as a bias does."""
     entry = index.value_op(value)
@@ -1210,13 +1179,19 @@ def _is_view(op: tiny.ReshapeOp) -> bool:
     return is_view(tiny.tensor_of(op.result).dims, tiny.tensor_of(op.operand).dims)
 
 
+def _runs_backwards(way: Sequence[SSAValue]) -> bool:
+    """Whether windows on the way from a factor have taps in the other order."""
+    ops = (value.owner for value in way if isinstance(value.owner, tiny.WindowOp))
+    return any(step < 0 for op in ops for step in op.dilation)
+
+
 def _below_windows(way: Sequence[SSAValue]) -> int:
     """Where on the way from a factor inwards that begins of which a product reads windows: behind
     the windows, the zeros around it, and what splits its axes; 1 where it reads none.
     """
     walked = [i for i, value in enumerate(way) if isinstance(value.owner, tiny.WindowOp)]
     walked = [i for i in walked if not _skips(way[i])]
-    if not walked or not any(_slides(way[i]) for i in walked):
+    if not walked or _runs_backwards(way):
         return 1
     axes, number = cast(tiny.WindowOp, way[walked[0]].owner).axes, walked[0] + 1
     while number < len(way):

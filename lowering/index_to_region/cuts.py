@@ -379,7 +379,6 @@ class Settling:
         tried = [(value, Products.given) for value in products.turned_ends()]
         for value in products.read_across():
             tried += [(value, Products.plain), (value, Products.plain_as_given)]
-        tried += [(value, Products.where_it_lies) for value in products.of_planes()]
         for value, other_way in tried[:MOST_ORDERS]:
             one, given = other_way(products, value), other_way is Products.given
             settled, _ = self._settled(one)

@@ -195,7 +195,7 @@ class Windows(Contracted):
         assert isinstance(filter.tensor, BlockArgument)
         # Both operands lie along the channels.
         turned = self.plan.loads_lines
-        tap_at, planes = [row, column], conv.planes
+        tap_at, planes = [] if conv.whole else [row, column], conv.planes
         windows = tile.CopyView(im2col=conv.geometry, tap=tap_at, turned=turned, planes=planes)
         rows, columns = shared
         pixels, taken = (columns, rows) if conv.turned else (rows, columns)
@@ -237,7 +237,7 @@ class Windows(Contracted):
 
     def tap(self, step: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
         """The tap of a step, its row and column in the filter, and its first channel."""
-        width = self.conv.geometry.taps[1]
+        width = 1 if self.conv.whole else self.conv.geometry.taps[1]
         tap, block = self.divided(step, self.blocks)
         tap.name_hint = "tap"
         row = self.emit.apply(affine_dim(0) // width, [tap], hint="r")

@@ -44,7 +44,7 @@ from polyc.playback.gathers import gather
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile import integers
 from polyc.playback.tile.cta import Array, Cta, Plays, tile_at, undefined
-from polyc.playback.tile.im2col import taken
+from polyc.playback.tile.im2col import taken, windows
 from polyc.playback.tile.numbers import INTEGER, evaluated, play_constant
 from polyc.playback.tile.roles import Ring
 
@@ -93,6 +93,9 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
     if op.im2col is not None and op.planes is not None:
         image, channel, *place = start
         one = np.moveaxis(source[image : image + 1], 1, -1)
+        if not op.tap:
+            target[...] = windows(one, op.im2col, place, channel, target.shape)
+            return
         first = [0, *place, channel]
         target[...] = taken(one, op.im2col, first, cta.numbers(op.tap), target.shape[::-1]).T
     elif op.im2col is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,4 +49,21 @@ def taken(
     found = zeros_like(tensor, shape)
     chosen = at[inside], h[inside], w[inside]
     found[inside, :count] = tensor[chosen][:, channel : channel + count]
+    return found
+
+
+def windows(
+    image: Array, geometry: Im2colAttr, place: Sequence[int], first: int, shape: Sequence[int]
+) -> Array:
+    """The tile ``[points, pixels]`` of an image ``[1, H, W, C]``: rows are points of windows, the
+    taps of each channel, from number ``first`` on; zero behind the last one.
+    """
+    found = zeros_like(image, shape)
+    _, columns = geometry.taps
+    each, channels = prod(geometry.taps), image.shape[-1]
+    for row in range(shape[0]):
+        channel, tap = divmod(first + row, each)
+        if channel < channels:
+            at = divmod(tap, columns)
+            found[row] = taken(image, geometry, [0, *place, channel], at, (shape[1], 1))[:, 0]
     return found

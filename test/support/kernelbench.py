@@ -3,8 +3,9 @@
 A problem is a file of Python with ``Model``, ``get_inputs`` and ``get_init_inputs``; it is
 executed, so that a checkout is one that is trusted.  What comes of a problem is a state of
 ``STATES``, the worst of its regions': ``tensor cores`` where its products run on these,
-``bandwidth`` where it has none and families of movement, rows, scans and the like take it, ``loops`` where a product of matrices or
-a convolution runs without tensor cores, and ``missing`` with the diagnostic.
+``bandwidth`` where it has none and families of movement, rows, scans and the like take it,
+``loops`` where a product of matrices or a convolution runs without tensor cores, and ``missing``
+with the diagnostic.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class CopyView:
     the axis ``across``.  ``line`` is of a shared tile whose elements, row by row, are lines of so
     many, which a fragment takes as its rows; its columns behind the end of a line have the last one
     of that.  With ``planes`` the image of ``im2col`` has a plane for each channel, and the tile a
-    row.
+    row, or without a ``tap`` one for each tap of each channel.
     """
 
     window: Sequence[int] | None = None
@@ -134,10 +134,11 @@ class CopyView:
             im2col = parser.parse_attribute()
             if not isinstance(im2col, Im2colAttr):
                 parser.raise_error("im2col is followed by a #gpu.im2col", pos, parser.pos)
-            parser.parse_keyword("tap")
-            names = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-            )
+            names: Sequence[UnresolvedOperand] = ()
+            if parser.parse_optional_keyword("tap") is not None:
+                names = parser.parse_comma_separated_list(
+                    parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+                )
             tap = [parser.resolve_operand(v, IndexType()) for v in names]
         planes = parser.parse_optional_keyword("planes") is not None
         turned = parser.parse_optional_keyword("turned") is not None
@@ -161,9 +162,10 @@ class CopyView:
         if self.im2col is not None:
             printer.print_string(" im2col ")
             printer.print_attribute(self.im2col)
-            printer.print_string(" tap [")
-            printer.print_list(self.tap, printer.print_ssa_value)
-            printer.print_string("]")
+            if self.tap:
+                printer.print_string(" tap [")
+                printer.print_list(self.tap, printer.print_ssa_value)
+                printer.print_string("]")
         if self.planes:
             printer.print_string(" planes")
         if self.turned:
@@ -265,7 +267,9 @@ class CopyOp(IRDLOperation):
     *of the output*, ``tap`` is the filter's row and column, the tile's rows are consecutive pixels
     of the output (along its rows, then its images), and padding arrives as zeros.  With ``planes``
     the input is ``[N, C, H, W]`` and the tile ``[channels, pixels]``: ``indices`` are image,
-    channel, row and column, and pixels behind the last one of the image arrive as zeros.  Threads
+    channel, row and column, and pixels behind the last one of the image arrive as zeros.  Without
+    a ``tap`` the rows are those of whole windows, the taps of a channel row by row and those of the
+    next: ``indices`` have the first one's number among them in the channel's place.  Threads
     load such a tile; in a pipeline of wgmma those of the producer do, and a load's end signals the
     ring.
 
@@ -591,10 +595,16 @@ class CopyOp(IRDLOperation):
             )
 
     def _verify_geometry(self) -> None:
-        if len(self.tap) != (0 if self.im2col is None else 2):
+        whole = self.planes is not None and not self.tap
+        if len(self.tap) != (0 if self.im2col is None or whole else 2):
             raise VerifyException(
-                f"an im2col copy is of one tap (row, column) and others are of none, not of "
-                f"{len(self.tap)} coordinates"
+                f"an im2col copy is of one tap (row, column), or of whole windows of planes, and "
+                f"others are of none, not of {len(self.tap)} coordinates"
+            )
+        if whole and self.loader is not None and self.loader.data != "register":
+            raise VerifyException(
+                "threads load whole windows of planes; give the copy a tap, or the loader "
+                '"register"'
             )
         if self.im2col is not None and (not self.is_load or self.axes is not None):
             raise VerifyException("im2col is of a load, whose axes it gives itself")

@@ -7,11 +7,12 @@ tile as well: so threads load them along the planes, and nothing is turned on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
@@ -48,6 +49,9 @@ class LowerPlanes(RewritePattern):
     aligned for; a tap has one of each step.  Others are read one by one, where they are in the
     image, and are zero elsewhere.
 
+    Without a tap the rows are points of whole windows, whose place each thread knows of its own:
+    which plane and which tap.  Pixels are read one by one then.
+
     A load that signals ends with a fence, behind which wgmma sees the tile, and a barrier of the
     threads, of which one arrives.  What cp.async brings is waited for some iterations later, as
     many as the ring has slots beside the two that consumers read; the last ones behind the loop.
@@ -60,7 +64,8 @@ class LowerPlanes(RewritePattern):
         source, target, geometry = operands_of(op)
         depth, pixels = target.sizes
         threads = scope_of(op).threads
-        width = self.width(source, geometry, pixels)
+        whole = not op.tap
+        width = 1 if whole else self.width(source, geometry, pixels)
         brought = op.loader is not None and op.loader.data == "cp_async"
         size = width * element_bytes(source.element_type)
         if brought and (size < CP_ASYNC_LEAST or geometry.steps[1] > 1):
@@ -90,18 +95,14 @@ class LowerPlanes(RewritePattern):
         image, channel, p, q = op.indices
         plane = wide(early, early.value(arith.MuliOp(extents[0], extents[1])))
         first = early.value(arith.MuliOp(image, channels))
-        first = early.apply(affine_dim(0) + affine_dim(1), [first, row])
+        if not whole:
+            first = early.apply(affine_dim(0) + affine_dim(1), [first, row])
         base = early.value(arith.MuliOp(wide(early, first), plane))
         begins = early.value(arith.MuliOp(p, outputs[1]))
         begins = early.apply(
             sum((affine_dim(i) for i in (1, 2)), affine_dim(0)), [begins, q, column]
         )
-        down, right = tap_of(emit, op, geometry)
-        line_of_tap = emit.value(arith.MuliOp(down, extents[1]))
-        tap = emit.value(arith.AddiOp(line_of_tap, right))
-        ahead = emit.value(arith.MuliOp(wide(emit, channel), plane))
-        here = emit.value(arith.AddiOp(base, ahead))
-        places: list[tuple[SSAValue, SSAValue]] = []
+        ends: list[tuple[SSAValue, SSAValue, SSAValue]] = []
         for e in range(0, together, width):
             number = early.apply(affine_dim(0) + e, [begins])
             line, at = divided(early, number, outputs[1])
@@ -110,26 +111,53 @@ class LowerPlanes(RewritePattern):
             height = early.apply(affine_dim(0) * step_h - pad_h, [line])
             height = early.value(arith.SelectOp(there, height, early.index(OUTSIDE)))
             over = early.apply(affine_dim(0) * step_w - pad_w, [at])
-            inside: SSAValue | None = None
-            for place, further, extent in zip((height, over), (down, right), extents, strict=True):
-                moved = emit.apply(affine_dim(0) + affine_dim(1), [place, further])
-                inside = emit.both(inside, emit.compare("ult", moved, extent))
-            assert inside is not None
             offset = early.value(arith.AddiOp(early.value(arith.MuliOp(height, extents[1])), over))
-            # What is read together begins at the window's first pixel, whichever the tap is.
-            whole = emit.value(arith.AddiOp(offset, tap if width == 1 else line_of_tap))
-            places.append((emit.value(arith.AddiOp(here, wide(emit, whole))), inside))
+            ends.append((height, over, offset))
+
+        def read_at(
+            then: Emit, plane_at: SSAValue, down: SSAValue, right: SSAValue
+        ) -> list[tuple[SSAValue, SSAValue]]:
+            """Where the pixels that a tap reads of a plane lie, and whether they are inside."""
+            line_of_tap = then.value(arith.MuliOp(down, extents[1]))
+            tap = then.value(arith.AddiOp(line_of_tap, right))
+            ahead = then.value(arith.MuliOp(wide(then, plane_at), plane))
+            here = then.value(arith.AddiOp(base, ahead))
+            found: list[tuple[SSAValue, SSAValue]] = []
+            for height, over, offset in ends:
+                inside: SSAValue | None = None
+                sides = zip((height, over), (down, right), extents, strict=True)
+                for place, further, extent in sides:
+                    moved = then.apply(affine_dim(0) + affine_dim(1), [place, further])
+                    inside = then.both(inside, then.compare("ult", moved, extent))
+                assert inside is not None
+                # What is read together begins at the window's first pixel, whichever the tap is.
+                there = then.value(arith.AddiOp(offset, tap if width == 1 else line_of_tap))
+                found.append((then.value(arith.AddiOp(here, wide(then, there))), inside))
+            return found
+
+        right: SSAValue | None = None
+        places: list[tuple[SSAValue, SSAValue]] = []
+        if not whole:
+            down, right = tap_of(emit, op, geometry)
+            places = read_at(emit, channel, down, right)
         count = source.dims[1].constant()
         sure = count is not None and count % depth == 0
         slot = op.slot or emit.index(0)
         step = geometry.steps[1]
         span = 1 if width == 1 else width * step
         kind = source.element_type if span == 1 else vector_of(source.element_type, span)
-        taps = {d: emit.compare("eq", right, emit.index(d)) for d in self.taps(geometry, span)}
+        taps: dict[int, SSAValue] = {}
+        if right is not None:
+            further = self.taps(geometry, span)
+            taps = {d: emit.compare("eq", right, emit.index(d)) for d in further}
 
         def pixels_of(then: Emit, number: int) -> list[tuple[SSAValue, SSAValue]]:
             """Where the pixels of a channel lie, and whether they do."""
             found: list[tuple[SSAValue, SSAValue]] = []
+            if whole:
+                return self.of_windows(
+                    then, geometry, channels, (channel, row, number * rows), read_at
+                )
             for place, inside in places:
                 if number:
                     planes = then.value(arith.ConstantOp(IntegerAttr(number * rows, i64)))
@@ -181,6 +209,29 @@ class LowerPlanes(RewritePattern):
                 self.arrive(emit, op, number)
         rewriter.insert(early.ops, InsertPoint.before(invariant_place(op, [image, p, q])))
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def of_windows(
+        emit: Emit,
+        geometry: Im2colAttr,
+        channels: SSAValue,
+        number: tuple[SSAValue, SSAValue, int],
+        read_at: Callable[[Emit, SSAValue, SSAValue, SSAValue], list[tuple[SSAValue, SSAValue]]],
+    ) -> list[tuple[SSAValue, SSAValue]]:
+        """Where the pixels of a point of windows lie, and whether they do: ``number`` are the first
+        point of the tile, the thread's own among these, and how much further it is."""
+        first, own, more = number
+        (rows, columns), (down, right) = geometry.taps, geometry.dilations
+        point = affine_dim(0) + affine_dim(1) + more
+        each = rows * columns
+
+        def part(expr: AffineExpr) -> SSAValue:
+            return emit.apply(expr, [first, own])
+
+        plane = part(point // each)
+        places = (part(point % each // columns * down), part(point % columns * right))
+        there = emit.compare("slt", plane, channels)
+        return [(at, emit.both(there, inside)) for at, inside in read_at(emit, plane, *places)]
 
     @staticmethod
     def width(source: GlobalType, geometry: Im2colAttr, pixels: int) -> int:

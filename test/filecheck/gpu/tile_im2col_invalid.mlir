@@ -3,7 +3,7 @@
 gpu.module @m arch "sm_90a" symbols [N, H, W, C] {
   gpu.kernel @k(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %Y: !gpu.global<[H, C], f16> = tensor 1, %i: index = symbol N) threads 128 {
     %x = gpu.shared_tile : !gpu.shared<[64, 64], f16>
-    // CHECK: an im2col copy is of one tap (row, column) and others are of none, not of 1 coordinates
+    // CHECK: an im2col copy is of one tap (row, column), or of whole windows of planes, and others are of none, not of 1 coordinates
     gpu.copy %X[%i, %i, %i, %i] to %x im2col #gpu.im2col<kernel [3, 3], strides [1, 1], padding [1, 1], dilation [1, 1]> tap [%i] : !gpu.global<[N, H, W, C], f16>, !gpu.shared<[64, 64], f16>
     gpu.return
   }
@@ -94,6 +94,28 @@ gpu.module @m arch "sm_90a" symbols [N, H, W, C] {
     %x = gpu.shared_tile : !gpu.shared<[64, 65], f16>
     // CHECK: 65 pixels of a tile are stored two by two or wider; make them even
     gpu.copy %X[%i, %i, %i, %i] to %x im2col #gpu.im2col<kernel [3, 3], strides [1, 1], padding [1, 1], dilation [1, 1]> tap [%i, %i] planes loader "register" : !gpu.global<[N, H, W, C], f16>, !gpu.shared<[64, 65], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [N, H, W, C] {
+  gpu.kernel @k(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %Y: !gpu.global<[H, C], f16> = tensor 1, %i: index = symbol N) threads 128 {
+    %x = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    // CHECK: threads load whole windows of planes; give the copy a tap, or the loader "register"
+    gpu.copy %X[%i, %i, %i, %i] to %x im2col #gpu.im2col<kernel [3, 3], strides [1, 1], padding [1, 1], dilation [1, 1]> planes loader "cp_async" : !gpu.global<[N, H, W, C], f16>, !gpu.shared<[64, 64], f16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [N, H, W, C] {
+  gpu.kernel @k(%X: !gpu.global<[N, H, W, C], f16> = tensor 0, %Y: !gpu.global<[H, C], f16> = tensor 1, %i: index = symbol N) threads 128 {
+    %x = gpu.shared_tile : !gpu.shared<[64, 64], f16>
+    // CHECK: an im2col copy is of one tap (row, column), or of whole windows of planes, and others are of none, not of 0 coordinates
+    gpu.copy %X[%i, %i, %i, %i] to %x im2col #gpu.im2col<kernel [3, 3], strides [1, 1], padding [1, 1], dilation [1, 1]> loader "tma" : !gpu.global<[N, H, W, C], f16>, !gpu.shared<[64, 64], f16>
     gpu.return
   }
 }

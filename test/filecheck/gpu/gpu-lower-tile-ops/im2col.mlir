@@ -61,6 +61,22 @@ gpu.module @m arch "sm_90a" symbols [N, H, W, C, K] {
     gpu.return
   }
 
+  // Points of whole windows: which plane, and which of nine taps, each thread knows of its rows.
+  // CHECK-LABEL: gpu.kernel @windows
+  gpu.kernel @windows(%X: !gpu.global<[N, 3, H, W], f16> = tensor 0, %N: index = symbol N, %H: index = symbol H, %W: index = symbol W) threads 32 {
+    %x = gpu.shared_tile : !gpu.shared<[32, 32], f16, swizzle 64>
+    %zero = arith.constant 0 : index
+    // CHECK: [[ROW:%.*]] = affine.apply affine_map<(d0) -> ((d0 floordiv 16))> (%thread)
+    // CHECK: [[PLANE:%.*]] = affine.apply affine_map<(d0, d1) -> (((d0 + d1) floordiv 9))> (%zero, [[ROW]])
+    // CHECK: affine.apply affine_map<(d0, d1) -> ({{.*}}mod 9) floordiv 3{{.*}}> (%zero, [[ROW]])
+    // CHECK: affine.apply affine_map<(d0, d1) -> ({{.*}}mod 3{{.*}}> (%zero, [[ROW]])
+    // CHECK: arith.cmpi slt, [[PLANE]],
+    // CHECK: gpu.load_global %X[%{{.*}} : i64] if %{{.*}} : !gpu.global<[N, 3, H, W], f16> -> f16
+    // CHECK: affine.apply affine_map<(d0, d1) -> ((((d0 + d1) + 30) floordiv 9))> (%zero, [[ROW]])
+    gpu.copy %X[%N, %zero, %H, %W] to %x im2col #gpu.im2col<kernel [3, 3], strides [2, 2], padding [1, 1], dilation [1, 1]> planes loader "register" : !gpu.global<[N, 3, H, W], f16>, !gpu.shared<[32, 32], f16, swizzle 64>
+    gpu.return
+  }
+
   // A row of 196 pixels of one tap, by 8 bytes.
   // CHECK-LABEL: gpu.kernel @rows
   gpu.kernel @rows(%X: !gpu.global<[N, C, 1, 196], f16, align 8> = tensor 0, %N: index = symbol N, %C: index = symbol C) threads 32 {

@@ -16,13 +16,14 @@ from polyc.families.conv.schedules import CONV, schedules
 from polyc.families.family import fitted
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
-from polyc.passes.pipeline import build
+from polyc.passes.pipeline import STAGES, build
 from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.conv_programs import Conv, of
 from polyc.test.support.gemm_programs import inputs_of, regions
 from polyc.test.support.gpu_text import only
+from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
@@ -95,10 +96,14 @@ def test_others_are_multiplied_by_threads(conv: Conv, arch: str) -> None:
     assert found and not [plan for plan in found if plan.mma.data != "fma"]
 
 
-def test_channels_in_no_vectors_are_multiplied_by_threads() -> None:
-    conv = replace(TF32, x=(2, 7, 6, 18), filters=40)
-    found = schedules(find_convolution(only(regions(conv.text), KernelOp)), "sm_90a")
-    assert {plan.mma.data for plan in found} == {"fma"}
+def test_channels_in_no_vectors_get_zeros() -> None:
+    conv = replace(TF32, x=(2, 27, 26, 18), filters=40)
+    module = parse_text(make_context(), conv.text, "t.mlir")
+    for stage in ("tiny", "index", "region", "plan"):
+        for name in STAGES[stage]:
+            build(name, "sm_90a").apply(make_context(), module)
+    (plan,) = (op for op in module.walk() if isinstance(op, ScheduleOp) and op.tensor_float)
+    assert plan.pattern == "conv"
 
 
 def test_a_plan_of_open_sizes_says_what_it_needs() -> None:

@@ -121,9 +121,10 @@ def test_numbers_behind_a_row_are_in_no_sum() -> None:
 @pytest.mark.parametrize(
     ("columns", "k", "m", "loader"),
     [
-        (196, 1024, 256, "gather"),
+        (196, 1024, 256, "gather_async"),
         (49, 2048, 512, "flat"),  # many steps, each of which would wait for memory
-        (196, 256, 1024, None),  # copies of few rows, and many filters
+        (196, 256, 1024, "gather_async"),  # of few rows, and many filters
+        (49, 512, 2048, None),  # copies of few rows that cp.async does not bring
     ],
 )
 def test_the_model_says_how_they_come(columns: int, k: int, m: int, loader: str | None) -> None:
