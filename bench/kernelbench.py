@@ -4,8 +4,8 @@ The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); 
 Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses
 the plans of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small``
 makes the sizes small and compares with eager PyTorch at playback.  Else each problem is raced
-against eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA graphs over
-rotating inputs, after its result was compared with that of eager f32.
+against eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA
+graphs over rotating inputs, after its result was compared with that of eager f32.
 
     python bench/kernelbench.py --kernelbench KernelBench --dry
     python bench/kernelbench.py --kernelbench KernelBench --seconds 600

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import types
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +119,7 @@ def module_of(problem: Problem, shrunk: bool = False) -> Any:
 
 
 @contextmanager
-def untouched(torch: Any) -> Iterator[None]:
+def untouched(torch: Any) -> Generator[None]:
     """Large parameters are not filled with random numbers: their shapes are what counts."""
     names = ("kaiming_uniform_", "uniform_", "normal_", "kaiming_normal_", "xavier_uniform_")
     own = {name: getattr(torch.nn.init, name) for name in names}
@@ -148,7 +148,7 @@ def shapes_of(torch: Any, module: Any) -> list[Any]:
 
 
 @contextmanager
-def tf32(torch: Any, permitted: bool = True) -> Iterator[None]:
+def tf32(torch: Any, permitted: bool = True) -> Generator[None]:
     """PyTorch permits TF32 in products of matrices and in convolutions, or does not."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
