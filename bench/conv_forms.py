@@ -1,6 +1,7 @@
 """Random convolutions of every form beside cuDNN: the class, where ``conv_networks.py`` has a list.
 
     python bench/conv_forms.py [--count 60] [--seed 1] [--elements f16 bf16 f32] [--part 1/2]
+        [--cases PART …]
     python bench/conv_forms.py --dry            # that all compile, no GPU
 
 Along one, two and three axes, channels first: any sizes, filters that are not square, steps,
@@ -244,6 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--elements", nargs="+", choices=TYPES, default=["f16", "bf16", "f32"])
     parser.add_argument("--part", default="1/1", help="i/n: each n-th form, from the i-th on")
+    parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--dry", action="store_true", help="compile all, and time nothing")
     parser.add_argument("--out", help="a folder for the report")
@@ -251,6 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     start = time.perf_counter()
     asked = race.part_of(forms(args.seed, args.count, args.elements), args.part)
+    asked = [f for f in asked if not args.cases or any(part in f.name for part in args.cases)]
     ready = race.prepared(compiled, asked)
     if args.dry:
         for form, fault in ready:

@@ -1,11 +1,11 @@
 """KernelBench's levels 1 and 2: what can be said, what runs on tensor cores, and how fast it is.
 
-The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); each is a Python file
-that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses the plans
-of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small`` makes the
-sizes small and compares with eager PyTorch at playback.  Else each problem is raced against eager
-PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA graphs over
-rotating inputs, after its result was compared with that of eager f32.
+The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); each is a file of
+Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses
+the plans of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small``
+makes the sizes small and compares with eager PyTorch at playback.  Else each problem is raced
+against eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA
+graphs over rotating inputs, after its result was compared with that of eager f32.
 
     python bench/kernelbench.py --kernelbench KernelBench --dry
     python bench/kernelbench.py --kernelbench KernelBench --seconds 600
@@ -243,11 +243,11 @@ def raced(torch: Any, problem: Problem, args: argparse.Namespace) -> dict[str, A
 
 def line(row: Mapping[str, Any]) -> str:
     times = ", ".join(f"{name} {us:.1f}" for name, us in row["us"].items())
-    return (
-        f"{row['case'][:60]:60} {times} us; over eager {row['over_eager']:.2f}, over torch.compile "
-        f"{row.get('over_compile', 0):.2f}; off {row['error']:.1e} (eager {row['error_of_eager']:.1e})"
-        f" {row['seconds']:.1f} s"
+    off = f"off {row['error']:.1e} (eager {row['error_of_eager']:.1e})"
+    over = (
+        f"over eager {row['over_eager']:.2f}, over torch.compile {row.get('over_compile', 0):.2f}"
     )
+    return f"{row['case'][:60]:60} {times} us; {over}; {off} {row['seconds']:.1f} s"
 
 
 def is_right(row: Mapping[str, Any]) -> bool:
@@ -264,8 +264,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> None:
             if ratios:
                 mean, below = statistics.geometric_mean(ratios), sum(r < 0.8 for r in ratios)
                 print(
-                    f"level {level} {what}: {len(ratios)} problems, geometric mean {mean:.3f}, least "
-                    f"{ratios[0]:.2f}, {below} below 0.8"
+                    f"level {level} {what}: {len(ratios)} problems, geometric mean {mean:.3f}, "
+                    f"least {ratios[0]:.2f}, {below} below 0.8"
                 )
 
 

@@ -25,8 +25,9 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
     are parameters by their names, and dynamic sizes are symbols, called as their ``Dim``, with
     their bounds as assumptions.  Products and convolutions of f32 are as precise as PyTorch's
     settings have them now (``torch.set_float32_matmul_precision``, ``allow_tf32``), or as
-    ``precision`` says: ``"tf32"``, ``"f32x3"`` or ``"f32"``.  Raises PolycError ``UnsupportedModel`` with all ops that cannot be
-    said, and ``BadModel`` for what is no exported program.
+    ``precision`` says: ``"tf32"``, ``"f32x3"`` or ``"f32"``.  Raises PolycError
+    ``UnsupportedModel`` with all ops that cannot be said, and ``BadModel`` for what is no exported
+    program.
     """
     torch: Any = library("torch", "torch")
     if not isinstance(program, torch.export.ExportedProgram):

@@ -173,7 +173,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         return _of_whole_windows(taken_whole(kernel, planes))
     groups = groups_of(kernel)
     product = find_product(kernel, accesses=groups.accesses, exact=True)
-    if product.pattern.kind != "conv":
+    if product.pattern.kind != "conv" and not groups.filters:
         why = "neither factor is read in windows"
         raise unsupported(kernel, why, WAY_OUT, product.reduce)
     if product.pattern.batch:
@@ -181,6 +181,9 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         why = f"image and filter are both read along {shared}, so that it is in groups"
         raise refused(product, why, product.reduce)
     sides = {window.side for window in product.pattern.windows}
+    if not sides:
+        # Of filters of one tap in groups that is an image which is read pixel by pixel.
+        sides = {"rhs" if product.rhs.read in groups.accesses else "lhs"}
     if len(sides) > 1:
         raise refused(product, "both factors are read in windows", product.reduce)
     swapped = sides == {"rhs"}
@@ -327,21 +330,11 @@ def _image_axes(
     """The windows along rows and columns, and the axis of the channels."""
     names, out = product.names, labels_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
-    for at in (1, 2):
+    whole = len(read.coordinates) == 4 and sorted(windows) != [2, 3]
+    for at, own in enumerate(read.coordinates[1:3] if whole else (), 1):
         # Rows or columns may be read as they are, by a filter that has one along them.
-        own = (
-            read.coordinates[at]
-            if len(read.coordinates) == 4 and sorted(windows) != [2, 3]
-            else None
-        )
-        if (
-            own is not None
-            and at not in windows
-            and own.axis is not None
-            and names[own.axis] in out
-        ):
-            side = product.pattern.windows[0].side
-            windows[at] = Window(side, at, own.axis, 1, None, 1, own.offset)
+        if at not in windows and own.axis is not None and names[own.axis] in out:
+            windows[at] = Window("lhs", at, own.axis, 1, None, 1, own.offset)
     how = f"it reads {image.name} at {image.read.map.data}"
     planes = len(read.coordinates) == 4 and sorted(windows) == [2, 3]
     if planes and (grouped or image.concat is not None or image.element == f32):

@@ -196,7 +196,8 @@ def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumpti
     """What a variant on tensor cores needs of the sizes; None where it can never run.
 
     One of vectors takes operands as they lie, of which one lies along k at least, and rows of whole
-    vectors of the output, or of known sizes others too, which threads store; others copy what may have other rows, or what does not lie along k.
+    vectors of the output, or of known sizes others too, which threads store; others copy what may
+    have other rows, or what does not lie along k.
     """
     way = way_of(variant)
     if way is None or not is_plain(gemm, arch) or way not in ways(gemm):

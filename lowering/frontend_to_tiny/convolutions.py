@@ -35,6 +35,11 @@ FARTHEST = 8
 MOST_POINTS = 256
 """Points of a window, up to which those of few channels are a product's depth."""
 
+ROWS, MOST_MORE = 256, 1.5
+"""Filters of a tile, for each of which windows are taken again; and how many elements threads take
+for each that a copy of the image would write, at most: in four convolutions of an H100 1 took 0.5
+to 0.7 of the copies' time, 2.3 took 1.2 and 4.5 took 1.5."""
+
 WIDEST = 64
 """Elements of a window's line, up to which lines of few channels are stored as channels."""
 
@@ -238,6 +243,8 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
         return None
     if (f.constant() or 0) < TILE or (known[3] == 1 and 1 in known[4:]):
         return None  # Few rows of tiles, or a line of taps, whose points are no windows of planes.
+    if points * -(-(f.constant() or 0) // ROWS) > MOST_MORE * _copied(conv, known[3:]):
+        return None
     pixels = conv.shape[2:]
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
     windows = _windows(build, build.rounded(x, conv.element), taps, geometry)
@@ -252,6 +259,18 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
     left = build.expand(image, (0, 2, 3, 4), space)
     right = build.expand(filters, (1, 4), space)
     return build.contract(left, right, (4,), conv.precision)
+
+
+def _copied(conv: Convolution, sizes: Sequence[int]) -> int:
+    """What a copy of an image writes for each pixel of the result, of so many channels and taps:
+    windows side by side, lines of windows, or channels up to a whole vector."""
+    channels, _, columns = sizes
+    (down, across), line = conv.stride, channels * columns
+    if tuple(sizes[1:]) == (down, across) and not any(conv.padding):
+        return prod(sizes)
+    if columns > 1 and line <= WIDEST:
+        return down * -(-line // GROUP) * GROUP
+    return down * across * -(-channels // TILE) * TILE
 
 
 def _lines(
@@ -304,8 +323,8 @@ def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Se
     Exact: each adds 0 · 0.  An odd number, as the three of a model's first image, then lies in
     memory as copies of 16 bytes take it, where none of 4 would.  An image with its channels first
     is copied for its windows anyway, and one of f32 is multiplied as TF32 then, where the precision
-    permits that.  Other operands of f32, and windows side by side, which make rows of all that they
-    hold, are left as they are.
+    permits that, one of a tap too.  Other operands of f32, and windows side by side, which make
+    rows of all that they hold, are left as they are.
     """
     w = tiny.tensor_of(operands[1])
     count, taps = w.dims[3].constant() or 0, [size.constant() for size in w.dims[1:3]]
@@ -313,8 +332,8 @@ def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Se
     whole = TILE // 2 if conv.element == f32 else TILE
     needs = whole if rounded or (conv.first and taps != [1, 1]) else 2
     even = (conv.element == f32 and not rounded) or count % needs == 0
-    one = conv.element == f32 and taps == [1, 1]
-    if even or conv.groups.constant() != 1 or (_lies_beside(conv, operands[1]) and not one):
+    beside = _lies_beside(conv, operands[1]) and not (rounded and taps == [1, 1])
+    if even or conv.groups.constant() != 1 or beside:
         return operands
     missing = -count % whole
     return [

@@ -31,7 +31,7 @@ from polyc.families.registry import FAMILIES
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.flatten import flattened
-from polyc.rewriting.region.merge_axes import merged
+from polyc.rewriting.region.merge_axes import merged, without_points
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -48,8 +48,9 @@ class MergeAxes(RewritePattern):
 
     Legality: axes merge where every read and output that has one of them has both, one right
     inside the other, and no guard goes by them (``rewriting/region/merge_axes.py``); no output is
-    ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes.  Exact:
-    each element is what it was, and lies where it lay.
+    ``deferred``.  A convolution, whose taps tell rows and columns apart, keeps its axes, and so
+    does one of one tap whose filters are in groups.  Exact: each element is what it was, and lies
+    where it lay.
     """
 
     @op_type_rewrite_pattern
@@ -58,6 +59,9 @@ class MergeAxes(RewritePattern):
             return
         found = merged(op)
         if found is op:
+            return
+        if (plain := _of_one_tap(op, found)) is not None:
+            rewriter.replace(op, plain, [])
             return
         if (
             has_scan(op)
@@ -129,6 +133,18 @@ def _only_gathers(kernel: KernelOp) -> bool:
     return any(isinstance(op, GatherOp) for op in ops) and not any(
         isinstance(op, others) for op in ops
     )
+
+
+def _of_one_tap(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
+    """A region without the one tap of its filters, where a family of products takes it with its
+    rows and columns apart, and neither as it is nor merged: filters in groups do so."""
+    if not any(op.labels[1:] for op in kernel.walk() if isinstance(op, ReduceOp)):
+        return None
+    contracting = [family for family in FAMILIES if family.contracts]
+    plain = without_points(kernel)
+    if plain is kernel or any(f.takes(one) for f in contracting for one in (kernel, merged)):
+        return None
+    return plain if any(family.takes(plain) for family in contracting) else None
 
 
 def _turned(kernel: KernelOp) -> bool:

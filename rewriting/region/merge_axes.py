@@ -68,6 +68,16 @@ def merged(kernel: KernelOp) -> KernelOp:
         forbidden |= uneven
 
 
+def without_points(kernel: KernelOp) -> KernelOp:
+    """The region without summed axes of one point beside others: a copy that stands nowhere, or
+    itself where there are none."""
+    points = _points(kernel)
+    if not points or any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
+        return kernel
+    reads = [_Reading.of(op, points) for op in kernel.body.block.ops if isinstance(op, ReadOp)]
+    return _Merge(kernel, reads, [], points).built()
+
+
 def _is_together(op: Operation) -> bool:
     """Whether an op is a reduction of several values whose parts read no tensor."""
     inner = (part for region in op.regions for part in region.walk())

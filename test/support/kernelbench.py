@@ -1,10 +1,11 @@
-"""KernelBench's problems: PyTorch modules of one op (level 1) and of some (level 2), from a checkout.
+"""KernelBench's problems: PyTorch modules of one op (level 1) and of some (level 2).
 
-A problem is a Python file with ``Model``, ``get_inputs`` and ``get_init_inputs``; it is executed, so
-that a checkout is one that is trusted.  What comes of a problem is a state of ``STATES``, the worst
-of its regions': ``tensor cores`` where its products run on these, ``bandwidth`` where it has none
-and families of movement, rows, scans and the like take it, ``loops`` where a product of matrices or
-a convolution runs without tensor cores, and ``missing`` with the diagnostic.
+A problem is a file of Python with ``Model``, ``get_inputs`` and ``get_init_inputs``; it is
+executed, so that a checkout is one that is trusted.  What comes of a problem is a state of
+``STATES``, the worst of its regions': ``tensor cores`` where its products run on these,
+``bandwidth`` where it has none and families of movement, rows, scans and the like take it,
+``loops`` where a product of matrices or a convolution runs without tensor cores, and ``missing``
+with the diagnostic.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ast
 import types
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +76,7 @@ def small(size: int) -> int:
         return size
     for step, least in ((8, 16), (4, 12), (2, 10), (1, 9)):
         if size % step == 0:
-            return least + size // step % 2 * step
+            return least + size // step % 2 * max(step, 2)
     return size
 
 
@@ -94,9 +95,9 @@ class _Shrink(ast.NodeTransformer):
         if isinstance(given, ast.BinOp):
             # Sizes of products of numbers, such as 8205 * 2.
             try:
-                number = eval(compile(ast.Expression(given), "size", "eval"), {})  # noqa: S307
-            except Exception:
-                return given
+                number = eval(compile(ast.Expression(given), "size", "eval"), {})
+            except NameError:
+                return given  # made of sizes that are small already
             return self.value(ast.copy_location(ast.Constant(number), given))
         return given
 
@@ -118,7 +119,7 @@ def module_of(problem: Problem, shrunk: bool = False) -> Any:
 
 
 @contextmanager
-def untouched(torch: Any) -> Iterator[None]:
+def untouched(torch: Any) -> Generator[None]:
     """Large parameters are not filled with random numbers: their shapes are what counts."""
     names = ("kaiming_uniform_", "uniform_", "normal_", "kaiming_normal_", "xavier_uniform_")
     own = {name: getattr(torch.nn.init, name) for name in names}
@@ -147,7 +148,7 @@ def shapes_of(torch: Any, module: Any) -> list[Any]:
 
 
 @contextmanager
-def tf32(torch: Any, permitted: bool = True) -> Iterator[None]:
+def tf32(torch: Any, permitted: bool = True) -> Generator[None]:
     """PyTorch permits TF32 in products of matrices and in convolutions, or does not."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
@@ -216,9 +217,10 @@ def regions(job: Compilation) -> Iterator[tuple[KernelOp, ScheduleOp]]:
         if isinstance(op, ScheduleOp):
             plans.setdefault(op.region.string_value(), op)
     for op in job.module.walk():
-        if isinstance(op, KernelOp) and op.sym_name.data in plans:
-            if not op.inputs or not all(tensor.is_constant for tensor in op.inputs):
-                yield op, plans[op.sym_name.data]
+        if not isinstance(op, KernelOp) or op.sym_name.data not in plans:
+            continue
+        if not op.inputs or not all(tensor.is_constant for tensor in op.inputs):
+            yield op, plans[op.sym_name.data]
 
 
 def outcome(problem: Problem) -> Outcome:

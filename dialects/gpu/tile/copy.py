@@ -603,7 +603,8 @@ class CopyOp(IRDLOperation):
             )
         if whole and self.loader is not None and self.loader.data != "register":
             raise VerifyException(
-                'threads load whole windows of planes; give the copy a tap, or the loader "register"'
+                "threads load whole windows of planes; give the copy a tap, or the loader "
+                '"register"'
             )
         if self.im2col is not None and (not self.is_load or self.axes is not None):
             raise VerifyException("im2col is of a load, whose axes it gives itself")

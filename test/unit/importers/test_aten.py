@@ -574,6 +574,78 @@ CASES: dict[str, tuple[Any, ...]] = {
                        F.grid_sample(x, at, "nearest", "border", True)),
         IMAGE, unit(2, 3, 5, 2) * 1.5,
     ),
+    # Losses
+    "broadcast_tensors": (lambda x, y: torch.broadcast_tensors(x, y), g(3, 1), g(2, 1, 4)),
+    "losses of differences": (
+        lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.smooth_l1_loss(x, y),
+                      F.smooth_l1_loss(x, y, beta=0.5, reduction="none"), F.huber_loss(x, y),
+                      F.huber_loss(x, y, delta=0.3, reduction="sum"),
+                      aten.smooth_l1_loss(x, y, 1, 0.0)),
+        X, Y,
+    ),
+    "cross_entropy": (
+        lambda x, y, w: (F.cross_entropy(x, y), F.cross_entropy(x, y, w, reduction="sum"),
+                         F.cross_entropy(x, y, w), F.cross_entropy(x, y, ignore_index=1),
+                         F.cross_entropy(x, y, w, label_smoothing=0.1, ignore_index=1),
+                         F.cross_entropy(x, y, label_smoothing=0.2, reduction="none"),
+                         F.cross_entropy(x[0], y[0])),
+        g(5, 4) * 3, whole(5, low=0, high=4), pos(4),
+    ),
+    "cross_entropy of pixels": (
+        lambda x, y: (F.cross_entropy(x, y), F.cross_entropy(x, y, reduction="none")),
+        g(2, 4, 3, 3), whole(2, 3, 3, low=0, high=4),
+    ),
+    "cross_entropy of shares": (
+        lambda x, y, w: (F.cross_entropy(x, y), F.cross_entropy(x, y, w, reduction="sum"),
+                         F.cross_entropy(x, y, label_smoothing=0.1),
+                         F.cross_entropy(x[0], y[0])),
+        g(5, 4), torch.softmax(g(5, 4, seed=3), 1), pos(4),
+    ),
+    "cross_entropy of large scores": (
+        lambda x, y: F.cross_entropy(x, y), g(5, 4) * 1e4, whole(5, low=0, high=4),
+    ),
+    "nll_loss": (
+        lambda x, y, w: (F.nll_loss(x, y), F.nll_loss(x, y, w, ignore_index=2),
+                         aten.nll_loss_forward(x, y, w, 1, -100)[0],
+                         F.nll_loss(x[0], y[0])),
+        torch.log_softmax(g(5, 4), 1), whole(5, low=0, high=4), pos(4),
+    ),
+    "kl_div": (
+        lambda x, y: (F.kl_div(x, y, reduction="batchmean"), F.kl_div(x, y, reduction="sum"),
+                      F.kl_div(x, y.log(), reduction="none", log_target=True)),
+        torch.log_softmax(X, 1), torch.softmax(Y, 1),
+    ),
+    "binary_cross_entropy": (
+        lambda x, y, w: (F.binary_cross_entropy(x, y), F.binary_cross_entropy(x, y, w),
+                         F.binary_cross_entropy_with_logits(x, y, w),
+                         F.binary_cross_entropy_with_logits(x, y, pos_weight=w)),
+        torch.sigmoid(X), torch.sigmoid(Y), pos(3, 4),
+    ),
+    "losses of signs": (
+        lambda x, y, t: (F.soft_margin_loss(x, t), F.margin_ranking_loss(x, y, t, margin=0.2),
+                         F.hinge_embedding_loss(x, t, margin=0.5)),
+        X, Y, g(3, 4, seed=5).sign(),
+    ),
+    "poisson_nll_loss": (
+        lambda x, y: (F.poisson_nll_loss(x, y), F.poisson_nll_loss(y, y, log_input=False),
+                      F.poisson_nll_loss(x, y * 4, full=True)),
+        X, pos(3, 4),
+    ),
+    "losses of pairs": (
+        lambda x, y, t: (F.cosine_embedding_loss(x, y, t, margin=0.1),
+                         F.triplet_margin_loss(x, y, x + y * y),
+                         F.triplet_margin_loss(x, y, x * y, margin=0.5, p=1.0, swap=True,
+                                               reduction="none"),
+                         F.cosine_similarity(x, y, dim=0), F.cosine_similarity(x, y, dim=-1),
+                         F.pairwise_distance(x, y), F.pairwise_distance(x, y, 3.0, keepdim=True)),
+        X, Y, g(3, seed=5).sign(),
+    ),
+    "other names": (
+        lambda x, y: (torch.multiply(x, y), torch.subtract(x, y, alpha=2), torch.negative(x),
+                      torch.absolute(x), torch.arctan2(x, y), torch.greater(x, y),
+                      torch.less_equal(x, 0.5), torch.special.expit(x)),
+        X, Y,
+    ),
 }  # fmt: skip
 
 

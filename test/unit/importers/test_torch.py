@@ -192,3 +192,60 @@ def test_what_is_no_exported_program():
     with pytest.raises(PolycError, match="a Layer is no ExportedProgram") as caught:
         from_exported(Layer())
     assert caught.value.kind == "BadModel"
+
+
+class Both(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = torch.nn.Conv2d(2, 3, 1), torch.nn.Linear(5, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(self.conv(x))
+
+
+@pytest.fixture
+def settings() -> Any:
+    """PyTorch's settings of precision, which are as they were afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    yield matmul, cudnn
+    matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def said(model: Any) -> list[str]:
+    """What the convolution and the product say of their precision."""
+    lines = model.text.splitlines()
+    ops = [[one for one in lines if name in one] for name in ("frontend.conv2d", "frontend.gemm")]
+    return ["tf32" if "tf32" in one[0] else "f32x3" if "f32x3" in one[0] else "" for one in ops]
+
+
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("convolutions", [False, True])
+def test_products_are_as_precise_as_pytorch_permits(
+    settings: Any, products: bool, convolutions: bool
+) -> None:
+    program = exported(Both(), torch.ones(1, 2, 5, 5))
+    settings[0].allow_tf32, settings[1].allow_tf32 = products, convolutions
+    model = from_exported(program)
+    assert said(model) == ["tf32" if convolutions else "", "tf32" if products else ""]
+
+
+def test_the_precision_of_products_by_its_other_setting(settings: Any) -> None:
+    program = exported(Both(), torch.ones(1, 2, 5, 5))
+    torch.set_float32_matmul_precision("high")
+    assert said(from_exported(program))[1] == "tf32"
+    torch.set_float32_matmul_precision("highest")
+    assert said(from_exported(program))[1] == ""
+
+
+def test_a_precision_that_is_asked_for_is_that_of_all_products(settings: Any) -> None:
+    program = exported(Both(), torch.ones(1, 2, 5, 5))
+    assert said(from_exported(program, precision="f32x3")) == ["f32x3", "f32x3"]
+    with pytest.raises(PolycError, match="f16 is no precision; there are f32, tf32, f32x3"):
+        from_exported(program, precision="f16")
+
+
+def test_products_of_other_types_have_no_precision(settings: Any) -> None:
+    settings[0].allow_tf32 = settings[1].allow_tf32 = True
+    model = from_exported(exported(Both().half(), torch.ones(1, 2, 5, 5).half()))
+    assert said(model) == ["", ""]

@@ -19,6 +19,7 @@ from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 FORMS = {
+    "one tap in groups": Form(2, 64, 64, (20, 26), (1, 1), (1, 1), (1, 1), (0, 0), 2, False, "f16"),
     "a column of taps in groups": Form(
         2, 64, 64, (20, 17), (3, 1), (1, 1), (1, 1), (1, 0), 2, False, "f16"
     ),

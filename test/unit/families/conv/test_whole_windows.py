@@ -83,10 +83,11 @@ class Few:
         def pair(low: int, high: int) -> Pair:
             return draw.randint(low, high), draw.randint(low, high)
 
-        taps = (draw.randint(2, 5), draw.randint(1, 5))
+        steps = pair(1, 3)
+        taps = (draw.randint(1, steps[0] + steps[0] // 2), draw.randint(2, 5))
         pads = tuple(draw.randint(0, 2) for _ in range(4))
         assert len(pads) == 4
-        moves = (pair(1, 3), pads, pair(1, 2))
+        moves = (steps, pads, pair(1, 2))
         return Few(draw.randint(1, 3), draw.randint(2, 7), pair(50, 70), 136, taps, *moves)
 
 
@@ -115,7 +116,7 @@ CASES = {
     "three planes, every second pixel": Few(2, 3, (29, 46), 72, steps=(2, 2)),
     "patches of one image": Few(1, 3, (41, 53), 200, (4, 4), (4, 4), (0, 0, 0, 0)),
     "far apart": Few(2, 4, (29, 19), 72, (3, 2), (1, 2), (1, 1, 0, 0), (1, 2), relu=True),
-    "one plane of bf16": Few(2, 1, (14, 17), 136, (5, 5), padding=(2, 2, 2, 2), element="bf16"),
+    "one plane of bf16": Few(2, 1, (24, 27), 136, (4, 5), (3, 1), (2, 2, 2, 2), element="bf16"),
     "one row of taps": Few(2, 7, (9, 40), 136, (1, 5), padding=(0, 0, 2, 1)),
 }
 
@@ -185,9 +186,10 @@ def test_threads_of_sm_80_simulate() -> None:
     [
         replace(CASES["far apart"], channels=16),
         replace(CASES["far apart"], filters=6),
+        replace(CASES["far apart"], filters=512),
         replace(CASES["far apart"], channels=15, taps=(5, 5), padding=(2, 2, 2, 2)),
     ],
-    ids=["many channels", "few filters", "many points"],
+    ids=["many channels", "few filters", "many filters", "many points"],
 )
 def test_others_are_read_as_before(few: Few) -> None:
     plans = [op for op in planned(few).walk() if isinstance(op, ScheduleOp)]

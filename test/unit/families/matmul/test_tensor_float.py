@@ -82,6 +82,21 @@ def test_one_operand_that_lies_along_k_is_enough(flags: tuple[str, ...]) -> None
     assert (first.loader.data == "tma") == lying
 
 
+@pytest.mark.parametrize("flags", [("transpose_b",), ()], ids=str)
+def test_rows_that_are_no_vectors_are_stored_singly(flags: tuple[str, ...]) -> None:
+    """Of known sizes, where the copy engine takes both operands: nothing is copied first."""
+    m, n, k = 133, (69 if flags else 72), 64
+    sizes = {"M": m, "N": n, "K": k}
+    module = parse_text(make_context(), text("tf32", flags, sizes=(m, n, k)), "t.mlir")
+    kernels = gpu_module_of(run(module, "gpu"))
+    (name,) = [kernel.sym_name.data for kernel in kernels.kernels()]
+    assert ("tf32_any" in name) == bool(flags) and "copied" not in name
+    inputs = operands(flags, sizes)
+    found = simulate(kernels, inputs, {}, schedule="random")
+    found.check()
+    assert off(found.outputs[0], flags, inputs) < 2.0**-9
+
+
 def test_others_are_exact() -> None:
     for graph, arch in (
         (text(None), "sm_90a"),

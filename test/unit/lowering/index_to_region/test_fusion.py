@@ -201,3 +201,7 @@ def test_axes_are_named_by_their_symbols_and_a_name_is_one_size() -> None:
     assert names.reduced(Dim.const(3), ["m"], row=True).label == "i3"
     assert names.reduced(Dim.const(3), ["m", "i3"], row=True).label == "r1"
     assert names.reduced(m, ["m"], row=True).label == "i2"
+    two = AxisNames()
+    two.iters([Dim.const(8), Dim.const(5), Dim.const(5)])
+    assert two.reduced(Dim.const(5), [], row=True, inside=1).label == "i1"
+    assert two.reduced(Dim.const(5), ["i1"], row=True).label == "i2"
