@@ -247,7 +247,8 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
         return None
     pixels = conv.shape[2:]
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
-    windows = _windows(build, build.rounded(x, conv.element), taps, geometry)
+    # In the type of products all of it is movement: it may be stored, where no kernel takes it so.
+    windows = _windows(build, build.narrowed(x, conv.element), taps, geometry)
     image = build.reshape(windows, (n, *pixels, Dim.const(points)))
     filters = build.permute(build.rounded(w, conv.element), (0, 3, 1, 2))
     filters = build.reshape(filters, (f, Dim.const(points)))
@@ -256,7 +257,7 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
         filters = build.add(tiny.PadOp(build.cast(filters, f32), [0, 0], [0, missing], 0.0))
         filters = build.cast(build.cast(filters, conv.element), f32)
     space = (n, f, *pixels, Dim.const(points + missing))
-    left = build.expand(image, (0, 2, 3, 4), space)
+    left = build.expand(build.cast(image, f32), (0, 2, 3, 4), space)
     right = build.expand(filters, (1, 4), space)
     return build.contract(left, right, (4,), conv.precision)
 

@@ -664,11 +664,19 @@ class Products:
             # What is reduced behind the product has other axes than it, in their own order.
             if own is not None and tiny.tensor_of(end).rank == len(own):
                 found.setdefault(end, own)
-        found = {value: order for value, order in found.items() if value not in self.as_given}
+        given = {*self.as_given, *self._ends_of_windows()}
+        found = {value: order for value, order in found.items() if value not in given}
         found |= {value: pixels_first(value) for value in self.as_pixels}
         for read in turned.values():
             found |= read
         return {v: order for v, order in found.items() if order != tuple(range(len(order)))}
+
+    def _ends_of_windows(self) -> Iterator[SSAValue]:
+        """What products of whole windows end with, where their image is not stored in columns: the
+        kernels that take windows from planes write planes."""
+        for value, level in self.levels.items():
+            if level is not Level.SPREAD and any(map(self._is_whole, factors(value))):
+                yield self._epilogue(value)[0]
 
     def _turned(self, value: SSAValue) -> dict[SSAValue, tuple[int, ...]]:
         """What a product that threads compute reads across its neighbours, in the order it should.
