@@ -54,6 +54,8 @@ def rows(report: dict[str, Any]) -> list[str]:
         return function_rows(report)
     if all("modelled_us" in row for row in report["rows"]):
         return modelled_rows(report)
+    if all("problem" in row for row in report["rows"]):
+        return problem_rows(report)
     if all("state" in row for row in report["rows"]):
         return state_rows(report)
     if all("mutants" in row for row in report["rows"]):
@@ -110,6 +112,19 @@ def composition_rows(report: dict[str, Any]) -> list[str]:
             time, parts = row["milliseconds"] * 1e3, (row["of_model"], row["ratio"])
             cells = [row["case"], f"{time:.0f}", *(f"{part:.2f}" for part in parts)]
             lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def problem_rows(report: dict[str, Any]) -> list[str]:
+    """Each problem's time beside those of a copy and of PyTorch, the furthest behind first."""
+    names = ("own", "copy", "eager", "torch.compile")
+    lines = ["| µs | polyc | copy | eager | torch.compile | polyc / best |"]
+    lines.append("|---|" + "---:|" * 5)
+    for row in sorted(report["rows"], key=lambda row: row["ratio"]):
+        times = [row.get(f"{name}_us") for name in names]
+        figures = ["" if time is None else f"{time:.0f}" for time in times]
+        cells = [row["problem"], *figures, f"{row['ratio']:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -57,7 +57,7 @@ class Moments:
     def stored(self) -> list[SSAValue]:
         """What parts of the points say of themselves: both results; of moments how many points they
         are and how far from their mean in all, too, which stand for mean and distance."""
-        found = [reduce.result for reduce in self.reductions]
+        found: list[SSAValue] = [reduce.result for reduce in self.reductions]
         return found if self.below else [*found, self.mean, self.distance]
 
     @property

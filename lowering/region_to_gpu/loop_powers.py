@@ -50,7 +50,11 @@ class Powers:
         kind = self.top.type
         assert isinstance(kind, FragmentType)
         before = emit.value(tile.FragmentOp(kind))
-        each(emit, self.top, [(self.top, OWN)], [before], lambda _, here, __: [here])
+
+        def same(_: Emit, __: SSAValue, here: SSAValue) -> list[SSAValue]:
+            return [here]
+
+        each(emit, self.top, [(self.top, OWN)], [before], same)
         emit.op(tile.ReduceOp("max", points, fold, self.top, accumulate=True))
         self.scale(emit, before, (self.top, OWN), self.sums)
 

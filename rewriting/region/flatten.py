@@ -44,8 +44,8 @@ def flattened(kernel: KernelOp) -> KernelOp | None:
     """The region over one axis, which stands nowhere, or None.
 
     Every output has all axes in their order, of known sizes, and so does a read at least, whole and
-    as it lies; the others are read at axes and constants, without guards.  Exact: each element is
-    what it was, and lies where it lay.
+    as it lies; the others lack axes, and are read at those that they have and at constants, without
+    guards.  Exact: each element is what it was, and lies where it lay.
     """
     sizes = [axis.size.constant() for axis in kernel.iters]
     labels = [axis.label for axis in kernel.iters]
@@ -66,6 +66,8 @@ def flattened(kernel: KernelOp) -> KernelOp | None:
         if op.guard is not None or op.map.data.num_symbols or not _is_plain(op):
             return None
         own = _is_whole(op, labels, shape)
+        if not own and len(val_type(op.result).labels) == len(labels):
+            return None  # What is turned is read in tiles, and not along the other's lines.
         if whole.setdefault(op.tensor, own) != own:
             return None
     if not any(whole.values()):

@@ -44,6 +44,16 @@ def test_another_figure_is_another_table() -> None:
     assert lines[-1] == "| 1x2x3 | 1.0 |  |  | 4.0 |  | 0.25 |"
 
 
+def test_problems_are_beside_pytorch() -> None:
+    row = {"problem": "sum:8x8:1:f16", "own_us": 10.0, "copy_us": 12.0, "eager_us": 20.0}
+    slow = {**row, "problem": "max:8x8:1:f16", "torch.compile_us": 5.0, "ratio": 0.5}
+    lines = table.rows({"rows": [{**row, "ratio": 2.0}, slow]})
+    assert lines[2:] == [
+        "| max:8x8:1:f16 | 10 | 12 | 20 | 5 | 0.50 |",
+        "| sum:8x8:1:f16 | 10 | 12 | 20 |  | 2.00 |",
+    ]
+
+
 def test_a_composition_is_beside_the_model_and_pytorch() -> None:
     ours = {"case": "0 1: conv", "contestant": "polyc", "milliseconds": 0.0421, "ratio": 1.5}
     peer = {**ours, "contestant": "eager"}

@@ -177,7 +177,8 @@ def test_threads_that_have_columns_in_turns(
 def test_columns_that_teams_walk_over(name: str, rows: int, order: int, tmp_path: Path) -> None:
     """Nothing is kept: blocks read their chunks again for each reduction; of 70 rows some have no
     points."""
-    fields = {"algo_choice": {"rows": "streaming"}, "loader": "register", "when": []}
+    fields: dict[str, object] = {"algo_choice": {"rows": "streaming"}, "loader": "register"}
+    fields["when"] = list[str]()
     wide = 16 if name == "residual" else 32
     module = panels(name, tmp_path, 4, 1, "sm_90a", tile=[16, wide, 1], **fields)
     runs(COLUMNS[name], module, COLUMNS[name].sizes(rows), 4, *ORDERS[order])

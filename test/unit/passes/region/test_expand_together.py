@@ -20,6 +20,7 @@ from polyc.passes.region.expand_together import RegionExpandTogether, takes_whol
 from polyc.playback import region
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import only
+from polyc.test.support.planes import PLANES
 from polyc.test.support.root import ROOT
 from polyc.tools.check import Expected
 from polyc.tools.forms import with_forms
@@ -30,9 +31,8 @@ from polyc.tools.registry import make_context
 STREAMED = ("frontend-to-tiny", "tiny-to-index", "index-to-region", "region-streaming-softmax")
 
 
-COLUMNS = (ROOT / "examples" / "column_softmax.mlir").read_text()
-TEXTS = {"planes": COLUMNS.replace("[M,", "[M, B,")}
-"""Beside the examples: a softmax over an axis with another one inside, which loops take."""
+TEXTS = {"planes": PLANES}
+"""Beside the examples."""
 
 
 def streamed(example: str, *more: str) -> ModuleOp:

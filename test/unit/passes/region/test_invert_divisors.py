@@ -21,6 +21,7 @@ from polyc.playback.agreement import tolerance_check
 from polyc.playback.reference import reference
 from polyc.rewriting.driver import verify
 from polyc.test.support.gpu_text import find, only, parsed
+from polyc.test.support.planes import PLANES
 from polyc.test.support.root import ROOT
 from polyc.test.support.row_programs import graph
 from polyc.tools.registry import make_context
@@ -81,8 +82,7 @@ def test_a_divisor_that_may_be_tiny_is_scaled(text: str, scaled: int) -> None:
 
 def test_a_mean_and_other_kernels_keep_their_divisions() -> None:
     """What a row's sum is divided by is a size; a softmax over an outer axis is of loops."""
-    columns = (ROOT / "examples" / "column_softmax.mlir").read_text().replace("[M,", "[M, B,")
-    module = module_of(columns)
+    module = module_of(PLANES)
     assert {plan.pattern for plan in find(module, ScheduleOp)} == {"loops"}
     assert any(op.fn.data == "div" for op in find(module, BinaryOp))
     mean = graph(

@@ -89,12 +89,18 @@ def test_others_stay(shape: Shape, small: Shape) -> None:
 def test_what_is_reduced_or_turned_stays() -> None:
     whole, out = "!frontend.tensor<[300, 80, 3], f16>", "!frontend.tensor<[300, 3], f16>"
     turned = "!frontend.tensor<[300, 3, 80], f16>"
+    square = "!frontend.tensor<[300, 8, 8], f16>"
     for line, kind in (
         (f"frontend.reduce sum %X axes [1] : {whole} -> {out}", out),
         (f"frontend.permute %X perm [0, 2, 1] : {whole} -> {turned}", turned),
+        (
+            f"frontend.permute %X perm [0, 2, 1] : {square} -> {square}\n"
+            f"  %1 = frontend.elementwise add %X, %0 : ({square}, {square}) -> {square}",
+            square,
+        ),
     ):
         module = parsed(
-            f"frontend.graph @g(%X: {whole}) -> (Y: {kind}) {{\n  %0 = {line}\n"
-            f"  frontend.output %0 : {kind}\n}}\n"
+            f"frontend.graph @g(%X: {square if kind == square else whole}) -> (Y: {kind}) {{\n"
+            f"  %0 = {line}\n  frontend.output %{int(kind == square)} : {kind}\n}}\n"
         )
         assert flattened(only(ran(module, "index-to-region"), KernelOp)) is None
