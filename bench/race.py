@@ -28,6 +28,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -212,16 +213,17 @@ Made = TypeVar("Made")
 
 
 def prepared(
-    make: Callable[[Asked], Made], asked: Sequence[Asked]
+    make: Callable[[Asked], Made], asked: Sequence[Asked], start: str = "fork"
 ) -> Generator[tuple[Asked, Made | Exception]]:
     """Several problems in their order, each with what another process has made of it, or with what
     it raised.
 
     Some are made ahead while the caller works on one.  Two processors are left to the caller; where
-    benchmarks run side by side it is one process.
+    benchmarks run side by side it is one process.  These ``start`` by a fork, or, if they use the
+    GPU themselves, anew (``spawn``).
     """
     many = 1 if shared() else max(1, (os.cpu_count() or 1) - 2)
-    with ProcessPoolExecutor(many) as pool:
+    with ProcessPoolExecutor(many, get_context(start)) as pool:
         waiting = [pool.submit(make, one) for one in asked]
         try:
             for one, future in zip(asked, waiting, strict=True):
@@ -260,25 +262,26 @@ def regrets(
     make: Callable[[Asked], Made],
     raced: Callable[[Any, Asked, Made], dict[str, Any]],
     line: Callable[[dict[str, Any]], str],
+    start: str = "fork",
 ) -> list[dict[str, Any]]:
     """The rows of ``raced`` for each problem and what ``make`` made of it in another process.
 
     Kept in ``args.out`` as they come.  No problem begins after ``args.seconds``, and one that fails
     is reported and stops no other.
     """
-    start, rows = time.perf_counter(), list[dict[str, Any]]()
+    begun, rows = time.perf_counter(), list[dict[str, Any]]()
 
     def keep() -> None:
         if args.out:
             report = {**surroundings(torch, READINGS, args.commit), "seed": args.seed, "rows": rows}
             Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
 
-    ready = prepared(make, asked)
+    ready = prepared(make, asked, start)
     torch = load_torch(script)
     torch.manual_seed(args.seed)
     failed = 0
     for problem, made in ready:
-        if time.perf_counter() - start > args.seconds:
+        if time.perf_counter() - begun > args.seconds:
             print(f"stopped after {len(rows) + failed} of {len(asked)} problems")
             break
         try:
@@ -295,7 +298,7 @@ def regrets(
             keep()
     ready.close()
     keep()
-    taken = time.perf_counter() - start
+    taken = time.perf_counter() - begun
     print(f"{len(rows)} problems in {taken:.1f} s, {failed} failed", flush=True)
     return rows
 
