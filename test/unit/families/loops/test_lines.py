@@ -184,11 +184,11 @@ def test_beside_places_of_64_bits_a_thread_has_fewer_points() -> None:
     """Its vectors are stored between its neighbours', each in a sector of its own."""
     lines = lines_of(depthwise((64, 64, 112, 112), stride=2))
     assert lines is not None
-    alone, both = (
-        min(tiles(lines), key=lambda tile: time_of(lines, tile, "sm_90a", sizes)).outputs
-        for sizes in ([2], [2, 8])
-    )
-    assert both < alone
+
+    def outputs(lines: Lines, sizes: list[int]) -> int:
+        return min(tiles(lines), key=lambda t: time_of(lines, t, "sm_90a", sizes)).outputs
+
+    assert outputs(lines, [2, 8]) < outputs(lines, [2])
 
 
 def test_a_convolution_of_each_channel_stays_where_it_lies() -> None:
