@@ -61,6 +61,11 @@ LOAD, CONVERT, STEP, GUARD, AROUND = 4.0, 1.0, 1.0, 4.0, 24.0
 """A load in instructions of a thread, what each of its elements takes beside, a step of a sum, the
 bounds of a vector, and what is around a step of the other axes of a window."""
 
+SECTOR, WRITTEN = 32, 5.0
+"""Bytes that memory is written by, and instructions that warps issue while one is: what a store
+has a part of is written as the whole.  67 million halves that each store puts into a sector of its
+own take an H100 724 us; the figure is half of that."""
+
 ISSUED, BESIDE = 3.0, 4
 """Instructions that other warps issue meanwhile, and how well the two go beside each other: as the
 model of time has it."""
@@ -287,14 +292,22 @@ def tiles(lines: Lines) -> Iterator[LineTile]:
         yield LineTile(THREADS // across, across * outputs, outputs)
 
 
-def time_of(lines: Lines, tile: LineTile, arch: str) -> float:
+def time_of(lines: Lines, tile: LineTile, arch: str, sizes: Sequence[int] = ()) -> float:
     """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
-    chip takes as many threads; lines whose number is open are many."""
+    chip takes as many threads; lines whose number is open are many.
+
+    ``sizes`` are bytes of an element of each output, where there are several.  All are stored by
+    vectors of the widest one, so that a thread's vectors lie apart from its neighbours'.
+    """
     number, line = (size.constant() for size in lines.space.sizes)
     tiles_along = -(-(line or tile.columns) // tile.columns)
     at_once = ARCHS[arch].multiprocessors * AT_ONCE
     threads = tiles_along * tile.across * (at_once if number is None else number)
     each = sum(one.steps * _step_time(one, tile) for one in lines.every)
+    if len(sizes) > 1:
+        vector = gcd(widest(max(sizes)), tile.outputs)
+        apart = (touched(tile.outputs * size, SECTOR, tile, line) for size in sizes)
+        each += tile.outputs / vector * sum(apart) * WRITTEN
     return each * max(threads / at_once, 1.0)
 
 
@@ -319,9 +332,11 @@ def _step_time(lines: Lines, tile: LineTile) -> float:
     return (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
 
 
-def best(lines: Lines, arch: str) -> LineTile | None:
-    """The tile that takes the least; None where lines are of open length."""
-    return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch), default=None)
+def best(lines: Lines, arch: str, values: Sequence[SSAValue] = ()) -> LineTile | None:
+    """The tile that takes the least where ``values`` are stored; None where lines are of open
+    length."""
+    sizes = [element_bytes(type_of(value).element_type) for value in values]
+    return min(tiles(lines), key=lambda tile: time_of(lines, tile, arch, sizes), default=None)
 
 
 def stored_vector(line: Dim, values: Sequence[SSAValue]) -> int:

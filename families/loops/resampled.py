@@ -38,8 +38,10 @@ from polyc.families.loops.lines import (
     LANES,
     LINE_BYTES,
     LOAD,
+    SECTOR,
     STEP,
     THREADS,
+    WRITTEN,
     LineTile,
     lines_of,
     stored_vector,
@@ -60,11 +62,6 @@ END = 2.0
 
 READ = 12.0
 """Instructions of an element's own access, with where it is and whether that is inside."""
-
-SECTOR, WRITTEN = 32, 5.0
-"""Bytes that memory is written by, and instructions that warps issue while one is: what a store
-has a part of is written as the whole.  67 million halves that each store puts into a sector of its
-own take an H100 724 us; the figure is half of that."""
 
 MOST_WASTE = 4
 """Elements that a thread brings for each that it uses at most, beyond a vector."""

@@ -176,7 +176,7 @@ def _windows(
 def _lines(loops: Loops, arch: str) -> ScheduleOp | None:
     """A schedule whose windows slide along lines."""
     lines = find_lines(loops)
-    tile = None if lines is None else best(lines, arch)
+    tile = None if lines is None else best(lines, arch, loops.values)
     if lines is None or tile is None:
         return None
     slid = [tile.vector(one) for part in lines.every for one in part.sliding]

@@ -55,10 +55,10 @@ ROW_THREADS = 256
 STEPS = 4
 """Vectors of a thread of a line's tile, on their way at once."""
 
-CHAIN_THREADS = {1: 256, 0: 256}
+CHAIN_THREADS = {1: 128, 0: 128}
 """Of a block of a chain whose tiles lie in a ring, by the axis of a tile that is scanned."""
 
-CHAIN_STEPS = 4
+CHAIN_STEPS = 8
 """Vectors of a thread of such a tile of a line that lies in memory."""
 
 PARTS = 32
@@ -104,7 +104,7 @@ LEAST_KEPT = 4
 MEETINGS = 6
 """Times that a kernel with a ring lets warps meet: each in shared memory of its own."""
 
-RING_ROOM = {1: 4, 0: 2}
+RING_ROOM = {1: 4, 0: 4}
 """Blocks of such chains at most, by the axis."""
 
 MEETING = ("chains", "teams")

@@ -30,7 +30,6 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import AxisAttr, ValType
 
-
 SHORT = 128
 """Points of an innermost axis up to which threads have it whole, and go through its updates."""
 

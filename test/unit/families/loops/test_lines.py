@@ -23,6 +23,7 @@ from polyc.families.loops.lines import (
     tile_from,
     tiles,
     time_of,
+    touched,
 )
 from polyc.families.loops.recognise import find_loops
 from polyc.lowering.gpu_to_cuda import cuda_units
@@ -168,6 +169,26 @@ def test_tiles_are_chosen_by_what_they_take() -> None:
     assert longer is not None
     own = LineTile(256, 14, 14)
     assert time_of(longer, own, "sm_90a") > time_of(many, own, "sm_90a")
+
+
+def test_pieces_that_a_warp_reaches_at_once() -> None:
+    whole, part = LineTile(8, 64, 2), LineTile(256, 2, 2)
+    # Neighbours of a line are neighbours in memory; 32 lines of which each has two points are not.
+    assert touched(4, 32, whole, 64) == 4 and touched(4, 32, part, 78) == 32
+    assert touched(64, 32, whole, 64) == touched(64, 32, part, 2) == 32
+    assert touched(4, 32, part, 2) == touched(4, 32, part, None) == 4
+    assert touched(0.5, 32, LineTile(8, 64, 2), None) == 1
+
+
+def test_beside_places_of_64_bits_a_thread_has_fewer_points() -> None:
+    """Its vectors are stored between its neighbours', each in a sector of its own."""
+    lines = lines_of(depthwise((64, 64, 112, 112), stride=2))
+    assert lines is not None
+
+    def outputs(lines: Lines, sizes: list[int]) -> int:
+        return min(tiles(lines), key=lambda t: time_of(lines, t, "sm_90a", sizes)).outputs
+
+    assert outputs(lines, [2, 8]) < outputs(lines, [2])
 
 
 def test_a_convolution_of_each_channel_stays_where_it_lies() -> None:

@@ -98,6 +98,16 @@ def test_elements_of_a_line_have_no_columns() -> None:
     assert parts(region(EACH, ("A", "V"), ("A", "N"), ("A", "N"), 1)) == ("V", None, ["A"], True)
 
 
+def test_a_short_line_is_a_tile_s_columns() -> None:
+    """An update falls to a place of it, and a tile has as many lines as threads find."""
+    for writes in (ROWS, EACH):
+        indices = (40,) if writes is ROWS else ("A", 40)
+        found = region(writes, ("A", 100), indices, ("A", 40), 1)
+        assert parts(found) == ("A", "100", [], False)
+        longer = region(writes, ("A", 200), indices, ("A", 40), 1)
+        assert parts(longer) == ("200", None, ["A"], True)
+
+
 def test_an_index_that_columns_do_not_share_falls_to_a_place() -> None:
     """Along rows each column has indices of its own, so that none falls to a whole row."""
     assert parts(region(EACH, ("V", "D"), ("N", "D"), ("N", "D"))) == ("V", "D", [], False)

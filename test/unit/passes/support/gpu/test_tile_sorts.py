@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import i8, i64
 
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.passes.pipeline import GPU_PASSES
-from polyc.passes.support.gpu.sort_networks import largest
 from polyc.playback import tile as playback
 from polyc.playback.gpu import simulate
 from polyc.test.support.gpu_text import assert_refused, kernel, only, parsed, run
@@ -23,12 +21,7 @@ DISPATCH = """
   }"""
 
 
-def test_the_largest_number_of_a_type() -> None:
-    assert (largest(i8, False), largest(i8, True)) == (127, -1)
-    assert largest(i64, False) == 2**63 - 1
-
-
-def in_memory(threads: int, unsigned: str) -> str:
+def in_memory(threads: int, unsigned: str, columns: int = 128) -> str:
     """Each CTA sorts a row of X where it lies."""
     fill = """
     %b = gpu.block_id
@@ -50,6 +43,7 @@ def in_memory(threads: int, unsigned: str) -> str:
       gpu.yield %y : i64
     }
 """
+    fill = fill.replace("[1, 128]", f"[1, {columns}]")
     sort = f"    gpu.sort %X[%b] count %N {unsigned} : !gpu.global<[M, N], i64>\n"
     return kernel(fill + sort, ARGS, threads=threads, symbols="M, N", dispatch=DISPATCH)
 
