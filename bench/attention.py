@@ -151,8 +151,9 @@ def reference(torch: Any, tensors: Tensors, causal: bool) -> Wanted:
     found: dict[int, tuple[list[int], Any]] = {}
     for head in sorted({*range(CHECKED), *range(q.shape[0] - CHECKED, q.shape[0])}):
         keys, values = (right.on_host(torch, t[head]) for t in (k, v))
-        places: Any = np.asarray(rows)
-        allowed: Any = np.arange(length)[None] <= places[:, None] if causal else None
+        allowed: Any = None
+        if causal:
+            allowed = np.less_equal(np.arange(length)[None], np.asarray(rows)[:, None])
         asked = right.on_host(torch, q[head][rows])
         found[head] = rows, right.attention(asked, keys, values, allowed)
     return found
