@@ -144,16 +144,14 @@ Wanted = Mapping[int, tuple[list[int], Any]]
 def reference(torch: Any, tensors: Tensors, causal: bool) -> Wanted:
     """Some rows of the first and the last heads, computed on the host."""
     q, k, v = (t.flatten(0, 1) for t in tensors[:3])
-    length = q.shape[1]
+    length: int = q.shape[1]
     rows = right.picked(length)
     if len(rows) * length > SCORES:
         rows = [*rows[:: -(-len(rows) * length // SCORES)], rows[-1]]
     found: dict[int, tuple[list[int], Any]] = {}
     for head in sorted({*range(CHECKED), *range(q.shape[0] - CHECKED, q.shape[0])}):
         keys, values = (right.on_host(torch, t[head]) for t in (k, v))
-        allowed: Any = None
-        if causal:
-            allowed = np.less_equal(np.arange(length)[None], np.asarray(rows)[:, None])
+        allowed = np.arange(length)[None] <= np.asarray(rows)[:, None] if causal else None
         asked = right.on_host(torch, q[head][rows])
         found[head] = rows, right.attention(asked, keys, values, allowed)
     return found
