@@ -144,7 +144,7 @@ Wanted = Mapping[int, tuple[list[int], Any]]
 def reference(torch: Any, tensors: Tensors, causal: bool) -> Wanted:
     """Some rows of the first and the last heads, computed on the host."""
     q, k, v = (t.flatten(0, 1) for t in tensors[:3])
-    length = q.shape[1]
+    length: int = q.shape[1]
     rows = right.picked(length)
     if len(rows) * length > SCORES:
         rows = [*rows[:: -(-len(rows) * length // SCORES)], rows[-1]]

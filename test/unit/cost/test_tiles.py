@@ -62,8 +62,9 @@ def test_products_take_what_their_plans_say(arch: str, size: int) -> None:
     rows = list(both("gemm_bias_relu", arch, dict.fromkeys("MKN", size)))
     assert len(rows) >= 4
     for name, plan, tiles in rows:
-        # Rows of copies go out through shared memory, which tiles alone count.
-        near = 0.1 if name.startswith("padded") else 0.03
+        # Rows of copies go out through shared memory, which tiles alone count: most where tiles are
+        # low and wide.  So are columns of a tile of 192 that stand over the edge.
+        near = 0.2 if name.startswith("padded") else 0.05
         assert tiles.seconds == pytest.approx(plan.seconds, rel=near), name
         assert tiles.bound == plan.bound, name
 

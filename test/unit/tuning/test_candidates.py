@@ -85,4 +85,4 @@ def test_a_convolution_is_tried_with_its_columns_stored_too() -> None:
 def test_what_is_no_convolution_is_not_taken_apart() -> None:
     _, found = region("gemm_bias_relu")
     with pytest.raises(PolycError, match="BadPlan"):
-        laid(found, "sm_90a", FIELDS, (), "given")
+        laid(found, "sm_90a", {**FIELDS, "stages": 4}, (), "given")
