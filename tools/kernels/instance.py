@@ -117,6 +117,8 @@ class _Making:
         conditions = self._needed((*op.facts.data, *stated, *self.registered.pattern.facts))
         if isinstance(conditions, str):
             return conditions
+        if any(launch.rebinds is not None for launch in op.launches()):
+            return "a launch of it rebinds memory, which no launch of a program of tiles does"
         prefix = re.sub(r"\W", "_", f"{self.region.sym_name.data}_{self.registered.name}")
         kernels = {k.sym_name.data: k for k in self.registered.module.kernels()}
         names = self._names(prefix, [launch.kernel_name for launch in op.launches()])
