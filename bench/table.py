@@ -37,7 +37,7 @@ COLUMNS = {
 }
 """A column's key, and how the names of its contestants begin."""
 
-FORMAT = {"TFLOP/s": ".1f", "TB/s": ".2f"}
+FORMAT = {"TFLOP/s": ".1f", "TB/s": ".2f", "forwards/s": ".1f"}
 """How a rate is written."""
 
 

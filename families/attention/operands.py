@@ -124,8 +124,8 @@ def operand_of(
             rest != AffineExpr.constant(0) or keys is None or keys.size != shape[number]
         ):
             if (outer := _sequences(rest, place, keys, shape[number])) is not None:
-                many, which = outer
-                sizes[len(found) : len(found) + 1] = [many, keys.size]
+                many, length, which = outer
+                sizes[len(found) : len(found) + 1] = [many, length]
                 found += [which, axis]
                 continue
             raise Refused(f"it reads {name} at {expr}, not along an axis of its size", read)
@@ -142,10 +142,12 @@ def operand_of(
 
 def _sequences(
     rest: AffineExpr, place: AffineExpr, keys: AxisAttr | None, size: Dim
-) -> tuple[Dim, AffineExpr] | None:
-    """Of a dimension of ``size`` with whole sequences one after another, how many there are, and
-    which one begins at ``place``; None where ``rest``, the same in the axes of the read, is no
-    sequence's start."""
+) -> tuple[Dim, Dim, AffineExpr] | None:
+    """Of a dimension of ``size`` with whole sequences one after another, how many there are, their
+    length, and which one begins at ``place``.
+
+    None where ``rest``, the same in the axes of the read, is no sequence's start.
+    """
     length = None if keys is None else keys.size.constant()
     many = None if length is None else quotient(size, Dim.const(length))
     if not length or many is None:
@@ -156,7 +158,7 @@ def _sequences(
         return None
     if any(s % length for s in (starts.constant, *(c for _, c in starts.terms))):
         return None
-    return many, canonical_expr(place // length)
+    return many, Dim.const(length), canonical_expr(place // length)
 
 
 def _apart(operand: HeadOperand, summed: bool) -> HeadOperand:

@@ -348,8 +348,9 @@ def _is_place(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, tiny.IotaOp | tiny.ConstantOp):
         return True
-    linear = isinstance(op, tiny.BinaryOp) and op.function in ("add", "sub")
-    return (linear or isinstance(op, MovementOp | tiny.CastOp)) and all(map(_is_place, op.operands))
+    if isinstance(op, tiny.BinaryOp):
+        return op.function in ("add", "sub") and all(map(_is_place, op.operands))
+    return isinstance(op, MovementOp | tiny.CastOp) and all(map(_is_place, op.operands))
 
 
 def _looked_up(value: SSAValue) -> int:

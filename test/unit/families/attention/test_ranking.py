@@ -196,7 +196,31 @@ def test_ctas_that_share_a_multiprocessor_compile_without_a_spill(
     size: int, options: str, name: str
 ) -> None:
     shape = f"[H, M, {size}]"
-    module = passed(Attention(shape, shape, shape, [], options=options).region())
+    spills_nothing(Attention(shape, shape, shape, [], options=options), name)
+
+
+@pytest.mark.parametrize(
+    ("size", "masks", "name"),
+    [
+        (32, ["[1, 3, 49, 49], f16"], "tma_64x64_by3"),
+        (32, ["[64, 1, 49, 49], i1", "[1, 3, 49, 49], f16"], "tma_64x64_by3"),
+        (64, ["[64, 1, 49, 49], i1"], "tma_64x64_by2"),
+        (128, ["[64, 3, 49, 49], f32", "[64, 1, 49, 49], i1"], "tma_64x64_by2"),
+    ],
+)
+def test_low_tiles_with_masks_and_biases_compile_without_a_spill(
+    size: int, masks: list[str], name: str
+) -> None:
+    shape = f"[64, 3, 49, {size}]"
+    one = Attention(shape, shape, shape, [], masks=masks)
+    spills_nothing(one, name)
+    (first, *_) = schedules(find_attention(one.kernel()), ARCH)
+    assert first.variant.data.startswith("tma_64x64_by")
+
+
+def spills_nothing(one: Attention, name: str) -> None:
+    """A plan of an attention, by its name, compiles for as many CTAs as it says."""
+    module = passed(one.region())
     kernel = only(module, KernelOp)
     found = find_attention(kernel)
     fields = dict(all_of_space(found, ARCH).values())[name]
