@@ -55,6 +55,8 @@ class Builder:
         self._parameters: dict[str, SSAValue] = {}
         self.captured = Captured()
         """What was read that has numbers, and stands behind parameters."""
+        self.turned: dict[SSAValue, tuple[SSAValue, int]] = {}
+        """Values that are others turned around along an axis, where it was said that they are."""
         self.precision_of_products: str | None = None
         self.precision_of_convolutions: str | None = None
         """How precise products of f32 are where nothing else is said of one."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from polyc.dialects.common.sizes import divided
+from polyc.dialects.frontend import ScanOp
 from polyc.importers.aten.support import (
     BEYOND,
     as_value,
@@ -185,9 +186,20 @@ def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
 
 @converter("torch", "aten.flip")
 def flip(x: Value, dims: Sequence[int]) -> Value:
+    """A scan of what is turned around, turned around, is one from the end."""
+    build = x.builder
     for axis in {axis_of(x, dim) for dim in dims}:
+        scan = x.ssa.owner
+        if isinstance(scan, ScanOp) and build.turned.get(scan.operand, (None, -1))[1] == axis:
+            source, _ = build.turned[scan.operand]
+            if scan.axis == axis:
+                way = {"reverse": not scan.is_reverse, "exclusive": scan.is_exclusive}
+                x = Value(build, build.scan(scan.function, source, axis, **way))
+                continue
         places = f.iota((x.shape[axis],), 0)
-        x = gathers.take(x, as_last(x, axis) - places, axis)
+        turned = gathers.take(x, as_last(x, axis) - places, axis)
+        build.turned[turned.ssa] = x.ssa, axis
+        x = turned
     return x
 
 

@@ -325,6 +325,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "diagonal": (lambda x: (torch.diagonal(x), torch.diagonal(x, 1), torch.diagonal(x, -1)), X),
     "diagonal axes": (lambda x: torch.diagonal(x, 0, 0, 2), g(2, 3, 4)),
     "flip": (lambda x: torch.flip(x, [0, 1]), X),
+    "flip around a scan": (
+        lambda x: (x.flip(1).cumsum(1).flip(1), x.flip(0).cumsum(1).flip(0), x.flip(0).cumprod(0)
+                   .flip(1), x.flip(1).cumsum(1).flip(1).flip(1), x.flip(1).cumsum(1).flip(-1, 0)),
+        X,
+    ),
     "roll": (lambda x: (torch.roll(x, 1, 1), torch.roll(x, (1, -2), (0, 1)), torch.roll(x, 3)), X),
     "cat": (lambda x, y: torch.cat([x, y], 1), X, Y),
     "cat promotes": (lambda x, y: torch.cat([x, y]), X, I),
