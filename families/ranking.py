@@ -242,12 +242,6 @@ def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Di
     return form.nanoseconds(problem.sizes, plan, arch)
 
 
-CROWDED = 32
-"""A part of the time of a plan whose blocks could share multiprocessors, and are so few that each
-might have its own: a launch that begins before the last one's end puts them where that ends first.
-Those that have one to themselves are taken where they are as fast but for that."""
-
-
 def ranked(
     known: tuple[int, int, int, int], arch: str, form: Form = Form()
 ) -> list[tuple[int, Tiling]]:
@@ -255,13 +249,6 @@ def ranked(
     batch, m, n, k = known
     chip = ARCHS[arch].multiprocessors
     found: dict[Tiling, int] = {}
-
-    def time_of_plan(plan: Tiling) -> int:
-        time = form.of_known(known, plan, arch)
-        blocks = batch * -(-m // plan.rows) * -(-n // plan.columns) * plan.parts
-        crowds = plan.at_once > 1 and blocks <= chip
-        return time + time // CROWDED if crowds else time
-
     for plan in form.space(arch, every=True):
         steps = ceildiv(k, plan.depth) * form.taps
         if plan.summed:
@@ -273,9 +260,9 @@ def ranked(
                     continue
                 parts = -(-steps // -(-steps // parts))
                 own = replace(plan, parts=parts)
-                found[own] = time_of_plan(own)
+                found[own] = form.of_known(known, own, arch)
         elif plan.parts == 1 or steps >= plan.parts * LEAST_STEPS:
-            found[plan] = time_of_plan(plan)
+            found[plan] = form.of_known(known, plan, arch)
     return sorted(((time, plan) for plan, time in found.items()), key=lambda one: one[0])
 
 

@@ -23,6 +23,7 @@ from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime import nvrtc
 from polyc.tools.parsing import parse_text
+from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 Pair = tuple[int, int]
@@ -223,3 +224,40 @@ def test_they_spill_nothing(few: Few, arch: str) -> None:
     for result in nvrtc.compile_each(cuda_units(finished(gpu_module_of(module))), arch):
         spilled = {name: info.spill_bytes for name, info in result.kernels.items()}
         assert set(spilled.values()) <= {0}, (spilled, nvrtc.version())
+
+
+def test_what_is_around_them_agrees_too() -> None:
+    """An image that is computed, a bias and a residual; what follows reads planes."""
+    x, w, y = (
+        f"!frontend.tensor<[{', '.join(map(str, shape))}], f16>"
+        for shape in ((2, 3, 30, 34), (72, 3, 3, 3), (2, 72, 15, 17))
+    )
+    one, bias = "!frontend.tensor<[3, 1, 1], f16>", "!frontend.tensor<[72, 1, 1], f16>"
+    next_w, z = "!frontend.tensor<[64, 72, 1, 1], f16>", "!frontend.tensor<[2, 64, 15, 17], f16>"
+    moves = "dilation [1, 1] groups 1 {acc = f32}"
+    given = f"%X: {x}, %S: {one}, %F: {w}, %B: {bias}, %R: {y}, %G: {next_w}"
+    text = f"""frontend.graph @g({given}) -> (Z: {z}) {{
+  %0 = frontend.elementwise mul %X, %S : ({x}, {one}) -> {x}
+  %1 = frontend.conv2d nchw %0, %F stride [2, 2] padding [1, 1, 1, 1] {moves} : ({x}, {w}) -> {y}
+  %2 = frontend.elementwise add %1, %B : ({y}, {bias}) -> {y}
+  %3 = frontend.elementwise add %2, %R : ({y}, {y}) -> {y}
+  %4 = frontend.elementwise relu %3 : {y}
+  %5 = frontend.conv2d nchw %4, %G stride [1, 1] padding {[0] * 4} {moves} : ({y}, {next_w}) -> {z}
+  frontend.output %5 : {z}
+}}
+"""
+    ctx = make_context()
+    graph = parse_text(ctx, text, "t.mlir")
+    module = parse_text(ctx, text, "t.mlir")
+    for stage in ("tiny", "index", "region", "plan"):
+        for name in STAGES[stage]:
+            build(name, "sm_90a").apply(ctx, module)
+    assert find_convolution(of_windows(module)).whole
+    rng = np.random.default_rng(1)
+    shapes = ((2, 3, 30, 34), (3, 1, 1), (72, 3, 3, 3), (72, 1, 1), (2, 72, 15, 17), (64, 72, 1, 1))
+    inputs: list[Any] = [rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes]
+    wanted = play(graph, "g", inputs, {})
+    assert wanted is not None
+    build("region-to-gpu", "sm_90a").apply(ctx, module)
+    (found,) = tile.run(gpu_module_of(module), inputs, {})
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted[0]))
