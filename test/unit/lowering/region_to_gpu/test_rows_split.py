@@ -153,9 +153,9 @@ def test_few_rows_that_are_long_are_shared() -> None:
 @pytest.mark.parametrize(
     ("shape", "shared"),
     [
-        ((32, 1 << 23), True),
+        ((32, 1 << 25), True),
         (("M", 1 << 23), True),
-        ((265, 1 << 23), False),
+        ((265, 1 << 25), False),
         (("M", 65528), False),
     ],
 )
