@@ -204,13 +204,12 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
         return
     depth, width = attention.tile_features
     if kind_of(attention) > BOUNDED:
-        # Half as high, where another CTA has the other half of the registers: for few queries.
+        # Half as high, where another CTA has the other half of the registers: for so few queries
+        # that the other half of a tile would have none.
         low = Tiling(64, min(base.keys, 64), 1, 2)
-        if (
-            ranking.is_known(attention)
-            and base.consumers > 1
-            and max(depth, width) <= KEPT_FEATURES
-        ):
+        rows = attention.size(attention.m).constant()
+        few = rows is not None and rows <= low.rows and ranking.is_known(attention)
+        if few and base.consumers > 1 and max(depth, width) <= KEPT_FEATURES:
             yield low
         return
     # Bounds on both sides take registers that the widest steps of such tiles do not leave.
