@@ -58,6 +58,9 @@ GRIDS = {
 DEPTHS = {3: (24, 64, 192, 576, 1536, 4096, 12288)}
 """The same of what is summed over, where there are fewer."""
 
+COARSE = (16, 64, 192, 512, 1536, 4096, 16384)
+"""The same of products whose operands are copied, of which few kernels are there."""
+
 BATCHES = (1, 32)
 """Matrices of a batch whose number is open."""
 
@@ -299,7 +302,10 @@ def chosen(problem: Problem, arch: str, form: Form, padded: bool = False) -> lis
     known = known_sizes(problem)
     opened = max(1, known[1:].count(None))
     grid = GRIDS[opened]
-    grids = problem.grid or (BATCHES, grid, grid, DEPTHS.get(opened, grid))
+    usual = (grid, grid, DEPTHS.get(opened, grid))
+    if padded and opened == len(usual):
+        usual = (COARSE,) * opened
+    grids = problem.grid or (BATCHES, *usual)
     axes: Any = tuple(
         (value,) if value is not None else _allowed(problem, size, grid)
         for size, value, grid in zip(problem.sizes, known, grids, strict=True)

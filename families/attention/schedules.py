@@ -214,10 +214,13 @@ def others(attention: StreamingAttention, arch: str, base: Tiling) -> Iterator[T
         low = (plan for plan in space(depth, width, arch, base.persistent) if plan.consumers == 1)
         most = LOW_AT_ONCE + (width <= NARROWEST) if ranking.is_known(attention) else 0
         lows = [plan for plan in low if plan.keys <= LOW_KEYS and plan.at_once <= most]
-        # Half as high, where another CTA has the other half of the registers: for few queries.
+        # Half as high, where another CTA has the other half of the registers: for so few queries
+        # that the other half of a tile would have none.
         half = Tiling(64, min(base.keys, LOW_KEYS), 1, 2)
+        rows = attention.size(attention.m).constant()
+        few = rows is not None and rows <= half.rows and ranking.is_known(attention)
         wide = base.consumers > 1 and max(depth, width) <= KEPT_FEATURES
-        if ranking.is_known(attention) and wide and half not in lows:
+        if few and wide and half not in lows:
             lows.append(half)
         yield from lows
         return

@@ -64,6 +64,9 @@ DEEP = 16
 kernel.  Of 64 columns and 4096 terms a softmax behind takes 2.6 us for 4.7 at one row so, 4.0 for
 4.7 at 16, 5.0 for 6.2 at 256 and 7.7 for 8.7 at 1000 (H100)."""
 
+NARROW_ROW = 128
+"""Elements of such a row at most: of more, parts of the sums may go through memory."""
+
 MANY_ROWS = 2048
 """Rows, where that is known, up to which this holds."""
 
@@ -204,7 +207,8 @@ class Products:
             return False
         others = [d.constant() for axis, d in enumerate(dims) if axis not in along]
         few = None in others or prod(cast("list[int]", others)) <= MANY_ROWS
-        return few and prod(cast("list[int]", depth)) >= DEEP * prod(cast("list[int]", wide))
+        row = prod(cast("list[int]", wide))
+        return few and row <= NARROW_ROW and prod(cast("list[int]", depth)) >= DEEP * row
 
     def _find_cores(self) -> None:
         """Pair products of which one weighs by a softmax of the other, each with one at most.

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.attention.recognise import find_attention
 from polyc.families.attention.schedules import all_of_space, completed_fields, conditions
@@ -26,7 +27,7 @@ from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import Attention, passed
-from polyc.test.support.gpu_text import only, parsed
+from polyc.test.support.gpu_text import find, only, parsed
 from polyc.tools.play import play
 from polyc.tuning.candidates import candidates
 
@@ -211,3 +212,27 @@ def test_two_known_steps_are_counted_at_run_time() -> None:
     result = simulate(only(module, gpu.ModuleOp), inputs, {})
     assert not result.findings, "\n".join(map(str, result.findings))
     assert_agree(list(result.outputs), right)
+
+
+@pytest.mark.parametrize(
+    ("queries", "size", "variant"),
+    [(49, 32, "tma_64x64_by2"), (64, 128, "tma_64x64_by2"), (65, 32, "tma")],
+)
+def test_few_queries_with_a_mask_that_is_data_have_low_tiles(
+    queries: int, size: int, variant: str
+) -> None:
+    """Half of a high tile would have no query; nothing spills."""
+    shape, mask = f"[6, 4, {queries}, {size}]", f"[4, {queries}, {queries}], f16"
+    program = Attention(shape, shape, shape, [{}], masks=[mask])
+    module = passed(program.region(), "plan-select", arch=ARCH)
+    plans = [plan for plan in find(module, ScheduleOp) if plan.mma.data == "wgmma"]
+    assert [plan.variant.data for plan in plans] == [variant]
+    lower = passed(module, "region-to-gpu", arch=ARCH)
+    inputs = program.inputs({})
+    found = play(lower, "attention", inputs, {})
+    assert found is not None
+    assert_agree(list(found), meant(parsed(program.text()), inputs, {}))
+    finish(lower)
+    result = nvrtc.compile_cuda(cuda_source(only(lower, gpu.ModuleOp)), ARCH)
+    assert not result.warnings()
+    assert {info.spill_bytes for info in result.kernels.values()} == {0}
