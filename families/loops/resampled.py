@@ -328,7 +328,9 @@ def time_of(
     vector = gcd(stored, count)
     for size in sizes:
         each += count / vector * LOAD
-        asked += count / vector * touched(count * size, SECTOR, tile, line) * WRITTEN
+        # A sector that two stores of a thread have a part of each is written twice.
+        twice = 2 if vector * size < SECTOR < count * size else 1
+        asked += count / vector * touched(count * size, SECTOR, tile, line) * WRITTEN * twice
     each = (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
     along = -(-(line or tile.columns) // tile.columns)
     return each * _rounds(number, along * tile.across, arch)
