@@ -361,9 +361,7 @@ class Composing:
 
     def limited(self, settled: Settled, near: Kernels | None = None) -> tuple[Kernels, int]:
         """The kernels, none of them too much, and how many values are cut for that."""
-        cuts: dict[SSAValue, str] = {}
-        if near is not None:
-            cuts = {v: why for v, why in near.settled.cuts.items() if why in (SIZE, DEPTH)}
+        cuts = {} if near is None else self._still_cut(settled, near)
         kernels = self.kernels(settled.also(cuts), near)
         for _ in range(ROUNDS):
             more: dict[SSAValue, str] = {}
@@ -375,6 +373,19 @@ class Composing:
             cuts |= more
             kernels = self.kernels(settled.also(cuts), near)
         return kernels, len(cuts)
+
+    def _still_cut(self, settled: Settled, near: Kernels) -> dict[SSAValue, str]:
+        """What is cut out of kernels that were too much, where those on both sides of it stay as
+        they are: others may be less, or too much elsewhere."""
+        cuts = {v: why for v, why in near.settled.cuts.items() if why in (SIZE, DEPTH)}
+        before = {v for v in near.settled.cuts if v not in cuts}
+        changed = before.symmetric_difference(v for v in settled.cuts if v not in cuts)
+        for kernel in near.kernels:
+            beside = {*kernel.reads, *(root.value for root in kernel.roots)}
+            if not changed.isdisjoint(beside) or not changed.isdisjoint(self._inside(kernel)):
+                for value in beside:
+                    cuts.pop(value, None)
+        return cuts
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
         if (key := key_of(kernel)) not in self.chosen:

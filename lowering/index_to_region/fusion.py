@@ -657,10 +657,10 @@ class Composer:
         if op.axes != (len(sizes) - 1,) or self._order(value) is not None:
             return None
         for terms in self.cuts:
+            # A view of what lies in memory is stored by no kernel.
             plain = self._order(terms) is None and terms not in self.whole
-            if not plain or terms in self.views or self._rounded(terms) is not op.operand:
-                continue
-            if self._needs(terms, value):
+            plain &= terms not in self.views and terms not in self.reshaped
+            if not plain or self._rounded(terms) is not op.operand or self._needs(terms, value):
                 continue
             if terms not in self.stored and terms not in self.early:
                 self.early[terms] = kernel, point = self._kernel_of(terms)
