@@ -8,7 +8,8 @@ its values are tried in memory, and the model of time says which way the graph t
   kernels of rows too, whose rows would be stored turned;
 - the reductions that others need along other axes, as the pixels' mean that a norm is of;
 - all reductions;
-- what a reduction is of that needs others, as the mean of what a norm gives;
+- what a reduction is of that needs others, but the terms of a product, as the mean of what a norm
+  gives;
 
 each alone, and the first together with either.  Of every kernel but those of products, what is
 moved is tried where it is computed at several places, as what a rotation of features is of, or
@@ -333,7 +334,9 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
     inner = made([v for v in found if any(_is_under(v, other, behind) for other in found)])
     every = made(found)
     read = [value for value in inside if _ends_moves(value, users)] if found else []
-    outer = [v for v in found if any(_is_under(other, v, behind) for other in found)]
+    # The terms of a product's sums are many times what it is of.
+    plain = [value for value in found if not cost.is_contraction(value)]
+    outer = [v for v in plain if any(_is_under(other, v, behind) for other in found)]
     reduced = dict.fromkeys(_reduced_of(v, inside, kernel) for v in outer)
     ways = [
         moved,
