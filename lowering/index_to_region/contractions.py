@@ -45,7 +45,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.views import is_view
 from polyc.families.matmul.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
-from polyc.lowering.index_to_region.fusion import Kernel, Settled
+from polyc.lowering.index_to_region.kernels import Kernel, Settled
 from polyc.lowering.index_to_region.scores import Reads, Scores, shared_scores
 from polyc.rewriting.postorder import operands_of, reached
 

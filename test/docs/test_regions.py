@@ -16,7 +16,7 @@ from polyc.lowering.index_to_region.cost import (
     TENSOR_FLOPS_A_BYTE,
     TYPICAL,
 )
-from polyc.lowering.index_to_region.fusion import Fuse, Split
+from polyc.lowering.index_to_region.kernels import Fuse, Split
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 

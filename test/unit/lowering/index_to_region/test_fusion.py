@@ -11,7 +11,8 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import equal_casts
-from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernels
+from polyc.lowering.index_to_region.fusion import Composer
+from polyc.lowering.index_to_region.kernels import Fuse, Kernels
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.poly.same_point import two_points
 from polyc.rewriting.region.points import AxisNames
