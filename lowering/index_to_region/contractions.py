@@ -19,13 +19,12 @@ from typing import cast
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from polyc.dialects import index, tiny
+from polyc.dialects import tiny
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.factors import axes_of, factors, is_reshaped_view
 from polyc.lowering.index_to_region.kernels import Kernel, Settled
 from polyc.lowering.index_to_region.levels import LAST_TOGETHER, Level
 from polyc.lowering.index_to_region.orders import Orders, Turned
-from polyc.rewriting.postorder import operands_of, reached
 
 LEAST = 1_000_000
 """Multiply-adds of a product, sizes that are not known taken as ``cost.TYPICAL``, from which on it
@@ -60,18 +59,8 @@ class Products(Orders):
     """Products that weigh by a softmax of another one, and why the two are no attention."""
 
     def __post_init__(self) -> None:
-        last = self.graph.body.block.last_op
-        assert last is not None
-        every = (value for op in self.graph.body.block.ops for value in op.results)
-        self.contractions = {value for value in every if cost.is_contraction(value)}
-        wanted = set(reached(last.operands, operands_of))
-        for op in self.graph.body.block.ops:
-            if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
-                continue
-            if op.results and not wanted.intersection(op.results):
-                continue
-            for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
-                self.users.setdefault(operand, []).append(op)
+        super().__post_init__()
+        for op in self.ops:
             if op.results and self._is_large(op.results[0]):
                 tiles, each = self._is_of_tiles(op.results[0]), self._is_depthwise(op.results[0])
                 if tiles:

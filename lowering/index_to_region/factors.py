@@ -20,25 +20,44 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.views import is_view
 from polyc.lowering.index_to_region import cost
-from polyc.rewriting.postorder import reached
+from polyc.rewriting.postorder import operands_of, reached
 
 
 @dataclass
 class Factors:
     """The contractions of a graph, and how their factors are read.
 
-    ``same`` are equal values.  ``users`` are the ops that read each value, equal casts left out.
+    ``same`` are equal values.
     """
 
     graph: tiny.GraphOp
     same: Mapping[SSAValue, SSAValue]
-    users: dict[SSAValue, list[Operation]] = field(default_factory=dict[SSAValue, list[Operation]])
-    contractions: set[SSAValue] = field(default_factory=set[SSAValue])
+    ops: list[Operation] = field(init=False)
+    """The ops that outputs are made by, in the order of the program, equal casts left out."""
+    users: dict[SSAValue, list[Operation]] = field(init=False)
+    """Those of them that read each value."""
+    contractions: set[SSAValue] = field(init=False)
     """All sums of products, those that are worth no kernel of their own too."""
     behind: dict[SSAValue, Mapping[SSAValue, None]] = field(
         default_factory=dict[SSAValue, Mapping[SSAValue, None]]
     )
     """What values are made of, down to contractions, of those that were asked about."""
+
+    def __post_init__(self) -> None:
+        last = self.graph.body.block.last_op
+        assert last is not None
+        every = (value for op in self.graph.body.block.ops for value in op.results)
+        self.contractions = {value for value in every if cost.is_contraction(value)}
+        wanted = set(reached(last.operands, operands_of))
+        self.ops, self.users = [], {}
+        for op in self.graph.body.block.ops:
+            if isinstance(op, index.ValueOp) or (op.results and op.results[0] in self.same):
+                continue
+            if op.results and not wanted.intersection(op.results):
+                continue
+            self.ops.append(op)
+            for operand in dict.fromkeys(self.same.get(o, o) for o in op.operands):
+                self.users.setdefault(operand, []).append(op)
 
     def source(self, value: SSAValue) -> SSAValue:
         """What a value is read from: itself without movements and casts that widen."""
