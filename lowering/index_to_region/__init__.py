@@ -31,7 +31,7 @@ from polyc.lowering.index_to_region.body import Body
 from polyc.lowering.index_to_region.buildable import apart, contracts, seconds, walks
 from polyc.lowering.index_to_region.cuts import Built, composed
 from polyc.lowering.index_to_region.forms import extent
-from polyc.lowering.index_to_region.fusion import Fuse, Kernel, Kernels, Root, Split
+from polyc.lowering.index_to_region.kernels import Fuse, Kernel, Kernels, Root, Split
 from polyc.lowering.index_to_region.memory import stored_type
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.notes import show

@@ -19,8 +19,8 @@ from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cost import LIMIT, REDUCTION
 from polyc.lowering.index_to_region.forms import Form, Forms, Key, equal_casts
-from polyc.lowering.index_to_region.fusion import (
-    Composer,
+from polyc.lowering.index_to_region.fusion import Composer
+from polyc.lowering.index_to_region.kernels import (
     Facts,
     Fuse,
     Kernel,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from polyc.lowering.index_to_region.fusion import Kernel, Kernels, Part, Settled, Stored
+from polyc.lowering.index_to_region.kernels import Kernel, Kernels, Part, Settled, Stored
 
 FEW = 32
 """Kernels of a graph that is always composed whole."""

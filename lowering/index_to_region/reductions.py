@@ -32,9 +32,9 @@ from xdsl.ir import Operation, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
-from polyc.lowering.index_to_region.contractions import factors
+from polyc.lowering.index_to_region.factors import factors
 from polyc.lowering.index_to_region.forms import Key
-from polyc.lowering.index_to_region.fusion import Kernel, Kernels
+from polyc.lowering.index_to_region.kernels import Kernel, Kernels
 
 GAIN = 0.9
 """What a cut graph takes of the time of the graph as it is, at most, to be cut."""

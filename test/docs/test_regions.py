@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.contractions import LEAST, Level
+from polyc.lowering.index_to_region.contractions import LEAST
 from polyc.lowering.index_to_region.cost import (
     BLOCK,
     FLOPS_A_BYTE,
@@ -16,7 +16,8 @@ from polyc.lowering.index_to_region.cost import (
     TENSOR_FLOPS_A_BYTE,
     TYPICAL,
 )
-from polyc.lowering.index_to_region.fusion import Fuse, Split
+from polyc.lowering.index_to_region.kernels import Fuse, Split
+from polyc.lowering.index_to_region.levels import Level
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 

@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse, Split
+from polyc.lowering.index_to_region.kernels import Fuse, Split
 from polyc.playback.agreement import tolerance_check
 from polyc.playback.draws import DRAWS
 from polyc.playback.estimate import Estimate

@@ -31,7 +31,7 @@ from polyc.dialects.gpu.launches import why_crowded
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Split
+from polyc.lowering.index_to_region.kernels import Split
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.draws import DRAWS
 from polyc.playback.gpu.schedule import SCHEDULES

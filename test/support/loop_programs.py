@@ -13,7 +13,7 @@ from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.frontend import GraphOp, tensor
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.passes.pipeline import build
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context

@@ -10,7 +10,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.passes.pipeline import STAGES, build
 from polyc.test.support.gpu_text import only
 from polyc.tools.pipeline import run_pass

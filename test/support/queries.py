@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from polyc.dialects import tiny
 from polyc.lowering.index_to_region.contractions import Products
-from polyc.lowering.index_to_region.fusion import Kernels
+from polyc.lowering.index_to_region.kernels import Kernels
 from polyc.lowering.index_to_region.reductions import Reductions
 
 

@@ -24,7 +24,7 @@ from polyc.families.matmul.schedules import schedule_fields
 from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import space
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.passes.pipeline import STAGES, build
 from polyc.test.fuzz import random_models, random_programs
 from polyc.test.support.attention_forms import FORMS

@@ -20,7 +20,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, OutputOp, broadcast, tensor, tensor_of
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.passes.region.inline_deferred import RegionInlineDeferred
 from polyc.passes.tiny.canonicalize_movements import TinyCanonicalizeMovements

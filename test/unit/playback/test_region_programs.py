@@ -18,7 +18,7 @@ from polyc.dialects.frontend import GraphOp, tensor, tensor_of
 from polyc.dialects.region.types import ValType
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.playback import frontend as frontend_playback
 from polyc.playback.functions import Array

@@ -11,7 +11,8 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.forms import equal_casts
-from polyc.lowering.index_to_region.fusion import Composer, Fuse, Kernels
+from polyc.lowering.index_to_region.fusion import Composer
+from polyc.lowering.index_to_region.kernels import Fuse, Kernels
 from polyc.lowering.tiny_to_index import TinyToIndex
 from polyc.poly.same_point import two_points
 from polyc.rewriting.region.points import AxisNames
@@ -201,7 +202,3 @@ def test_axes_are_named_by_their_symbols_and_a_name_is_one_size() -> None:
     assert names.reduced(Dim.const(3), ["m"], row=True).label == "i3"
     assert names.reduced(Dim.const(3), ["m", "i3"], row=True).label == "r1"
     assert names.reduced(m, ["m"], row=True).label == "i2"
-    two = AxisNames()
-    two.iters([Dim.const(8), Dim.const(5), Dim.const(5)])
-    assert two.reduced(Dim.const(5), [], row=True, inside=1).label == "i1"
-    assert two.reduced(Dim.const(5), ["i1"], row=True).label == "i2"

@@ -21,7 +21,7 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.cost import seconds_stored
-from polyc.lowering.index_to_region.fusion import Fuse, Split
+from polyc.lowering.index_to_region.kernels import Fuse, Split
 from polyc.lowering.index_to_region.memory import holds, stored_size, stored_type
 from polyc.passes.pipeline import build
 from polyc.playback.reference import make_inputs

@@ -14,7 +14,7 @@ from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cuts import Composing
 from polyc.lowering.index_to_region.forms import equal_casts
-from polyc.lowering.index_to_region.fusion import Kernels, Settled
+from polyc.lowering.index_to_region.kernels import Kernels, Settled
 from polyc.lowering.index_to_region.nearby import FEW, changed, part_of
 from polyc.lowering.index_to_region.reductions import key_of
 from polyc.passes.pipeline import STAGES, build

@@ -17,7 +17,7 @@ from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.fusion import Fuse
+from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.lowering.index_to_region.reductions import AGAIN
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.reference import make_inputs

@@ -10,8 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.region import GraphOp, KernelOp
-from polyc.lowering.index_to_region.contractions import Level, Products
+from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.forms import equal_casts
+from polyc.lowering.index_to_region.levels import Level
 from polyc.lowering.index_to_region.scores import is_softmax_sum
 from polyc.playback.reference import make_inputs
 from polyc.rewriting.notes import unsaid

@@ -1,0 +1,106 @@
+"""``index-to-region``: which kernel stores a value beside its own (S11.1).
+
+A kernel that has a row at hand, or finds two reductions while it reads once, stores what another
+kernel would read all of it again for: what an attention's rows have one of, a mean beside a
+variance, a maximum beside the sum of exponentials below it, a sum beside its terms.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from polyc.dialects import tiny
+from polyc.lowering.index_to_region.composition import Composition
+from polyc.lowering.index_to_region.forms import extent
+from polyc.lowering.index_to_region.kernels import Kernel, Root
+from polyc.lowering.index_to_region.outputs import is_about, is_below
+from polyc.rewriting.region.points import Point
+
+
+class Beside(Composition):
+    """Finds for a value that is stored the kernel that makes it beside what that stores."""
+
+    def _beside_end(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The attention that stores what its rows have one of, and where it wants that.
+
+        None where that is at several places, or at one that is no point of axes of its kernel, and
+        where the attention reads what others make of it.
+        """
+        holder = self.holders.get(self.rows[value]) if value in self.rows else None
+        points = [point for kernel, point in self.asked.get(value, {}) if kernel is holder]
+        if holder is None or len(points) != 1 or value in self.whole:
+            return None
+        if any(self._needs(read, value) for read in holder.reads):
+            return None
+        root, sizes = Root(value, points[0]), extent(value, self.graph)
+        axes = root.stored_axes
+        plain = all(i in root.axes or size.constant() == 1 for i, size in enumerate(sizes))
+        inside = set(points[0].axes) <= set(holder.iters) and len(set(axes)) == len(axes)
+        return (holder, points[0]) if plain and inside and points[0].guard is None else None
+
+    def _beside_squares(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel between others that sums squares about a value, as a variance about a mean, or
+        exponentials below it, as a softmax below its maximum, and where it wants that; None where
+        there is none, or it has other axes.
+
+        It finds both while it reads once.  Sums along rows are a block's, which keeps these.
+        """
+        if self.fuse != "cost" or value in self.whole:
+            return None
+        for kernel, point in self.asked.get(value, {}):
+            if kernel not in self.between or len(kernel.roots) != 1:
+                continue
+            end = kernel.roots[0].value
+            squares = is_about(end, value, self.same) or is_below(end, value, self.same)
+            if squares is None or not self._finds_both(squares):
+                continue
+            wanted = [p for k, p in self.asked[value] if k is kernel]
+            root = Root(value, point)
+            axes = list(root.stored_axes)
+            whole = axes == list(kernel.iters) and point.guard is None
+            if whole and len(wanted) == 1 and self._order(value) is None:
+                return kernel, point
+        return None
+
+    def _finds_both(self, op: tiny.ReduceOp) -> bool:
+        """Whether a reduction, and one that it needs, are not along rows that blocks keep."""
+        *others, row = tiny.tensor_of(op.operand).dims
+        return op.axes != (len(others),) or self._are_long(others, row)
+
+    def _is_top(self, value: SSAValue) -> bool:
+        """Whether a value is the maximum below which the one kernel that wants it sums
+        exponentials, and which it wants beside these."""
+        kernels = {kernel for kernel, _ in self.asked.get(value, {})}
+        roots = [root for kernel in kernels for root in kernel.roots]
+        if len(kernels) != 1 or len(roots) != 1:
+            return False
+        powers = is_below(roots[0].value, value, self.same)
+        return powers is not None and self._finds_both(powers)
+
+    def _beside_terms(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel that stores the terms of a sum along rows, and where it has that of each row;
+        None where they are not stored.
+
+        It has a row at hand, where another kernel would read it again: of a softmax whose weights a
+        product reads, and whose sums its output is divided by.
+        """
+        op = value.owner
+        if self.fuse != "cost" or value in self.whole or not isinstance(op, tiny.ReduceOp):
+            return None
+        sizes = extent(op.operand, self.graph)
+        if op.axes != (len(sizes) - 1,) or self._order(value) is not None:
+            return None
+        for terms in self.cuts:
+            # A view of what lies in memory is stored by no kernel.
+            plain = self._order(terms) is None and terms not in self.whole
+            plain &= terms not in self.views and terms not in self.reshaped
+            if not plain or self._rounded(terms) is not op.operand or self._needs(terms, value):
+                continue
+            if terms not in self.stored and terms not in self.early:
+                self.early[terms] = kernel, point = self._kernel_of(terms)
+                self.asked.setdefault(terms, {})[(kernel, point)] = None
+            kernel, point = self.early.get(terms) or self._own(terms)
+            if len(kernel.roots) != 1 or [a.size for a in kernel.iters] != list(sizes):
+                continue
+            return kernel, Point.of(kernel.iters, point.map.results[:-1], kernel.forms.symbols)
+        return None
