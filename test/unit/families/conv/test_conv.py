@@ -505,8 +505,8 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
         (
             "sm_90a",
             [("cluster = [1, 1]", "cluster = [2, 1]")],
-            "plan 'tma_64x64_once_by2' asks for a cluster that region-to-gpu does not build yet "
-            "for a convolution; use [1, 1]",
+            "plan 'tma_64x64_parts64_by3' asks for a split_k that takes the CTAs of a cluster for "
+            "itself; use it with cluster [1, 1]",
         ),
         (
             "sm_80",

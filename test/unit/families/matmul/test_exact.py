@@ -48,7 +48,7 @@ def test_a_product_of_f32_is_multiplied_by_threads_in_tiles() -> None:
     ("sizes", "variant"),
     [
         ((256, 256, 16384), "fma_64x64_parts"),
-        ((16, 4096, 4096), "fma_16x128_parts"),
+        ((16, 4096, 4096), "fma_32x128_parts"),
         ((1024, 1024, 1024), "fma_small"),
         ((1280, 1280, 1280), "fma"),
         ((4096, 4096, 4096), "fma_large"),
