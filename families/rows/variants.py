@@ -88,7 +88,9 @@ class RowsVariant:
         while self.way == "resident" and columns > least and at_most(rows, columns // 2):
             columns //= 2
         if rows.outer:
-            held = HELD if rows.walks_again else 2 * HELD * _bytes_more(rows)
+            # Loads of single bytes have a register each on their way.
+            more = _bytes_more(rows) if self.vector > 1 else 1
+            held = HELD if rows.walks_again else 2 * HELD * more
             taken = max(1, WARP * held // columns) if warps == 1 else 1
             if (count := rows.outer[-1].size.constant()) is not None:
                 taken = min(taken, power_of_two(-(-count // self.rows)))

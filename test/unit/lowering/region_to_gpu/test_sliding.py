@@ -16,6 +16,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.windows import find_window, ranked, shared_reads
+from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
@@ -58,7 +59,9 @@ def lowered(module: ModuleOp, last: str, plan: str | None = None, arch: str = "s
     found = parse_text(make_context(), str(module), "graph.mlir")
     for stage in STAGES:
         for name in STAGES[stage]:
-            build(name, arch, plan).apply(make_context(), found)
+            # The cost stores the windows of the smallest images.
+            legal = IndexToRegion(fuse="legal") if name == "index-to-region" else None
+            (legal or build(name, arch, plan)).apply(make_context(), found)
         if stage == last:
             break
     return found
