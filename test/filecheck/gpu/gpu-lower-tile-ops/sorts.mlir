@@ -1,7 +1,7 @@
 // RUN: polyc-opt %s -p gpu-lower-tile-ops | filecheck %s
 
-// A network of comparisons: of each level the steps, of each step the pairs of a thread, which meets
-// the others after it.
+// A network of comparisons: a warp does the first levels by itself, in registers, and of each level
+// that is wider a thread does several steps with what it reads once, and meets the others after them.
 !keys = !gpu.fragment<[1, 64], i64, #gpu.fragment_layout<threads 32, registers 2, affine_map<(t, r) -> (0, t * 2 + r)>>>
 gpu.module @m arch "sm_90a" symbols [M, N] {
   // CHECK-LABEL: gpu.kernel @row
@@ -9,16 +9,13 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     %row = gpu.shared_tile at 0 : !gpu.shared<[1, 64], i32>
     // CHECK: gpu.barrier
     // CHECK: %thread = gpu.thread_id
-    // CHECK: scf.for %level =
-    // CHECK: scf.if
-    // CHECK: scf.for %step =
-    // CHECK: scf.for %pair = %thread to
+    // CHECK: scf.for %start =
     // CHECK: gpu.load_shared {{.*}} : i32
-    // CHECK: gpu.load_shared {{.*}} : i32
+    // CHECK: gpu.shuffle "xor" {{.*}} : i32 -> i32
     // CHECK: arith.cmpi ult
     // CHECK: gpu.store_shared
-    // CHECK: gpu.store_shared
     // CHECK: gpu.barrier
+    // CHECK: scf.for %level =
     gpu.sort %row[] count %m unsigned : !gpu.shared<[1, 64], i32>
     gpu.return
   }
