@@ -35,7 +35,7 @@ from polyc.bench.regret import mean
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
-from polyc.families.conv import schedules
+from polyc.families.conv import problems, schedules, variants
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.family import fitted
 from polyc.families.registry import BY_NAME
@@ -247,9 +247,9 @@ def _planned(case: Case, tiling: Tiling) -> Any:
     for plan in [op for op in module.walk() if isinstance(op, ScheduleOp)]:
         if plan.kernel_name.startswith(f"{kernel.sym_name.data}_"):
             plan.detach()
-    variant = schedules.variant_of(tiling, ())
+    variant = variants.variant_of(tiling, ())
     if conv.planes:
-        variant = schedules.of_planes(conv, tiling)
+        variant = variants.of_planes(conv, tiling)
     when = schedules.conditions(conv, variant)
     assert when is not None
     fields = schedules.schedule_fields(conv, ARCH, variant)
@@ -281,10 +281,10 @@ def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
     if len(found) != 1 or not is_conv(found[0]):
         return []
     conv = find_convolution(found[0])
-    if not schedules.has_space(conv):
+    if not problems.has_space(conv):
         return []
-    problem, form = schedules.problem_of(conv), schedules.form_of(conv)
-    form = schedules.planes_form(conv) if conv.planes else form
+    problem, form = problems.problem_of(conv), problems.form_of(conv)
+    form = problems.planes_form(conv) if conv.planes else form
     sizes: Any = tuple(size.constant() for size in problem.sizes)
     plans = ranking.ranked(sizes, ARCH, form)
     near = [one for one in plans[tried:] if one[0] < 2 * plans[0][0]]

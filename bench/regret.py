@@ -37,7 +37,8 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.families import ranking
 from polyc.families.family import fitted
-from polyc.families.matmul import schedules
+from polyc.families.matmul import conditions, schedules
+from polyc.families.matmul.problems import LINE
 from polyc.families.matmul.recognise import find_contraction
 from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import Tiling
@@ -122,7 +123,7 @@ def form_of(sizes: Sizes, kind: str) -> ranking.Form:
     *_, n, k = sizes
     if kind == "odd":
         return ranking.Form(loose=n % 8 > 0)
-    return ranking.Form(stored=Stored(k % schedules.LINE > 0, n % schedules.LINE > 0))
+    return ranking.Form(stored=Stored(k % LINE > 0, n % LINE > 0))
 
 
 def expected(sizes: Sizes, kind: str, tiling: Tiling) -> float:
@@ -204,7 +205,7 @@ def program(tiling: Tiling, padded: bool, batched: bool = False) -> Program:
     fields = {**tiling.fields(), **more}
     # Where it runs is what the bench says, and no condition of the model's.
     variant = MatmulVariant(tiling.name, 1 if padded else 8, fields, where=())
-    found = schedules.filled_facts(gemm) if padded else schedules.conditions(gemm, variant, ARCH)
+    found = conditions.filled_facts(gemm) if padded else conditions.conditions(gemm, variant, ARCH)
     assert found is not None
     fields = schedules.schedule_fields(gemm, ARCH, variant)
     plan = fitted(kernel.sym_name.data, tiling.name, fields, tuple(found))

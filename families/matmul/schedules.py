@@ -4,175 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, repeat
-from math import prod
+from itertools import repeat
 from typing import cast
 
-from xdsl.dialects.builtin import i1
-
-from polyc.cost.products import Stored
-from polyc.dialects.common.arch import ARCHS, Arch
-from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
-from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.plan.flat import rows as flat_rows
-from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region.types import val_type
+from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
-from polyc.families.facts import (
-    DEPTH,
-    ends_cleanly,
-    holds_always,
-    left_open,
-    pointers_promised,
-)
+from polyc.families.facts import DEPTH, ends_cleanly, holds_always, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import flat, gathered, padded, tensor_float
+from polyc.families.matmul import padded, tensor_float
+from polyc.families.matmul.conditions import (
+    conditions,
+    filled_facts,
+    is_plain,
+    may_run,
+    pieces_cut,
+    starts_on,
+)
 from polyc.families.matmul.follow import width_of
-from polyc.families.matmul.partial_sums import Parts, parted
-from polyc.families.matmul.partial_sums import facts as part_facts
+from polyc.families.matmul.loose import (
+    check_flat,
+    check_gather,
+    flat_variants,
+    gather_variants,
+    loose_variants,
+)
 from polyc.families.matmul.partial_sums import fields as part_fields
+from polyc.families.matmul.partial_sums import parted
+from polyc.families.matmul.problems import form_of, is_crowded, problem_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
-from polyc.families.matmul.split import facts as split_facts
-from polyc.families.matmul.split import named, splits, tiles_of
+from polyc.families.matmul.split import named, splits
 from polyc.families.matmul.variants import (
     COPIED,
     PAIRS,
     ROWS_OF_REGISTERS,
     VARIANTS,
     WGMMA,
-    WGMMA_SMALL,
     MatmulVariant,
     followed,
 )
-from polyc.families.space import PIXEL_REGISTERS, Tiling
+from polyc.families.space import Tiling
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
-from polyc.poly.pieces import Piece
-
-TMA_AXES = 5
-"""The most dimensions of a tensor that TMA copies boxes of (CUDA driver API,
-cuTensorMapEncodeTiled)."""
-
-LINE = 64
-"""Elements of a line of the L2 cache."""
-
-LEAST_TILE, LOOSE_TILES = 64, 96
-"""Rows and columns of a tile of which an output has so many at least where rows that no tensor map
-begins at are not copied: of fewer none was timed."""
 
 FLAT, GATHER = 6, 6
 """Plans beside these that take rows of an operand as one, or whose producers load it."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
-
-
-def fills_better(
-    gemm: Contraction,
-    small: tuple[int, int],
-    large: tuple[int, int],
-    arch: Arch,
-    lasts: tuple[int, int] = (5, 3),
-) -> Assumption:
-    """That waves of small tiles take less time than waves of large ones, where one of these lasts
-    so many times, as a fraction, what a small one does.
-
-    A wave is a tile for each multiprocessor; the last one may leave some idle.
-    """
-
-    def waves(tile: tuple[int, int]) -> Dim:
-        return prod(tiles_of(gemm, *tile), start=Dim.const(1)).ceildiv(arch.multiprocessors)
-
-    return Assumption(waves(large) * lasts[0] - waves(small) * lasts[1] - 1, ">=")
-
-
-def conditions(
-    gemm: Contraction, variant: MatmulVariant, arch: str
-) -> tuple[Assumption, ...] | None:
-    """What a variant needs beyond the assumptions, or None when it can never run."""
-    kernel, loader = gemm.kernel, variant.fields["loader"]
-    if loader == "flat":
-        depth = cast("list[int]", variant.fields["tile"])[2]
-        if arch != "sm_90a" or flat.flat_of(gemm, depth) is None:
-            return None
-    if str(loader).startswith("gather"):
-        late = loader != "gather"
-        if arch != "sm_90a" or gathered.gathered_of(gemm, late) is None:
-            return None
-    gemm = tensor_float.as_fields(gemm, variant.fields)
-    by_tma = variant.fields["mma"] == "wgmma"
-    if by_tma and gemm.rank > TMA_AXES:
-        return None
-    facts: list[Assumption] = []
-    if tensor_float.way_of(variant) is not None:
-        needs = tensor_float.facts(gemm, variant, arch)
-        if needs is None:
-            return None
-        facts += needs
-    elif loader == "padded":
-        rows, columns, _ = cast(
-            "list[int]", (variant.fields if variant.where is None else WGMMA_SMALL)["tile"]
-        )
-        worth = padded.facts(gemm, rows, columns, arch)
-        if worth is None:
-            return None
-        facts += worth
-    if variant.multiple > 1:
-        outs = (
-            out.shape[-1]
-            for out, axes in zip(kernel.outs, gemm.outputs, strict=True)
-            if gemm.n in axes
-        )
-        # What cp.async turns, it brings by elements.
-        turned = variant.fields["mma"] == "fma" and variant.fields.get("fragment_buffers") == 2
-        whole = [s for s in gemm.sides if not (turned and s.tile_axes[-1] == gemm.k)]
-        rows = (size for side in whole for size in (*side.contiguous, side.first[-1]))
-        for size in dict.fromkeys((*rows, *outs)):
-            facts.append(Assumption(size.mod(variant.multiple), "=="))
-    tile = cast("list[int]", variant.fields["tile"])
-    facts += [starts_on(*one) for one in pieces_cut(gemm, tile)]
-    rows, columns, _ = tile
-    if variant.where is not None:
-        facts += variant.where
-    if variant.tiles:
-        outputs = prod(map(gemm.size, (*gemm.batch, gemm.m, gemm.n)), start=Dim.const(1))
-        facts.append(Assumption(outputs - variant.tiles * rows * columns, ">="))
-    if variant.at_once:
-        tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1))
-        facts.append(Assumption(-tiles + ARCHS[arch].multiprocessors, ">="))
-    parts = cast("int", variant.fields.get("split_k", 1))
-    if parts > 1 and variant.where is None:
-        own = Parts(rows, columns, parts)
-        summed = "algo_choice" in variant.fields
-        facts += part_facts(gemm, own, arch) if summed else split_facts(gemm, tile, parts, arch)
-    if variant.larger is not None:
-        small = (rows, columns)
-        facts.append(fills_better(gemm, small, variant.larger, ARCHS[arch], variant.lasts))
-    if by_tma:
-        known = AssumptionsAttr((*kernel.assumptions.data, *facts))
-        facts += [f for f in filled_facts(gemm) if not holds_always(f, known, kernel.symbol_names)]
-    return left_open(kernel, facts)
-
-
-def pieces_cut(gemm: Contraction, tile: Sequence[int]) -> Iterator[tuple[Piece, int]]:
-    """The pieces of each operand, with the points of its axis that a tile or a step has."""
-    steps = {gemm.m: tile[0], gemm.n: tile[1], **{part.k: tile[2] for part in gemm.parts}}
-    for side in gemm.sides:
-        for piece in side.pieces:
-            yield piece, steps.get(piece.axis, 1)
-
-
-def starts_on(piece: Piece, step: int) -> Assumption:
-    """That no tile of ``step`` points begins before a piece and ends in it."""
-    return Assumption(piece.first.mod(step), "==")
-
-
-def filled_facts(gemm: Contraction) -> list[Assumption]:
-    """That what TMA copies has no empty axis where blocks have tiles."""
-    pieces = (piece for side in gemm.sides for piece in side.pieces)
-    return [Assumption(size - 1, ">=") for size in (gemm.size(gemm.k), *(p.size for p in pieces))]
 
 
 def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fields:
@@ -235,28 +116,6 @@ def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
     ]
 
 
-def _reads(gemm: Contraction) -> list[ReadOp]:
-    """What a product's region reads."""
-    return [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
-
-
-def is_crowded(gemm: Contraction, arch: str) -> bool:
-    """Whether an epilogue reads two tensors or more that move with the rows, as residuals do.
-
-    Where warps load the operands into registers too, one of 32 bits counts as two.  An operand that
-    is computed counts as one, two numbers that each row has one of as one where there are no more,
-    and conditions beside these alone as none.
-    """
-    epilogue = [op for op in _reads(gemm) if op not in gemm.reads]
-    by_rows = [op for op in epilogue if val_type(op.result).axis(gemm.m) is not None]
-    if ARCHS[arch].wgmma and not gemm.lhs.factor.is_computed and _are_of_rows(gemm, by_rows):
-        return False
-    wide = 1 if ARCHS[arch].wgmma else 2
-    bits = (element_bytes(op.result.type.element_type) for op in by_rows)
-    held = sum(wide if size > OPERAND_BYTES else 1 for size in bits)
-    return held + gemm.lhs.factor.is_computed > 1
-
-
 def in_parts(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants that store sums of parts, by the widest loads that sizes allow, and, of known
     sizes, those that copy operands to rows of wider ones first.
@@ -283,170 +142,12 @@ def _parts_of(gemm: Contraction, arch: str, base: MatmulVariant) -> list[MatmulV
     return [one for one in found if conditions(gemm, one, arch) is not None]
 
 
-def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
-    """Whether reads are of two numbers of each row at most, and of one tensor of conditions."""
-    large = [op for op in reads if val_type(op.result).axis(gemm.n) is not None]
-    kinds = [op.result.type.element_type for op in large]
-    return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
-
-
-def _is_plain(gemm: Contraction, arch: str) -> bool:
-    """Whether TMA brings the operands of one product, or of some that share that of their rows, as
-    they are or from copies, and nothing is reduced behind it.
-    """
-    if gemm.follow or gemm.is_exact or gemm.lhs.factor.is_computed or not ARCHS[arch].wgmma:
-        return False
-    return any(_may_run(gemm, arch, copied) for copied in (False, True))
-
-
-def _is_flat(gemm: Contraction, arch: str) -> bool:
-    """Whether rows of an operand are taken as one."""
-    return ARCHS[arch].wgmma and any(flat.flat_of(gemm, depth) for depth in (DEPTH, DEPTH // 2))
-
-
-def _flat_form(gemm: Contraction, depths: Sequence[int]) -> ranking.Form:
-    """What there is of a product beside its sizes, whose rows are lines that are taken as one."""
-    return ranking.Form(
-        is_crowded(gemm, "sm_90a"),
-        stored=Stored(along=False, held=True),
-        depths=tuple(depths),
-        alone=True,
-        reads=any(op not in gemm.reads for op in _reads(gemm)),
-        sums=False,
-        held=flat_rows(gemm.size(gemm.m).constant() or 0),
-    )
-
-
-def flat_variants(gemm: Contraction, arch: str, count: int) -> list[MatmulVariant]:
-    """So many plans of the space that take rows of an operand as one; none where they are not, or
-    where sizes are open.
-    """
-    if not _is_flat(gemm, arch):
-        return []
-    seen = flat.oriented(gemm)
-    depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
-    problem, form = problem_of(seen), _flat_form(seen, depths)
-    k = gemm.size(gemm.k).constant() or 0
-    # Each part has two steps at least, as its threads hold two.
-    known = ranking.fastest(problem, arch, form, len(form.space(arch, every=True)))
-    fit = (p for p in known if p.parts == 1 or p.parts * p.depth * 2 <= k)
-    return [
-        MatmulVariant(plan.flat_name, 1, {**plan.fields(), "loader": "flat"}, where=())
-        for plan in islice(fit, count)
-    ]
-
-
-def _gather_form(gemm: Contraction, arch: str, late: bool) -> ranking.Form:
-    """What there is of a product beside its sizes, of whose columns' operand threads load rows."""
-    found = gathered.gathered_of(gemm, late)
-    assert found is not None
-    registers = PIXEL_REGISTERS[late]
-    form = _form(gemm, arch, True)
-    return replace(form, stored=found.stored, alone=True, sums=False, gathers=registers)
-
-
-def gather_variants(
-    gemm: Contraction, arch: str, count: int, late: bool = False
-) -> list[MatmulVariant]:
-    """So many plans of the space whose producers load the operand of the columns, ``late`` by
-    cp.async; none where they do not, or where sizes are open.
-    """
-    if not ARCHS[arch].wgmma or gathered.gathered_of(gemm, late) is None:
-        return []
-    loader = "gather_async" if late else "gather"
-    plans = ranking.fastest(problem_of(gemm), arch, _gather_form(gemm, arch, late), count)
-    return [
-        MatmulVariant(p.named(loader), 1, {**p.gathering(), "loader": loader}, where=())
-        for p in plans
-    ]
-
-
-def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
-    """The plan for an operand of the columns whose rows no tensor map begins at, of known sizes:
-    threads load it, by registers or cp.async, or TMA takes its rows as one, as the model says; none
-    where copies are faster than these, or an output has few tiles, of which none was timed.
-    """
-    seen = flat.oriented(gemm)
-    batch, m, n, k = (size or 0 for size in ranking.known_sizes(problem_of(gemm)))
-    if batch * -(-m // LEAST_TILE) * -(-n // LEAST_TILE) < LOOSE_TILES:
-        return []
-    both: list[tuple[int, MatmulVariant]] = []
-    for late in (False, True):
-        if first := gather_variants(gemm, arch, 1, late):
-            form = _gather_form(gemm, arch, late)
-            both.append((_modelled(gemm, arch, form, first[0]), first[0]))
-    if first := flat_variants(gemm, arch, 1):
-        depths = [depth for depth in (DEPTH, DEPTH // 2) if flat.flat_of(gemm, depth)]
-        time = _modelled(seen, arch, _flat_form(seen, depths), first[0])
-        sizes = (size or 1 for size in ranking.known_sizes(problem_of(seen))[:3])
-        both.append((time + prod(sizes) * OPERAND_BYTES // flat.STORED, first[0]))
-    if not both:
-        return []
-    time, best = min(both, key=lambda one: one[0])
-    if _is_plain(gemm, arch) and _may_run(gemm, arch, True):
-        form = _form(gemm, arch, True)
-        if plans := ranking.fastest(problem_of(gemm), arch, form, 1):
-            copied = form.of_known((batch, m, n, k), plans[0], arch)
-            moved = batch * k * n * 2 * OPERAND_BYTES
-            if copied + tensor_float.LAUNCH + moved // tensor_float.BANDWIDTH < time:
-                return []
-    return [best]
-
-
-def _modelled(gemm: Contraction, arch: str, form: ranking.Form, variant: MatmulVariant) -> int:
-    """The modelled time of a plan of known sizes, in ns, the first that a form has."""
-    batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(gemm)))
-    names = {
-        plan.named(str(variant.fields["loader"])): plan for plan in form.space(arch, every=True)
-    }
-    plan = names[variant.name]
-    return form.of_known((batch, m, n, k), plan, arch)
-
-
-def _may_run(gemm: Contraction, arch: str, copied: bool) -> bool:
-    """Whether there are sizes of which TMA takes the operands as they are, or ``copied``."""
-    variant = MatmulVariant("tma", 8, WGMMA)
-    if copied:
-        variant = MatmulVariant("padded", 1, {**WGMMA_SMALL, **COPIED})
-    return conditions(gemm, variant, arch) is not None
-
-
 def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     """Whether a schedule that the compiler proposed is one that the model of time ranked."""
     if plan.pattern != "matmul":
         return False
     gemm = find_contraction(kernel)
-    return plan.mma.data == "fma" or _is_plain(gemm, plan.arch.data)
-
-
-def problem_of(gemm: Contraction) -> ranking.Problem:
-    """What of a product plans are ranked for."""
-    batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
-    sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k))
-    return ranking.Problem(gemm.kernel, sizes)
-
-
-def _form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
-    """What there is of a product beside its sizes, of operands as they are or ``copied``."""
-
-    def uneven(side: MatrixOperand) -> bool:
-        rows = (size.constant() for size in side.contiguous)
-        return not copied and any(size is not None and size % LINE for size in rows)
-
-    cut = {piece.axis for side in gemm.sides for piece in side.pieces}
-    return ranking.Form(
-        is_crowded(gemm, arch),
-        loose=copied and padded.stored_vectors(gemm) < padded.VECTOR,
-        stored=Stored(
-            uneven(gemm.lhs),
-            any(uneven(part.rhs) for part in gemm.parts),
-            along=gemm.rhs.tile_axes[-1] == gemm.n,
-        ),
-        products=len(gemm.parts),
-        cut=(gemm.m in cut, gemm.n in cut),
-        joined=bool(cut),
-        reads=any(op not in gemm.reads for op in _reads(gemm)),
-    )
+    return plan.mma.data == "fma" or is_plain(gemm, plan.arch.data)
 
 
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
@@ -466,11 +167,11 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if loose := loose_variants(gemm, arch):
         return loose
-    if _is_plain(gemm, arch):
+    if is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
-            if _may_run(gemm, arch, copied):
-                form = _form(gemm, arch, copied)
+            if may_run(gemm, arch, copied):
+                form = form_of(gemm, arch, copied)
                 plans = ranking.chosen(problem, arch, form, copied)
                 where = ranking.conditions(problem, plans, arch, form)
                 found += map(_of_space, plans, repeat(copied), where)
@@ -512,10 +213,10 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     for variant in (*gathers, *flat_variants(gemm, arch, FLAT)):
         fields = schedule_fields(gemm, arch, variant)
         found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
-    if not _is_plain(gemm, arch):
+    if not is_plain(gemm, arch):
         return found
-    copied = not _may_run(gemm, arch, False)
-    for plan in ranking.fastest(problem_of(gemm), arch, _form(gemm, arch, copied), MEASURED):
+    copied = not may_run(gemm, arch, False)
+    for plan in ranking.fastest(problem_of(gemm), arch, form_of(gemm, arch, copied), MEASURED):
         variant = _of_space(plan, copied, ())
         if (when := conditions(gemm, variant, arch)) is not None:
             fields = schedule_fields(gemm, arch, variant)
@@ -594,9 +295,9 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     piece of an operand, or has warps that would compute one twice.
     """
     if plan.loader.data == "flat":
-        _check_flat(gemm, plan)
+        check_flat(gemm, plan)
     if plan.gathers:
-        _check_gather(gemm, plan)
+        check_gather(gemm, plan)
     kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
@@ -639,37 +340,6 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
                 plan,
                 f'loads by tma, and a tensor map has no empty axis; add "{filled}" to its when',
             )
-
-
-def _check_flat(gemm: Contraction, plan: ScheduleOp) -> None:
-    """Refuse a schedule that takes rows of an operand as one where it cannot."""
-    found = flat.flat_of(gemm, plan.tile_sizes[2])
-    if found is None or plan.tensor_float:
-        raise bad_plan(
-            plan,
-            f"takes rows of {gemm.rhs.name} as one, which is for an operand of 16 bits that lies "
-            f"along {gemm.n}, all of it, in rows of at most {flat.MOST_ROWS} elements, no multiple "
-            f"of {flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; "
-            "use padded",
-        )
-    if plan.tile_sizes[0] != (wanted := flat_rows(found.length)):
-        raise bad_plan(
-            plan,
-            f"has tiles of {plan.tile_sizes[0]} rows, and one has all {found.length} points of "
-            f"{gemm.n}; make them {wanted}",
-        )
-
-
-def _check_gather(gemm: Contraction, plan: ScheduleOp) -> None:
-    """Refuse a schedule whose producer's threads load an operand where they cannot."""
-    if gathered.gathered_of(gemm, plan.loader.data != "gather") is None or plan.tensor_float:
-        raise bad_plan(
-            plan,
-            f"lets threads load {gemm.rhs.name}, which is for an operand of 16 bits that lies "
-            f"along {gemm.n}, all of it, in rows of a known number that is no multiple of "
-            f"{flat.VECTOR}, beside one that lies along {gemm.k} in rows of such multiples; use "
-            "padded",
-        )
 
 
 def _check_depth(gemm: Contraction, side: MatrixOperand, k: str, plan: ScheduleOp) -> None:

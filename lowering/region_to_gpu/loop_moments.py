@@ -9,49 +9,40 @@ as Chan, Golub and LeVeque have it (1979).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, f32
-from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import FragmentType
+from polyc.dialects.region.moments import Moments
+from polyc.families.loops.recognise import parted, type_of
+from polyc.lowering.region_to_gpu.loop_base import LoopBase
 from polyc.lowering.region_to_gpu.loop_parts import Part
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.lowering.region_to_gpu.loop_scope import Scope, projection
+from polyc.lowering.region_to_gpu.loop_shares import (
+    OWN,
+    Fragment,
+    as_f32,
+    combine_shares,
+    each,
+    number,
+    store_shares,
+    tails_of,
+    threads_fragment,
+    turns_of,
+    within,
+)
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Wanted
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 
 HUGE = 3.0e38
 """What no finite number of f32 is far above: a pivot beyond is none."""
-
-OWN = AffineMap.identity(2)
-"""An element's own place."""
-
-Fragment = tuple[SSAValue, AffineMap]
-"""A fragment, and where in it an element of a map is."""
-
-
-def number(emit: Emit, value: float) -> SSAValue:
-    """An f32 constant."""
-    return emit.value(arith.ConstantOp(FloatAttr(value, f32)))
-
-
-def each(
-    emit: Emit,
-    space: SSAValue,
-    inputs: Sequence[Fragment],
-    outputs: Sequence[SSAValue],
-    compute: Callable[..., Sequence[SSAValue]],
-) -> None:
-    """A map over the places of ``space``: ``compute`` takes an ``Emit``, the elements of ``space``
-    and of ``inputs``, and gives those of ``outputs``."""
-    block = Block(arg_types=[f32] * (1 + len(inputs)))
-    own = Emit()
-    results = compute(own, *block.args)
-    block.add_ops([*own.ops, tile.YieldOp(list(results))])
-    maps = [*(place for _, place in inputs), *(OWN for _ in outputs)]
-    emit.op(tile.MapOp(space, [], [f for f, _ in inputs], outputs, maps, Region(block)))
 
 
 @dataclass(frozen=True)
@@ -152,27 +143,95 @@ def combine(
     """Bring the squares of all parts of a tile's results into ``acc``, about ``mean``, every thread
     those of its own, in order; ``spaces`` are the workspaces with each part's squares, sum, count
     and sum of distances from the mean of that sum."""
-    step = part.tile[part.along]
 
-    def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[f32] * 6)
-        here, squares, total, count, rest, about = block.args
-        own = Emit()
+    def value_of(
+        own: Emit,
+        squares: SSAValue,
+        total: SSAValue,
+        count: SSAValue,
+        rest: SSAValue,
+        about: SSAValue,
+    ) -> SSAValue:
         far = own.value(arith.SubfOp(_over(own, total, count), about))
         twice = own.value(arith.MulfOp(own.value(arith.AddfOp(far, far)), rest))
-        value = own.value(arith.AddfOp(_moved(own, squares, far, count), twice))
-        if part.parts % step:
-            index = own.value(tile.TileIndexOp(part.along))
-            place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
-            inside = own.compare("slt", place, own.index(part.parts))
-            value = own.value(arith.SelectOp(inside, value, number(own, 0.0)))
-        found = own.value(arith.AddfOp(here, value))
-        block.add_ops([*own.ops, tile.YieldOp([found])])
-        symbols = len(origin) + 1
-        place_of = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))
-        there = AffineMap(2, symbols, part.place(place_of, at))
-        held = AffineMap(2, symbols, mean[1].results)
-        maps = [*(there for _ in spaces), held, AffineMap(2, symbols, (ROW, COLUMN))]
-        inner.op(tile.MapOp(acc, [*origin, start], [*spaces, mean[0]], [acc], maps, Region(block)))
+        return own.value(arith.AddfOp(_moved(own, squares, far, count), twice))
 
-    emit.loop(part.parts, one, step=step, hint="part")
+    combine_shares(emit, part, acc, mean, at, origin, spaces, value_of)
+
+
+def mean_of(builder: LoopBase, scope: Scope, moments: Moments) -> Fragment:
+    """What squares are about, where parts of these are brought together."""
+    labels = type_of(moments.mean).labels
+    along = scope.along(labels)
+    found = builder.fragment(scope, along, "mean")
+    wanted = [Wanted(moments.mean, found, (ROW, COLUMN))]
+    values = [moments.mean]
+    builder.map(scope, found, labels, lambda _: wanted, moments.squares, values)
+    return found, projection(along)
+
+
+def of_share(builder: LoopBase, scope: Scope, moments: Moments) -> None:
+    """What a block has of the points of a tile's moments, stored: their sum, the squares about
+    their own mean, how many they are, and what is left of distances from that mean."""
+    total, emit = moments.total, scope.emit
+    along = scope.along(type_of(total.result).labels)
+    apart = parted(total, along, builder.tile)
+    made, fold = threads_fragment(builder, scope, along, apart, "pivot")
+    kind = cast("FragmentType", made.type)
+    others = (emit.value(tile.FragmentOp(kind), hint) for hint in ("off", "squares", "count"))
+    sums = Sums(made, *others)
+    sums.begin(emit)
+    order = sorted(total.labels, key=lambda label: label in apart)
+    tails = tails_of(builder, total, apart)
+    masked = within(tails, 0.0, as_f32)
+    counted = within(tails, 0.0, lambda point, _: number(point.emit, 1.0))
+
+    def step(here: Scope, turn: SSAValue) -> None:
+        emit, place = here.emit, (ROW, COLUMN)
+        points = builder.fragment(here, (True, True), total.label)
+        there = builder.fragment(here, (True, True), "inside")
+        wanted = [
+            Wanted(total.operand, points, place, masked),
+            Wanted(total.operand, there, place, counted),
+        ]
+        builder.map(here, points, list(tails), lambda _: wanted, total, [total.operand], {})
+
+        def begin(inner: Emit) -> None:
+            whole, count = (inner.value(tile.FragmentOp(kind)) for _ in range(2))
+            inner.op(tile.ReduceOp("sum", points, fold, whole))
+            inner.op(tile.ReduceOp("sum", there, fold, count))
+            sums.set_pivot(inner, whole, count)
+
+        assert builder.rank is not None
+        emit.when(emit.compare("eq", turn, builder.rank), begin)
+        far = builder.fragment(here, (True, True), "distance")
+        square = builder.fragment(here, (True, True), "square")
+        known = {
+            total.operand: Held(points, place),
+            moments.mean: Held(sums.pivot, fold.results),
+        }
+        wanted = [
+            Wanted(moments.distance, far, place, masked),
+            Wanted(moments.squares.operand, square, place, masked),
+        ]
+        values = [moments.squares.operand]
+        builder.map(here, points, list(tails), lambda _: wanted, moments.squares, values, known)
+        for source, target in ((far, sums.off), (square, sums.squares), (there, sums.count)):
+            emit.op(tile.ReduceOp("sum", source, fold, target, accumulate=True))
+
+    start = len(emit.ops)
+    turns_of(builder, scope, total, order, apart, step)
+    over = projection(along)
+    parts, left = (emit.value(tile.FragmentOp(kind)) for _ in range(2))
+    whole, count, squares, rest = (
+        builder.fragment(scope, along, hint) for hint in ("total", "count", "squares", "rest")
+    )
+    sums.totals(emit, parts)
+    emit.op(tile.ReduceOp("sum", parts, over, whole))
+    emit.op(tile.ReduceOp("sum", sums.count, over, count))
+    sums.about(emit, (whole, over), (count, over), parts, left)
+    emit.op(tile.ReduceOp("sum", parts, over, squares))
+    emit.op(tile.ReduceOp("sum", left, over, rest))
+    for op in emit.ops[start:]:
+        located(op, moments.squares)
+    store_shares(builder, scope, moments, [whole, squares, count, rest])

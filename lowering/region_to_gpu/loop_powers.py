@@ -9,18 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType
-from polyc.lowering.region_to_gpu.loop_moments import OWN, Fragment, each, number
+from polyc.dialects.region.moments import Moments
+from polyc.families.loops.recognise import parted, type_of
+from polyc.lowering.region_to_gpu.loop_base import LoopBase
 from polyc.lowering.region_to_gpu.loop_parts import Part
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.lowering.region_to_gpu.loop_scope import Scope, projection
+from polyc.lowering.region_to_gpu.loop_shares import (
+    OWN,
+    Fragment,
+    as_f32,
+    combine_shares,
+    each,
+    number,
+    store_shares,
+    tails_of,
+    threads_fragment,
+    turns_of,
+    within,
+)
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Wanted
+from polyc.rewriting.driver import located
+from polyc.rewriting.emit import Emit
 
 LEAST = float("-inf")
 """The largest of no points."""
@@ -105,26 +122,40 @@ def combine(
 
     Where all points are the least, each is as far below it as that is from itself: no number.
     """
-    step = part.tile[part.along]
 
-    def one(inner: Emit, start: SSAValue) -> None:
-        block = Block(arg_types=[f32] * 4)
-        here, sums, own_top, whole = block.args
-        own = Emit()
+    def value_of(own: Emit, sums: SSAValue, own_top: SSAValue, whole: SSAValue) -> SSAValue:
         below = own.value(math.ExpOp(own.value(arith.SubfOp(own_top, whole))))
-        value = own.value(arith.MulfOp(sums, below))
-        if part.parts % step:
-            index = own.value(tile.TileIndexOp(part.along))
-            place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
-            inside = own.compare("slt", place, own.index(part.parts))
-            value = own.value(arith.SelectOp(inside, value, number(own, 0.0)))
-        found = own.value(arith.AddfOp(here, value))
-        block.add_ops([*own.ops, tile.YieldOp([found])])
-        symbols = len(origin) + 1
-        place_of = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))
-        there = AffineMap(2, symbols, part.place(place_of, at))
-        held = AffineMap(2, symbols, top[1].results)
-        maps = [*(there for _ in spaces), held, AffineMap(2, symbols, (ROW, COLUMN))]
-        inner.op(tile.MapOp(acc, [*origin, start], [*spaces, top[0]], [acc], maps, Region(block)))
+        return own.value(arith.MulfOp(sums, below))
 
-    emit.loop(part.parts, one, step=step, hint="part")
+    combine_shares(emit, part, acc, top, at, origin, spaces, value_of)
+
+
+def of_share(builder: LoopBase, scope: Scope, moments: Moments) -> None:
+    """What a block has of the points of a tile, stored: their maximum, and the sum of
+    exponentials below it."""
+    total, emit = moments.total, scope.emit
+    along = scope.along(type_of(total.result).labels)
+    apart = parted(total, along, builder.tile)
+    top, fold = threads_fragment(builder, scope, along, apart, "top")
+    kind = cast("FragmentType", top.type)
+    powers = Powers(top, emit.value(tile.FragmentOp(kind), "powers"))
+    powers.begin(emit)
+    order = sorted(total.labels, key=lambda label: label in apart)
+    tails = tails_of(builder, total, apart)
+    masked = within(tails, LEAST, as_f32)
+
+    def step(here: Scope, _: SSAValue) -> None:
+        points = builder.fragment(here, (True, True), total.label)
+        wanted = [Wanted(total.operand, points, (ROW, COLUMN), masked)]
+        builder.map(here, points, list(tails), lambda _: wanted, total, [total.operand], {})
+        grown = builder.fragment(here, (True, True), "grown")
+        powers.take(here.emit, points, grown, fold)
+
+    start = len(emit.ops)
+    turns_of(builder, scope, total, order, apart, step)
+    over = projection(along)
+    whole, sums = (builder.fragment(scope, along, hint) for hint in ("top", "powers"))
+    powers.join(emit, whole, sums, over)
+    for op in emit.ops[start:]:
+        located(op, moments.squares)
+    store_shares(builder, scope, moments, [whole, sums])

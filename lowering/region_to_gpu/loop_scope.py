@@ -246,3 +246,18 @@ def placed(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
     found = start if place.along is None else AffineExpr.dimension(place.along) + start
     found = found // place.inside if place.inside > 1 else found
     return found if place.size is None else found % place.size
+
+
+def placed_all(
+    places: Mapping[str, AxisPlace],
+) -> tuple[dict[str, AffineExpr], list[SSAValue]]:
+    """The same of several axes, and the origins of all of them."""
+    origin: list[SSAValue] = []
+    return {label: placed(place, origin) for label, place in places.items()}, origin
+
+
+def held_along(along: tuple[bool, bool], apart: Mapping[str, int]) -> tuple[bool, bool]:
+    """Whether what threads have of a reduction differs between a tile's rows, and its columns:
+    where its results do, and where they part its axes ``apart``."""
+    parted = apart.values()
+    return along[0] or 0 in parted, along[1] or 1 in parted

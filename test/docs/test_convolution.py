@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from polyc.families.conv.schedules import GATHERS, TMA, ConvVariant
+from polyc.families.conv.variants import GATHERS, TMA, ConvVariant
 from polyc.test.support.doc_pages import blocks, check_shown
 from polyc.test.support.root import ROOT
 

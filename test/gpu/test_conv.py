@@ -19,7 +19,7 @@ from polyc.bench.conv_networks import Case
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.frontend import GraphOp
 from polyc.families import ranking
-from polyc.families.conv.schedules import depths_of
+from polyc.families.conv.problems import depths_of
 from polyc.playback.reference import make_inputs
 from polyc.runtime import driver
 from polyc.runtime.program import Program

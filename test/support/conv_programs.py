@@ -13,7 +13,8 @@ from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import Convolution, find_convolution
-from polyc.families.conv.schedules import conditions, schedule_fields, variant_of
+from polyc.families.conv.schedules import conditions, schedule_fields
+from polyc.families.conv.variants import variant_of
 from polyc.families.family import fitted
 from polyc.families.space import Tiling
 from polyc.passes.pipeline import STAGES, build

@@ -14,8 +14,9 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
+from polyc.families.matmul.problems import problem_of
 from polyc.families.matmul.recognise import Contraction, find_contraction
-from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, problem_of, schedules
+from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
 from polyc.families.space import space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose

@@ -13,8 +13,9 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.gathered import gathered_of
+from polyc.families.matmul.loose import loose_variants
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import loose_variants, measured
+from polyc.families.matmul.schedules import measured
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build

@@ -12,11 +12,13 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.windows import find_window, ranked, shared_reads
 from polyc.lowering.index_to_region import IndexToRegion
+from polyc.lowering.region_to_gpu.loops import LoopsLowering
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
@@ -122,6 +124,23 @@ def test_what_neighbours_share_is_read_once(tmp_path: Path) -> None:
     held = [op.space.type for op in maps if op.space in op.outputs and op.input_maps[0].num_symbols]
     # A thread's eight rows of a vector read 8 + 5 - 1; the tile has one thread above each other.
     assert any(getattr(kind, "sizes", ()) == (12, 32) for kind in held)
+
+
+def test_what_does_not_slide_is_read_at_each_point(tmp_path: Path) -> None:
+    taps = 5
+    module = planned(grouped((2, 32, 32, 32), taps, padding=2), tmp_path, "plan")
+    region = main_of(module)
+    (plan,) = [op for op in module.walk() if isinstance(op, ScheduleOp) and op.slides_windows]
+    lowering = LoopsLowering(find_loops(region))
+    builder = lowering.builder(plan, lowering.grids(plan))
+    kernel = builder.build([BindAttr.tensor(index) for index in range(3)])
+    read = [
+        op.inputs[0]
+        for op in kernel.walk()
+        if isinstance(op, tile.MapOp) and len(op.inputs) == 1 and op.space in op.outputs
+    ]
+    # Along one axis of the window the image is there; the filter has a vector at each point.
+    assert sorted(read.count(one) for one in set(read)) == [1, taps]
 
 
 def test_a_large_one_is_planned_to_slide() -> None:

@@ -1,0 +1,227 @@
+"""The variants of a convolution's kernel: tables, and plans that the model of time chooses (S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import cast
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.precision import TF32
+from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.k_major import STEPS
+from polyc.families import ranking
+from polyc.families.conv.problems import (
+    LARGE_TILE,
+    VECTOR,
+    exact_form,
+    form_of,
+    has_space,
+    planes_form,
+    problem_of,
+    stored_width,
+    takes_tensor_float,
+    why_no_descriptor,
+)
+from polyc.families.conv.recognise import Convolution
+from polyc.families.exact import ANY, FMA, FMA_SMALL, WIDE, ExactTiling
+from polyc.families.facts import holds_always
+from polyc.families.family import Fields
+from polyc.families.space import Tiling, space
+
+
+@dataclass(frozen=True)
+class ConvVariant:
+    """A kernel for channels that are multiples of ``channels``, and lines of the output, filters or
+    pixels, of ``filters``.
+    """
+
+    name: str
+    fields: Mapping[str, Value]
+    channels: int = 1
+    filters: int = 1
+    pixels: int = 0
+    """The least pixels of the output: with fewer, its tiles would leave multiprocessors idle."""
+    most: int = 0
+    """The most filters, known: with more, another tile wastes nothing."""
+    where: tuple[Assumption, ...] = ()
+    """Where the model of time takes it."""
+
+
+_WGMMA: Fields = {
+    "mma": "wgmma",
+    "loader": "tma",
+    "tile": [128, 128, 64],
+    "warp_tile": [64, 128],
+    "stages": 6,
+    "consumers": 2,
+    "registers": [40, 232],
+    "raster": "grouped",
+    "group": 16,
+    "persistent": True,
+    "vectorize": 8,
+}
+
+_MMA_SYNC: Fields = {
+    "mma": "mma.sync",
+    "tile": [128, 128, 32],
+    "warp_tile": [64, 32],
+    "stages": 3,
+    "raster": "grouped",
+    "group": 8,
+}
+
+_TALL: Fields = {
+    **_WGMMA,
+    "tile": [192, 128, 64],
+    "stages": 5,
+    "consumers": 3,
+    "registers": [32, 160],
+}
+
+_NARROW: Fields = {**_TALL, "tile": [192, 64, 64], "warp_tile": [64, 64], "stages": 6}
+
+_PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
+"""Threads load pixels along the planes of an image, a step ahead."""
+
+SINGLY = "tma_small"
+"""The plan that stores filters of any number where they are open."""
+
+TMA: tuple[ConvVariant, ...] = (
+    ConvVariant("tma_narrow", _NARROW, 8, 8, 85 * 192, most=64),
+    ConvVariant("tma_tall", _TALL, 8, 8, 85 * 192),
+    ConvVariant("tma", _WGMMA, 8, 8),
+)
+"""Pixels by im2col TMA in groups, for sm_90a, the largest tile first.  Larger tiles read less for
+each product; they wait until an H100 has most of its 132 multiprocessors busy with 256 filters."""
+
+PRODUCER_REGISTERS = 32
+"""Of the thread that starts copies of pixels, at least: where a tap's pixels lie is counted there.
+What consumers of the space have beside it leaves that."""
+
+GATHERS: tuple[ConvVariant, ...] = (
+    ConvVariant("cp_async16", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 8}, 8, 8),
+    ConvVariant("cp_async4", {**_MMA_SYNC, "loader": "cp_async", "vectorize": 2}, 2),
+    ConvVariant("scalar", {**_MMA_SYNC, "loader": "register", "stages": 2, "vectorize": 1}),
+)
+"""Pixels that the threads gather themselves; the last one takes every shape."""
+
+ENOUGH_TILES = 2 * ARCHS["sm_90a"].multiprocessors
+"""Larger tiles from which on they are taken: with fewer, the last round of an H100's leaves more of
+it idle than smaller ones would."""
+
+
+def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
+    """The variants of an architecture for this filter, fastest first."""
+    if conv.is_exact:
+        return (*tensor_float_variants(conv, arch), *exact_variants(conv, arch))
+    if conv.planes:
+        return planes_variants(conv, arch, 1)
+    if arch != "sm_90a" or why_no_descriptor(conv, 128) is not None:
+        return GATHERS
+    if not has_space(conv):
+        return (*TMA, *GATHERS[1:])
+    problem = problem_of(conv)
+    form = form_of(conv)
+    plans = ranking.chosen(problem, arch, form)
+    where = ranking.conditions(problem, plans, arch, form)
+    width, found = stored_width(conv), tuple(map(variant_of, plans, where))
+    if width < VECTOR:
+        return (*(stored_by(width, variant) for variant in found), *GATHERS[1:])
+    if not _has_lines(conv):
+        small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
+        found += (replace(stored_by(1, small), name="tma_singly"),)
+    return (*found, *GATHERS[1:])
+
+
+def exact_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
+    """Those of f32, which tensor cores would round: the plans that the model of time chooses, and
+    fewer for lines of any length.  In groups, whose tiles are as wide as these, larger tiles where
+    they fill the chip.
+
+    Channels may be any: all operands are turned on their way, element by element.
+    """
+    if conv.groups.filters:
+        return _exact_in_groups(conv)
+    found: list[ConvVariant] = []
+    problem = problem_of(conv)
+    for width in (WIDE, ANY):
+        plans = ranking.chosen(problem, arch, exact_form(conv), width == ANY)
+        where = ranking.conditions(problem, plans, arch, exact_form(conv))
+        found += (exact_variant(*one, width) for one in zip(plans, where, strict=True))
+    return tuple(found)
+
+
+def exact_variant(plan: Tiling, where: Sequence[Assumption], width: int) -> ConvVariant:
+    """The variant of a plan of f32 for lines of so many elements, or multiples."""
+    assert isinstance(plan, ExactTiling)
+    fields = {**plan.fields("conv"), "vectorize": width}
+    return ConvVariant(plan.of_width(width), fields, filters=width, where=tuple(where))
+
+
+def _exact_in_groups(conv: Convolution) -> tuple[ConvVariant, ...]:
+    filters = conv.groups.filters or conv.size(conv.filters).constant() or LARGE_TILE
+    waits = -(-ENOUGH_TILES // -(-filters // LARGE_TILE)) * LARGE_TILE
+    return tuple(
+        ConvVariant(name, {**fields, "vectorize": width}, filters=width, pixels=pixels)
+        for width, kind in ((4, ""), (1, "_any"))
+        for name, fields, pixels in (
+            (f"fma{kind}", FMA, waits),
+            (f"fma{kind}_small", FMA_SMALL, 0),
+        )
+    )
+
+
+def tensor_float_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
+    """Those on tensor cores of a convolution of f32 whose precision permits TF32: the plans that
+    the model of time chooses of the space, with as many bytes in a step as of 16 bits."""
+    if not takes_tensor_float(conv, arch):
+        return ()
+    problem, form = problem_of(conv, STEPS[TF32]), replace(form_of(conv), sums=False)
+    plans = ranking.chosen(problem, arch, form)
+    where = ranking.conditions(problem, plans, arch, form)
+    return tuple(tensor_float_of(conv, *one) for one in zip(plans, where, strict=True))
+
+
+def tensor_float_of(conv: Convolution, plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
+    """The variant of a plan of the space whose operands are of f32."""
+    found, width = variant_of(plan, where), gcd(stored_width(conv), VECTOR // conv.halves)
+    rows, columns, depth = cast("list[int]", found.fields["tile"])
+    tile = [rows, columns, depth // conv.halves]
+    fields = {**found.fields, "tile": tile, "vectorize": width, "algo_choice": {"conv": TF32}}
+    return replace(found, name=plan.named(TF32), fields=fields, channels=4, filters=width)
+
+
+def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:
+    """Those of an image of planes, which threads load, of the producer where there is one."""
+    if not ARCHS[arch].wgmma:
+        return (ConvVariant("gather", _PLANES),)
+    plans = ranking.fastest(problem_of(conv), arch, planes_form(conv), count)
+    return tuple(of_planes(conv, plan) for plan in plans)
+
+
+def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:
+    """The variant of a plan of the space whose producers load the pixels."""
+    fields = {**plan.gathering("conv"), "vectorize": stored_width(conv)}
+    return ConvVariant(plan.gather_name, fields)
+
+
+def _has_lines(conv: Convolution) -> bool:
+    """Whether rows of the output are always whole vectors."""
+    fact = Assumption(conv.line.mod(VECTOR), "==")
+    return holds_always(fact, conv.kernel.assumptions, conv.kernel.symbol_names)
+
+
+def stored_by(width: int, variant: ConvVariant) -> ConvVariant:
+    """A variant whose threads store so many elements at once, of any lines: not TMA."""
+    return replace(variant, fields={**variant.fields, "vectorize": width}, filters=1)
+
+
+def variant_of(plan: Tiling, where: Sequence[Assumption]) -> ConvVariant:
+    """The variant of a plan of the space."""
+    fields = plan.fields("conv")
+    if registers := cast("list[int]", fields["registers"]):
+        fields["registers"] = [max(registers[0], PRODUCER_REGISTERS), registers[1]]
+    return ConvVariant(plan.name, fields, 8, 8, where=tuple(where))
