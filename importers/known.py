@@ -71,9 +71,11 @@ class Known:
         """
         if node not in self._places:
             found = self._computed(node)
+            self._places[node] = None
             if found is not None:
                 self._tensors[node] = found
-            self._places[node] = None if found is None else _places(found, element)
+                with _real(library("torch", "torch")):
+                    self._places[node] = _places(found, element)
         return self._places[node]
 
     def beside_true(self, node: Any, name: str) -> Any:

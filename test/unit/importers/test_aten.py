@@ -69,12 +69,17 @@ def check(cases: Mapping[str, Sequence[Any]], lower: bool) -> set[str]:
     module = All([(name, one, len(given)) for name, (one, *given) in cases.items()])
     if lower:
         functional = lowered(module, args)
-        imported = from_graph(functional, "lower", {}).imported
+        part = from_graph(functional, "lower", {})
+        imported, orders = part.imported, part.orders[len(part.tensors) :]
     else:
         program = torch.export.export(module, args, strict=False)
         functional = program.run_decompositions({})
-        imported = polyc.from_exported(program)
+        imported, orders = polyc.from_exported(program), None
     found = flat(polyc.compile(imported, device="cpu")(*args))
+    if orders is not None:
+        # A result lies as PyTorch has it.
+        turned = zip(found, orders, strict=True)
+        found = [one if o is None else one.permute(np.argsort(o).tolist()) for one, o in turned]
     wanted = [(name, one) for name, (f, *given) in cases.items() for one in flat(f(*given))]
     assert len(found) == len(wanted)
     for got, (name, one) in zip(found, wanted, strict=True):
@@ -402,7 +407,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "weight norm": (
         lambda x, g: (torch._weight_norm(x, g, 0), *aten._weight_norm_interface(x, g, 0)),
         X,
-        g(4, 1),
+        g(3, 1),
     ),
     "norm 0": (lambda x: torch.linalg.vector_norm(torch.relu(x), 0, 1), X),
     "linalg_norm": (lambda x: torch.linalg.norm(x, dim=1), X),
