@@ -8,11 +8,10 @@ that of ``(e floordiv 56, e mod 2)``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import cast
 
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.dialects.region import (
@@ -29,6 +28,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.driver import located
+from polyc.rewriting.region.merge_axes import over_axes
 
 MOST = (1 << 31) - (1 << 16)
 """Points of an axis, whose last tile may go beyond its end."""
@@ -149,18 +149,7 @@ class _Flat:
                 value.name_hint = before.name_hint
                 values[before] = value
         outs = [self.flat(out) for out in kernel.outs]
-        found = KernelOp(
-            kernel.sym_name.data,
-            [self.axis],
-            [replace(t, type=kind) for t, kind in zip(kernel.inputs, ins, strict=True)],
-            [replace(t, type=kind) for t, kind in zip(kernel.outputs, outs, strict=True)],
-            body=Region(block),
-            symbols=kernel.symbol_names,
-            assumptions=kernel.assumptions,
-            held=kernel.tensors,
-        )
-        found.attributes |= kernel.attributes
-        return located(found, kernel)
+        return over_axes(kernel, [self.axis], ins, outs, block)
 
     def kind(self, value: SSAValue) -> ValType:
         """The type of a value here: over the one axis, or a number that is the same everywhere."""

@@ -78,6 +78,28 @@ def without_points(kernel: KernelOp) -> KernelOp:
     return _Merge(kernel, reads, [], points).built()
 
 
+def over_axes(
+    kernel: KernelOp,
+    axes: Sequence[AxisAttr],
+    ins: Sequence[Attribute],
+    outs: Sequence[Attribute],
+    block: Block,
+) -> KernelOp:
+    """A region over other axes, whose tensors it sees in other shapes; ``held`` is as before."""
+    found = KernelOp(
+        kernel.sym_name.data,
+        axes,
+        [replace(t, type=kind) for t, kind in zip(kernel.inputs, ins, strict=True)],
+        [replace(t, type=kind) for t, kind in zip(kernel.outputs, outs, strict=True)],
+        body=Region(block),
+        symbols=kernel.symbol_names,
+        assumptions=kernel.assumptions,
+        held=kernel.tensors,
+    )
+    found.attributes |= kernel.attributes
+    return located(found, kernel)
+
+
 def _is_together(op: Operation) -> bool:
     """Whether an op is a reduction of several values whose parts read no tensor."""
     inner = (part for region in op.regions for part in region.walk())
@@ -320,18 +342,7 @@ class _Merge:
             self.output(val_type(value).labels, out)
             for value, out in zip(kernel.yield_op.values, kernel.outs, strict=True)
         ]
-        found = KernelOp(
-            kernel.sym_name.data,
-            self.over(kernel.iters),
-            [replace(t, type=kind) for t, kind in zip(kernel.inputs, ins, strict=True)],
-            [replace(t, type=kind) for t, kind in zip(kernel.outputs, outs, strict=True)],
-            body=Region(block),
-            symbols=kernel.symbol_names,
-            assumptions=kernel.assumptions,
-            held=kernel.tensors,
-        )
-        found.attributes |= kernel.attributes
-        return located(found, kernel)
+        return over_axes(kernel, self.over(kernel.iters), ins, outs, block)
 
     def block(self, old: Block, kinds: Sequence[Attribute]) -> Block:
         """A block of the region, or of a reduction in it, with arguments of these types."""
