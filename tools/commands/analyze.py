@@ -15,7 +15,7 @@ from polyc.cost.time import TYPICAL, microseconds, times_of
 from polyc.dialects.common.arch import ARCHS, arch_names, check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.poly.indexbook import Json
-from polyc.tools.commands.inputs import add_device, add_records, use_measured
+from polyc.tools.commands.inputs import add_device, add_records, add_sizes, use_measured
 from polyc.tools.pipeline import Compilation, graphs
 from polyc.tools.sizes import check_extents, check_facts, check_names, given_sizes
 from polyc.tools.streams import write
@@ -39,13 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AXIS=SIZE",
         help="the tile along an axis, in place of the report's own (may be repeated)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the size that kernels are timed at (may be repeated); "
-        f"a symbol without one is taken as {TYPICAL}",
+    add_sizes(
+        parser,
+        f"the size that kernels are timed at; a symbol without one is taken as {TYPICAL}",
     )
 
     add_records(parser)

@@ -24,6 +24,7 @@ from polyc.tools.commands.inputs import (
     add_device,
     add_params,
     add_records,
+    add_sizes,
     check_held,
     settings_with,
     the_graph,
@@ -50,13 +51,7 @@ SHOWN = 12
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="the program, textual IR of the frontend layer")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the value of a symbol, one for each (may be repeated)",
-    )
+    add_sizes(parser)
     parser.add_argument("--arch", help="sm_80 or sm_90a; without it that of the GPU, or sm_90a")
     parser.add_argument("--graph", help="the graph to time, when the file has several")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")

@@ -16,6 +16,7 @@ from polyc.tools.commands.inputs import (
     add_kernels,
     add_params,
     add_records,
+    add_sizes,
     use_kernels,
     use_measured,
 )
@@ -42,12 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_records(parser)
     add_device(parser)
     add_kernels(parser)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a size at which kernels by hand are compared with plans (may be repeated); "
+    add_sizes(
+        parser,
+        "a size at which kernels by hand are compared with plans; "
         f"a symbol without one is taken as {TYPICAL}",
     )
     add_params(parser, "to see that it fits: what is made does not depend on it")

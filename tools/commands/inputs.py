@@ -50,6 +50,19 @@ def use_kernels(job: Compilation, path: str | None, sizes: Mapping[str, int]) ->
         with_kernels(job, path, sizes)
 
 
+def add_sizes(
+    parser: argparse.ArgumentParser, what: str = "the value of a symbol, one for each"
+) -> None:
+    """The option ``--set``: sizes by the names of their symbols, for ``tools/sizes.py`` to read."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"{what} (may be repeated)",
+    )
+
+
 def add_params(parser: argparse.ArgumentParser, how: str) -> None:
     """The option ``--params``: files that hold what the program's constant pool keeps."""
     parser.add_argument(

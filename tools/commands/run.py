@@ -22,6 +22,7 @@ from polyc.tools.commands.inputs import (
     add_kernels,
     add_params,
     add_records,
+    add_sizes,
     check_held,
     settings_with,
     the_graph,
@@ -45,13 +46,7 @@ HELP = "Run a program at given sizes and compare every layer with the FP32 refer
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser, "the program, textual IR of the frontend or the gpu layer")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the value of a symbol, one for each (may be repeated)",
-    )
+    add_sizes(parser)
     parser.add_argument(
         "--device", choices=["cpu", "cuda"], help="where to run; the GPU when there is one"
     )

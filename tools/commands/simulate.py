@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polyc.dialects.common.arch import ARCHS, check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.check import Expected, operation, sizes_text
-from polyc.tools.commands.inputs import add_draw, add_kernels, the_graph, use_kernels
+from polyc.tools.commands.inputs import add_draw, add_kernels, add_sizes, the_graph, use_kernels
 from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.play import Signature
 from polyc.tools.sizes import given_sizes, sizes_of
@@ -35,13 +35,7 @@ HELP = "Run a kernel thread by thread on the CPU, and find races and misuse of t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser, "a program, or a gpu.module at tile or hardware level")
     parser.add_argument("--arch", help="sm_80 or sm_90a; text of the gpu dialect says it itself")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the value of a symbol, one for each (may be repeated)",
-    )
+    add_sizes(parser)
     parser.add_argument("--graph", help="the graph to run, when the file has several")
     parser.add_argument("--kernel", help="the kernel to run, in place of the dispatch's choice")
     parser.add_argument(

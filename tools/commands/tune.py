@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.tools.commands.inputs import add_device, the_graph, use_measured
+from polyc.tools.commands.inputs import add_device, add_sizes, the_graph, use_measured
 from polyc.tools.interrupt import instead
 from polyc.tools.pipeline import Compilation, add_file_arguments
 from polyc.tools.sizes import check_extents, check_facts, given_sizes, parse_sizes
@@ -29,13 +29,7 @@ HELP = "Time the plans of each region of a program on this GPU, and record the f
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser, "the program, textual IR of the frontend layer")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the value of a symbol, one for each (may be repeated)",
-    )
+    add_sizes(parser)
     parser.add_argument(
         "--range",
         action="append",
