@@ -228,6 +228,8 @@ def tuned_alone() -> Generator[None]:
     which are awaited first: until they are there, it compiles in threads beside what it times.
     """
     compiling: Any = importlib.import_module("torch._inductor.async_compile")
+    # Its processes assemble by this ptxas, and find nothing of each other's by another version.
+    compiling._set_triton_ptxas_path()
     compiling.AsyncCompile.wait_pool_ready()
     if not race.shared():
         yield

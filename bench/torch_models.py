@@ -49,8 +49,10 @@ from polyc.bench.race import Contestant
 from polyc.bench.torch_zoo import MODELS, Model, Shape
 from polyc.cost.device import DEVICES, SHIPPED, Device
 from polyc.cost.time import chosen, modelled
+from polyc.dialects import region
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.dialects.region.graph import source
 from polyc.dialects.tiny import GraphOp
 from polyc.importers.imported import Imported
 from polyc.passes.pipeline import build
@@ -125,17 +127,28 @@ def planned(module: ModuleOp, device: Device, cubins: bool = True) -> Made:
             slow.append(str(note["message"]))
     program = Program(lowered(part.module, lazily=True)) if cubins else None
     kernels = list(kernels_of(part.kept["plan"], device))
-    return Made(kernels, program, len(list(kernels_of(once.module, device))), slow)
+    rare = [kernels_of(once.module, device), kernels_of(part.kept["plan"], device, once=True)]
+    return Made(kernels, program, sum(len(list(found)) for found in rare), slow)
 
 
-def kernels_of(module: ModuleOp, device: Device) -> Iterator[Kernel]:
-    """The regions of a module with schedules, in their order."""
+def kernels_of(module: ModuleOp, device: Device, once: bool = False) -> Iterator[Kernel]:
+    """The regions of a module with schedules, in their order: those of each call, or those that
+    read parameters alone, such as weights in another order, which a program runs ``once``."""
     plans: dict[str, list[ScheduleOp]] = {}
+    kept: set[tuple[str, str]] = set()
     for op in module.ops:
         if isinstance(op, ScheduleOp):
             plans.setdefault(op.region.string_value(), []).append(op)
+        elif isinstance(op, region.GraphOp):
+            held = (t.name for t in op.inputs if "storage" in t.attributes.data)
+            kept |= {(op.sym_name.data, name) for name in held}
     for op in module.ops:
-        if isinstance(op, KernelOp) and (plan := chosen(plans[op.sym_name.data], {})) is not None:
+        if not isinstance(op, KernelOp):
+            continue
+        of_weights = bool(op.ins) and all(source(op, i) in kept for i in range(len(op.ins)))
+        if of_weights:
+            kept |= {(op.sym_name.data, name.data) for name in op.res_names}
+        if of_weights == once and (plan := chosen(plans[op.sym_name.data], {})) is not None:
             time = modelled(op, plan, {}, device)
             us = round(time.seconds * 1e6, 2)
             yield Kernel(time.kernel, plan.pattern or "", time.variant, us, time.bound, text_of(op))
