@@ -170,11 +170,12 @@ def _is_together(op: Operation) -> bool:
 
 def _points(kernel: KernelOp) -> set[str]:
     """The axes of one point that are summed together with others, and are no outputs' too, and
-    those of the outputs: but for the outermost where products are summed, of which it may be a
-    side, and for the first of outputs that have no others.
+    those of the outputs: but for the outermost where it may be a side of a product or the only row
+    of sums, and for the first of outputs that have no others.
     """
     found: set[str] = set()
     summed: list[list[str]] = []
+    kept: set[str] = set()
     one = Dim.const(1)
     summing = ReduceOp | ReduceTogetherOp | SortOp
     sums = any(isinstance(op, summing) for op in kernel.body.block.ops)
@@ -184,6 +185,7 @@ def _points(kernel: KernelOp) -> set[str]:
             single = [a.label for a in axes if a.size == one]
             found.update(single if len(single) < len(axes) else single[1:])
             summed.append([a.label for a in axes])
+            kept |= {*val_type(op.result).labels}
     # What one sum may leave out may be all that another one is over.
     for labels in summed:
         if found.issuperset(labels):
@@ -193,11 +195,11 @@ def _points(kernel: KernelOp) -> set[str]:
     single = [axis.label for axis in kernel.iters if axis.size == one]
     if sums:
         walked = {label for labels in summed for label in labels}
-        # A product has a side of one point: the outermost axis stays, but where what is summed is
-        # no product, and is only put along it afterwards.
+        # A product has a side of one point: the outermost axis stays, and so does that of one row.
+        # What is summed along another one, and is no product, is only put along it afterwards.
         outermost = {axis.label for axis in kernel.iters.data[:1]}
-        if not _products(kernel):
-            outermost &= walked
+        if kept & outer and not _products(kernel):
+            outermost &= kept
         sorts = any(isinstance(op, SortOp) for op in kernel.body.block.ops)
         single = [a for a in single if a not in walked | outermost and not sorts]
     found.update(single[len(single) == len(outer) :])
