@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16, f16
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.movements import numbers
+from polyc.dialects.common.movements import MovementOp, numbers
 from polyc.rewriting.driver import located, rewrite
 
 ELEMENTWISE = (
@@ -34,13 +34,15 @@ class SplitGate(RewritePattern):
 
     Legal where nothing else reads the product, or what is computed of it element by element before
     it is cut; the halves are equal and make up the axis, which only one factor has.  Worth it where
-    something is computed of both halves at the same places: it is one kernel with the products
-    then.  Exact: each element is the sum that it was.
+    something is computed of both halves at the same places, and the factors are of 16 bits: it is
+    one kernel with the products then, which those of f32 would not be.  Exact: each element is the
+    sum that it was.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.ReduceOp, rewriter: PatternRewriter, /) -> None:
-        if (product := _product(op)) is None:
+        product = _product(op)
+        if product is None or not all(map(_is_narrow, product.operands)):
             return
         last, halves = _cut(op.result)
         if halves is None:
@@ -74,6 +76,15 @@ def _product(op: tiny.ReduceOp) -> tiny.BinaryOp | None:
     one, other = product.operands
     apart = one is not other and one.has_one_use() and other.has_one_use()
     return product if apart and product.result.has_one_use() else None
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    """Whether a value is widened from a type of 16 bits, and moved."""
+    while isinstance(op := value.owner, MovementOp):
+        value = op.operands[0]
+    if not isinstance(op, tiny.CastOp):
+        return False
+    return tiny.tensor_of(op.operand).element_type in (f16, bf16)
 
 
 def _cut(value: SSAValue) -> tuple[SSAValue, tuple[tiny.SliceOp, tiny.SliceOp] | None]:

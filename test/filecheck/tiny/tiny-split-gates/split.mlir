@@ -3,14 +3,16 @@
 // The halves of a product with a bias, which are multiplied: a product of each half of the weight.
 
 // CHECK-LABEL: tiny.graph @gated
-// CHECK: tiny.slice %w [0:8, 0:5] : !tiny.tensor<[16, 5], f32> -> !tiny.tensor<[8, 5], f32>
+// CHECK: tiny.slice %W [0:8, 0:5] : !tiny.tensor<[16, 5], f16> -> !tiny.tensor<[8, 5], f16>
 // CHECK: tiny.reduce sum {{.*}} axes [1] own f16 : !tiny.tensor<[M, 5, 8], f32> -> !tiny.tensor<[M, 8], f32>
 // CHECK-NEXT: tiny.slice %b [0:8] : !tiny.tensor<[16], f32> -> !tiny.tensor<[8], f32>
-// CHECK: tiny.slice %w [8:16, 0:5] : !tiny.tensor<[16, 5], f32> -> !tiny.tensor<[8, 5], f32>
+// CHECK: tiny.slice %W [8:16, 0:5] : !tiny.tensor<[16, 5], f16> -> !tiny.tensor<[8, 5], f16>
 // CHECK: tiny.reduce sum {{.*}} axes [1] own f16 : !tiny.tensor<[M, 5, 8], f32> -> !tiny.tensor<[M, 8], f32>
 // CHECK-NEXT: tiny.slice %b [8:16] : !tiny.tensor<[16], f32> -> !tiny.tensor<[8], f32>
 // CHECK-NOT: tiny.tensor<[M, 16], f32>
-tiny.graph @gated(%x: !tiny.tensor<[M, 5], f32>, %w: !tiny.tensor<[16, 5], f32>, %b: !tiny.tensor<[16], f32>) -> (Y: !tiny.tensor<[M, 8], f32>) {
+tiny.graph @gated(%X: !tiny.tensor<[M, 5], f16>, %W: !tiny.tensor<[16, 5], f16>, %b: !tiny.tensor<[16], f32>) -> (Y: !tiny.tensor<[M, 8], f32>) {
+  %x = tiny.cast %X : !tiny.tensor<[M, 5], f16> -> !tiny.tensor<[M, 5], f32>
+  %w = tiny.cast %W : !tiny.tensor<[16, 5], f16> -> !tiny.tensor<[16, 5], f32>
   %0 = tiny.permute %w perm [1, 0] : !tiny.tensor<[16, 5], f32> -> !tiny.tensor<[5, 16], f32>
   %1 = tiny.expand %x dims [0, 1] : !tiny.tensor<[M, 5], f32> -> !tiny.tensor<[M, 5, 16], f32>
   %2 = tiny.expand %0 dims [1, 2] : !tiny.tensor<[5, 16], f32> -> !tiny.tensor<[M, 5, 16], f32>
@@ -32,7 +34,9 @@ tiny.graph @gated(%x: !tiny.tensor<[M, 5], f32>, %w: !tiny.tensor<[16, 5], f32>,
 // CHECK: tiny.slice
 // CHECK: tiny.slice
 // CHECK-NOT: tiny.reduce
-tiny.graph @apart(%x: !tiny.tensor<[M, 5], f32>, %w: !tiny.tensor<[5, 16], f32>) -> (Y: !tiny.tensor<[M, 8], f32>, Z: !tiny.tensor<[M, 8], f32>) {
+tiny.graph @apart(%X: !tiny.tensor<[M, 5], f16>, %W: !tiny.tensor<[5, 16], f16>) -> (Y: !tiny.tensor<[M, 8], f32>, Z: !tiny.tensor<[M, 8], f32>) {
+  %x = tiny.cast %X : !tiny.tensor<[M, 5], f16> -> !tiny.tensor<[M, 5], f32>
+  %w = tiny.cast %W : !tiny.tensor<[5, 16], f16> -> !tiny.tensor<[5, 16], f32>
   %1 = tiny.expand %x dims [0, 1] : !tiny.tensor<[M, 5], f32> -> !tiny.tensor<[M, 5, 16], f32>
   %2 = tiny.expand %w dims [1, 2] : !tiny.tensor<[5, 16], f32> -> !tiny.tensor<[M, 5, 16], f32>
   %3 = tiny.binary mul %1, %2 : !tiny.tensor<[M, 5, 16], f32>

@@ -30,14 +30,20 @@ def text(
     halves: tuple[tuple[int, int], tuple[int, int]] | None = None,
     gate: str = "mul %l, %h",
     more: str = "",
-    given: str = "%w",
+    kind: str = "f16",
 ) -> str:
     """A product, of whose halves something is computed."""
     (a, b), (c, d) = halves or ((0, n // 2), (n // 2, n))
     whole, made, left, right = tensor(m, k, n), tensor(m, n), tensor(m, b - a), tensor(m, d - c)
-    return f"""tiny.graph @g(%x: {tensor(m, k)}, %w: {tensor(k, n)}) -> (Y: {left}) {{
-  %1 = tiny.expand %x dims [0, 1] : {tensor(m, k)} -> {whole}
-  %2 = tiny.expand {given} dims [1, 2] : {tensor(k, n)} -> {whole}
+    x, w = (tensor(*shape).replace("f32", kind) for shape in ((m, k), (k, n)))
+    widened = [f"tiny.cast %{name} : {t} ->" for name, t in (("x", x), ("w", w))]
+    if kind == "f32":
+        widened = ["tiny.unary neg %x :", "tiny.unary neg %w :"]
+    return f"""tiny.graph @g(%x: {x}, %w: {w}) -> (Y: {left}) {{
+  %u = {widened[0]} {tensor(m, k)}
+  %v = {widened[1]} {tensor(k, n)}
+  %1 = tiny.expand %u dims [0, 1] : {tensor(m, k)} -> {whole}
+  %2 = tiny.expand %v dims [1, 2] : {tensor(k, n)} -> {whole}
   %3 = tiny.binary mul %1, %2 : {whole}
   %4 = tiny.reduce sum %3 axes [1] : {whole} -> {made}
   %5 = tiny.unary tanh %4 : {made}
@@ -61,13 +67,14 @@ def products(source: str) -> int:
 
 def test_it_is_a_product_of_each_half() -> None:
     assert products(text()) == 2
-    assert products(text(halves=((8, 16), (0, 8)))) == 2
+    assert products(text(halves=((8, 16), (0, 8)), kind="bf16")) == 2
 
 
 KEPT = tensor(4, 16)
 REFUSES = {
     "halves that overlap": text(halves=((0, 8), (7, 15))),
     "a part that nothing reads": text(n=24, halves=((0, 8), (8, 16))),
+    "factors of f32, whose two products are two kernels": text(kind="f32"),
     "halves that do not meet": text(gate="mul %l, %l"),
     "another reader": text(more=f"%z = tiny.unary exp %5 : {KEPT}", gate="mul %l, %h"),
 }
@@ -85,7 +92,7 @@ def test_values_are_the_same(m: int, k: int, half: int, turned: bool) -> None:
     source = text(m, k, 2 * half, (halves[1], halves[0]) if turned else halves)
     module = parsed(source)
     rng = np.random.default_rng(m * k)
-    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, 2 * half))]
+    inputs = [rng.standard_normal(s).astype(np.float16) for s in ((m, k), (k, 2 * half))]
     (wanted,) = run(only(module, tiny.GraphOp), inputs, {})
     assert rewrite(module, [SplitGate()])
     verify(module)
