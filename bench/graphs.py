@@ -222,21 +222,36 @@ def raced(
 
 @contextmanager
 def tuned_alone() -> Generator[None]:
-    """Inductor times what it chooses from while no other benchmark uses the GPU."""
+    """Inductor times what it chooses from while no other benchmark uses the GPU.
+
+    All candidates of an op are timed in one turn.  They are compiled by Inductor's own processes,
+    which are awaited first: until they are there, it compiles in threads beside what it times.
+    """
+    compiling: Any = importlib.import_module("torch._inductor.async_compile")
+    # Its processes assemble by this ptxas, and find nothing of each other's by another version.
+    compiling._set_triton_ptxas_path()
+    compiling.AsyncCompile.wait_pool_ready()
     if not race.shared():
         yield
         return
     benchmarker: Any = importlib.import_module("torch._inductor.runtime.benchmarking").benchmarker
-    own = benchmarker.benchmark_gpu
+    selecting: Any = importlib.import_module("torch._inductor.select_algorithm")
+    cache = selecting.AlgorithmSelectorCache
+    own, autotune = benchmarker.benchmark_gpu, cache.autotune
 
     def timed(*args: Any, **named: Any) -> Any:
         with race.alone():
             return own(*args, **named)
 
-    benchmarker.benchmark_gpu = timed
+    def tuned(*args: Any, **named: Any) -> Any:
+        with race.alone():
+            return autotune(*args, **named)
+
+    benchmarker.benchmark_gpu, cache.autotune = timed, tuned
     try:
         yield
     finally:
+        cache.autotune = autotune
         del benchmarker.benchmark_gpu
 
 

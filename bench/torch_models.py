@@ -11,7 +11,9 @@ contestants take turns, each inside of a CUDA graph of whole forwards (``bench/r
 ``--dry`` imports and compiles to cubins on any machine, and prints the kernels, what the model of
 time says of each, and what runs in loops and why.  ``--layers`` makes that many of a model's
 layers, which shows its kernels; ``--small`` makes small configurations.  Each model and batch is a
-process of its own; ``--workers`` run at once, and share the GPU by a lock while they time.
+process of its own; ``--workers`` run at once on each GPU, and share it by a lock while they time.
+polyc's kernels are compiled by another process meanwhile, Inductor's candidates by its own
+(``TORCHINDUCTOR_COMPILE_THREADS`` a model); a set of candidates is timed with the GPU alone.
 
 Needs PyTorch, timm and transformers; without ``--dry`` an NVIDIA GPU.  Writes bench/results/*.json.
 """
@@ -22,20 +24,23 @@ import argparse
 import copy
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import polyc
@@ -44,8 +49,10 @@ from polyc.bench.race import Contestant
 from polyc.bench.torch_zoo import MODELS, Model, Shape
 from polyc.cost.device import DEVICES, SHIPPED, Device
 from polyc.cost.time import chosen, modelled
+from polyc.dialects import region
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.dialects.region.graph import source
 from polyc.dialects.tiny import GraphOp
 from polyc.importers.imported import Imported
 from polyc.passes.pipeline import build
@@ -120,17 +127,28 @@ def planned(module: ModuleOp, device: Device, cubins: bool = True) -> Made:
             slow.append(str(note["message"]))
     program = Program(lowered(part.module, lazily=True)) if cubins else None
     kernels = list(kernels_of(part.kept["plan"], device))
-    return Made(kernels, program, len(list(kernels_of(once.module, device))), slow)
+    rare = [kernels_of(once.module, device), kernels_of(part.kept["plan"], device, once=True)]
+    return Made(kernels, program, sum(len(list(found)) for found in rare), slow)
 
 
-def kernels_of(module: ModuleOp, device: Device) -> Iterator[Kernel]:
-    """The regions of a module with schedules, in their order."""
+def kernels_of(module: ModuleOp, device: Device, once: bool = False) -> Iterator[Kernel]:
+    """The regions of a module with schedules, in their order: those of each call, or those that
+    read parameters alone, such as weights in another order, which a program runs ``once``."""
     plans: dict[str, list[ScheduleOp]] = {}
+    kept: set[tuple[str, str]] = set()
     for op in module.ops:
         if isinstance(op, ScheduleOp):
             plans.setdefault(op.region.string_value(), []).append(op)
+        elif isinstance(op, region.GraphOp):
+            held = (t.name for t in op.inputs if "storage" in t.attributes.data)
+            kept |= {(op.sym_name.data, name) for name in held}
     for op in module.ops:
-        if isinstance(op, KernelOp) and (plan := chosen(plans[op.sym_name.data], {})) is not None:
+        if not isinstance(op, KernelOp):
+            continue
+        of_weights = bool(op.ins) and all(source(op, i) in kept for i in range(len(op.ins)))
+        if of_weights:
+            kept |= {(op.sym_name.data, name.data) for name in op.res_names}
+        if of_weights == once and (plan := chosen(plans[op.sym_name.data], {})) is not None:
             time = modelled(op, plan, {}, device)
             us = round(time.seconds * 1e6, 2)
             yield Kernel(time.kernel, plan.pattern or "", time.variant, us, time.bound, text_of(op))
@@ -204,6 +222,42 @@ def halved(inputs: Sequence[Any]) -> list[Any]:
 # With one ----------------------------------------------------------------------------------------
 
 
+@contextmanager
+def compiled_beside(imported: Imported) -> Generator[Callable[[], object]]:
+    """polyc compiles a model in another process, into the store on disk, while the block runs.
+
+    What it gives waits for that.  polyc's compiler is of Python, as most of Inductor is: in one
+    process each would wait for the other, also between the launches that Inductor times.
+    """
+    with tempfile.TemporaryDirectory(prefix="polyc-beside-") as folder:
+        text, params = Path(folder) / "model.mlir", Path(folder) / "params.json"
+        imported.save(text)
+        kinds = {
+            name: (str(x.dtype).removeprefix("torch."), list(x.shape))
+            for name, x in imported.parameters.items()
+        }
+        params.write_text(json.dumps(kinds))
+        asked = [sys.executable, "-m", "polyc.bench.torch_models", "--beside", folder]
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(asked, stdout=quiet, stderr=quiet) as other:
+            try:
+                yield other.wait
+            finally:
+                other.kill()
+
+
+def compile_beside(folder: Path) -> None:
+    """What the other process of ``compiled_beside`` does.  It touches no GPU."""
+    import_module("torch")  # polyc compiles by the NVRTC that is loaded, which is then the same one
+    kinds: Mapping[str, tuple[str, list[int]]] = json.loads((folder / "params.json").read_text())
+    # Memory that nothing is written to takes none.
+    params = {
+        name: np.empty(size, getattr(ml_dtypes, kind, None) or kind)
+        for name, (kind, size) in kinds.items()
+    }
+    polyc.compile(folder / "model.mlir", ARCH, params=params).warm()
+
+
 def leaves(torch: Any, found: Any) -> list[Any]:
     """The tensors that a model returns."""
     return [x for x in torch.utils._pytree.tree_leaves(found) if isinstance(x, torch.Tensor)]
@@ -229,7 +283,7 @@ def raced(
     rounds: int,
     keep: Callable[[list[dict[str, Any]]], None],
 ) -> list[dict[str, Any]]:
-    """The rows of a model at a batch on the GPU; ``keep`` has them as they come."""
+    """The rows of a model at a batch on the GPU; ``keep`` has them before they are printed."""
     torch = race.load_torch("bench/torch_models.py")
     case = f"{model.name} {batch}"
     torch.manual_seed(0)
@@ -248,17 +302,6 @@ def raced(
     several = [halved(inputs) for inputs in several]
     weights = sum(x.numel() * x.element_size() for x in module.state_dict().values())
     imported, importing = exported(torch, module, several[0], model.name)
-    start = time.perf_counter()
-    ours = polyc.compile(imported)
-    heard = StringIO()
-    with redirect_stderr(heard):
-        program = ours.warm(*several[0]).program(0)
-    compiling = time.perf_counter() - start
-    spills = {name: info.spill_bytes for name, info in program.kernels.items() if info.spill_bytes}
-    print(
-        f"{case}: import {importing:.1f} s, to cubins {compiling:.1f} s, spills {spills}",
-        flush=True,
-    )
     errors: dict[str, float] = {}
     failed: dict[str, str] = {}
 
@@ -273,21 +316,31 @@ def raced(
         "failed": failed,
         "weights_bytes": weights,
         "import_seconds": round(importing, 2),
-        "compile_seconds": round(compiling, 2),
-        "spills": spills,
-        "in loops": [x for x in heard.getvalue().splitlines() if "NoTensorCores" in x],
     }
 
-    def timed() -> None:
-        """Time all that there are so far, and keep it."""
-        for one in racers:
-            one.milliseconds.clear()
-        with race.alone():
-            once(torch, racers, rounds)
-        keep(rows_of(case, racers, errors, facts))
-
+    calls: dict[str, Callable[..., Any]] = {}
     with torch.no_grad():
+        with compiled_beside(imported) as compiled:
+            for peer in (peer for peer in peers if peer != "eager"):
+                name = PEERS[peer]
+                start = time.perf_counter()
+                try:
+                    calls[name], got = peer_of(torch, module, peer, several[0])
+                    errors[name] = off([x.cpu() for x in leaves(torch, got)], wanted)
+                    took = time.perf_counter() - start
+                    print(f"{case}: {name} took {took:.1f} s, off {errors[name]:.2e}", flush=True)
+                except Exception as error:
+                    failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
+                    print(f"{case}: {name} failed, {failed[name]}", flush=True)
+            compiled()
+        start = time.perf_counter()
+        ours = polyc.compile(imported)
+        program = ours.warm(*several[0]).program(0)
+        took, found = time.perf_counter() - start, program.kernels
+        facts["spills"] = {name: k.spill_bytes for name, k in found.items() if k.spill_bytes}
+        print(f"{case}: from the store {took:.1f} s, spills {facts['spills']}", flush=True)
         with race.alone():
+            torch.cuda.empty_cache()
             before = torch.cuda.memory_allocated()
             free, _ = torch.cuda.mem_get_info()
             found = leaves(torch, ours(*several[0]))
@@ -298,34 +351,29 @@ def raced(
             errors["eager"] = off([x.cpu() for x in leaves(torch, module(*several[0]))], wanted)
             del found
         racers.append(Contestant("polyc", on_copies(ours), False))
+        racers.extend(Contestant(name, on_copies(call)) for name, call in calls.items())
         if "eager" in peers:
             racers.append(Contestant("eager", on_copies(module)))
-        timed()
         with race.alone():
+            once(torch, racers, rounds)
             facts["kernels_us"] = graphs.kernel_times(torch, on_copies(ours), len(several))
-        for peer in (peer for peer in peers if peer != "eager"):
-            name = PEERS[peer]
-            try:
-                torch._dynamo.reset()
-                mode = "max-autotune-no-cudagraphs" if peer == "max" else None
-                call = torch.compile(module, mode=mode)
-                start = time.perf_counter()
-                with graphs.tuned_alone():
-                    got = leaves(torch, call(*several[0]))
-                errors[name] = off([x.cpu() for x in got], wanted)
-                took = time.perf_counter() - start
-                print(f"{case}: {name} took {took:.1f} s, off {errors[name]:.2e}", flush=True)
-                racers.append(Contestant(name, on_copies(call)))
-            except Exception as error:
-                failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
-                print(f"{case}: {name} failed, {failed[name]}", flush=True)
-            torch.cuda.empty_cache()
-            timed()
     rows = rows_of(case, racers, errors, facts)
+    keep(rows)
     race.print_rows(rows)
     each: list[list[Any]] = facts["kernels_us"]
     print(f"  {len(each)} kernels, {sum(us for _, us in each) / 1e3:.3f} ms", flush=True)
     return rows
+
+
+def peer_of(
+    torch: Any, module: Any, peer: str, inputs: Sequence[Any]
+) -> tuple[Callable[..., Any], Any]:
+    """A module as ``torch.compile`` makes it, which has compiled and tuned it, and its result."""
+    torch._dynamo.reset()
+    mode = "max-autotune-no-cudagraphs" if peer == "max" else None
+    call = torch.compile(module, mode=mode)
+    with graphs.tuned_alone():
+        return call, call(*inputs)
 
 
 def rows_of(
@@ -377,7 +425,16 @@ def once(torch: Any, racers: Sequence[Contestant], rounds: int) -> None:
 def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) -> list[Any]:
     """The rows of each case, of a process each; one that fails or lasts is said and left out."""
     folder = Path(tempfile.mkdtemp(prefix="polyc-models-"))
-    lock = {race.LOCK: str(folder / "lock")} if options.workers > 1 and not options.dry else {}
+    gpus = [] if options.dry else gpus_here()
+    several = max(1, len(gpus)) * options.workers
+    places: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+    for at in range(several):
+        place: dict[str, str] = {}
+        if gpus:
+            gpu = gpus[at % len(gpus)]
+            place = {"CUDA_VISIBLE_DEVICES": gpu}
+            place |= {race.LOCK: str(folder / f"lock-{gpu}")} if options.workers > 1 else {}
+        places.put(place)
     begun = time.perf_counter()
     rows: list[Any] = []
 
@@ -390,11 +447,14 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
         out = folder / f"{name}-{batch}.json"
         asked = [sys.executable, "-m", "polyc.bench.torch_models", "--one", str(out)]
         asked += [*options.passed, "--models", name, "--batches", str(batch)]
+        place = places.get()
         try:
-            done = subprocess.run(asked, timeout=left, env={**os.environ, **lock}, check=False)
+            done = subprocess.run(asked, timeout=left, env={**os.environ, **place}, check=False)
         except subprocess.TimeoutExpired:
             print(f"{name} {batch}: stopped, the time is over", flush=True)
             return json.loads(out.read_text()) if out.exists() else []
+        finally:
+            places.put(place)
         if not out.exists():
             print(f"{name} {batch}: failed with {done.returncode}", flush=True)
             return []
@@ -405,10 +465,18 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
         if options.kept:
             Path(options.kept).write_text(json.dumps(rows, indent=1) + "\n")
 
-    with ThreadPoolExecutor(options.workers) as pool:
-        for found in pool.map(ran, cases):
-            keep(found)
-    return rows
+    with ThreadPoolExecutor(several) as pool:
+        for done in as_completed([pool.submit(ran, case) for case in cases]):
+            keep(done.result())
+    return sorted(rows, key=lambda row: [f"{n} {b}" for n, b in cases].index(row["case"]))
+
+
+def gpus_here() -> list[str]:
+    """The GPUs that cases are shared over, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    return [str(i) for i in range(race.load_torch("bench/torch_models.py").cuda.device_count())]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -422,16 +490,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry", action="store_true", help="without a GPU: kernels and their model")
     parser.add_argument("--no-cubins", action="store_true", help="with --dry: plans alone")
     parser.add_argument("--device", choices=SHIPPED, help="the chip of the model of time")
-    parser.add_argument("--workers", type=int, default=1, help="processes at once")
+    parser.add_argument("--workers", type=int, default=1, help="processes at once, on each GPU")
     parser.add_argument("--budget", type=float, help="seconds for all of it")
     parser.add_argument("--kept", help="a file that has the rows as they come")
+    parser.add_argument("--cases", nargs="+", metavar="MODEL:BATCH", help="these, in this order")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--beside", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--commit", help="what the report calls the commit")
     parser.add_argument("--out", default="bench/results", help="the report's folder, - for none")
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser.parse_args(arguments)
     shape = Shape(options.layers, options.small)
     device = SHIPPED[options.device] if options.device else DEVICES[ARCH]
+    if options.beside:
+        compile_beside(options.beside)
+        return 0
     if options.one:
         (name,), (batch,) = options.models, options.batches
 
@@ -455,6 +528,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in options.models
         for batch in options.batches or MODELS[name].batches
     ]
+    if options.cases:
+        split = (one.partition(":") for one in options.cases)
+        cases = [(name, int(batch)) for name, _, batch in split]
     rows = in_processes(options, cases)
     if options.out != "-" and rows:
         if options.dry:

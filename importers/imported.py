@@ -33,6 +33,13 @@ class Imported:
 
         return next(op for op in self.module.ops if isinstance(op, GraphOp))
 
+    def donated(self) -> Mapping[str, Any]:
+        """Its parameters, of which it has none afterwards."""
+        found = dict(self.parameters)
+        if isinstance(self.parameters, dict):
+            self.parameters.clear()
+        return found
+
     @property
     def text(self) -> str:
         """The module's text, which ``polyc run`` and ``polyc compile`` read."""

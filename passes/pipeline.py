@@ -61,7 +61,7 @@ GPU_PASSES: tuple[str, ...] = (
 
 STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "tiny": ("frontend-to-tiny", "tiny-split-reductions"),
+        "tiny": ("frontend-to-tiny", "tiny-split-reductions", "tiny-split-gates"),
         "index": ("tiny-to-index",),
         "region": (
             "index-to-region",

@@ -10,8 +10,8 @@ sign of that: what it holds may have changed since another program was given it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -52,6 +52,15 @@ _FILES: WeakValueDictionary[object, SafeTensors] = WeakValueDictionary()
 _LOCK = threading.RLock()
 
 
+class Cell:
+    """A tensor that a caller gave, for all that have it from there; None once it is let go."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: object) -> None:
+        self.tensor: object = tensor
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A named tensor: an entry of ``file``, or ``given`` by the caller.
@@ -63,11 +72,18 @@ class Entry:
     element: str
     shape: tuple[int, ...]
     file: SafeTensors | None = None
-    given: object = None
+    given: Cell | None = None
     of: object = None
 
     def _view(self) -> TensorView:
-        given: Any = self.given
+        given: Any = None if self.given is None else self.given.tensor
+        if given is None:
+            raise PolycError(
+                "BadParams",
+                f"parameter {self.name} was donated, and let go once all was made of it that the "
+                "program needed; what needs it again, another GPU or another order of it, wants "
+                "parameters that are not donated",
+            )
         if torch_tensors.is_tensor(given) and given.requires_grad:
             given = given.detach()  # a weight's memory, without what training knows of it
         return tensors.dense(given, self.name)
@@ -88,6 +104,11 @@ class Entry:
             )
         # Its view keeps the memory for as long as the copy takes.
         return tensors.as_numpy(view).copy()
+
+    def let_go(self) -> None:
+        """Keep what the caller gave no longer."""
+        if self.given is not None:
+            self.given.tensor = None
 
     def on(self, index: int) -> Held:
         """It on a GPU, where it is put if it is not there.  Raises PolycError."""
@@ -142,14 +163,21 @@ class Params(Mapping[str, Entry]):
     """Named tensors to find entries in: see ``of``.  Nothing is read before it is asked for."""
 
     def __init__(
-        self, entries: Mapping[str, Entry], what: str, open_ended: bool, sparing: bool = False
+        self,
+        entries: Mapping[str, Entry],
+        what: str,
+        open_ended: bool,
+        sparing: bool = False,
+        donated: bool = False,
     ) -> None:
         self._entries, self.what, self.sparing = dict(entries), what, sparing
+        self.donated = donated
         self.open_ended = open_ended
         """Whether it may have more than a program asks for, as a file may.
 
         ``sparing`` ones are kept by somebody else too: what is made of them and takes more than
-        ``LITTLE`` bytes is made by each call, and not kept beside them.
+        ``LITTLE`` bytes is made by each call, and not kept beside them.  ``donated`` ones are kept
+        by nobody else: a tensor of which all is made that is needed is let go.
         """
 
     @staticmethod
@@ -168,7 +196,8 @@ class Params(Mapping[str, Entry]):
         if isinstance(given, Mapping):
             named = cast("Mapping[Any, Any]", given)
             of = object()
-            made = {str(k): _of_tensor(str(k), v, of) for k, v in named.items()}
+            cells = {id(v): Cell(v) for v in named.values()}
+            made = {str(k): _of_tensor(str(k), cells[id(v)], of) for k, v in named.items()}
             return Params(made, "params", False)
         if not isinstance(given, list | tuple):
             raise PolycError(
@@ -199,11 +228,17 @@ class Params(Mapping[str, Entry]):
                 "name the tensor by polyc.constant",
             )
         both = self.sparing or other.sparing
-        return Params({**self._entries, **dict(other)}, other.what, other.open_ended, both)
+        entries = {**self._entries, **dict(other)}
+        return Params(entries, other.what, other.open_ended, both, other.donated)
 
     def sparingly(self) -> Params:
         """The same, of which nothing large is kept a second time."""
         return Params(self._entries, self.what, self.open_ended, True)
+
+    def donate(self) -> Params:
+        """The same, of which a program lets go once it has made what it needs of them: of a tensor
+        that it keeps in another order alone nothing stays of its own."""
+        return Params(self._entries, self.what, self.open_ended, donated=True)
 
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name]
@@ -226,7 +261,7 @@ def _of_file(file: SafeTensors) -> dict[str, Entry]:
     return {n: Entry(n, one.element, one.shape, file) for n, one in file.entries.items()}
 
 
-def _of_tensor(name: str, given: object, of: object) -> Entry:
+def _of_tensor(name: str, given: Cell, of: object) -> Entry:
     view = Entry(name, "", (), given=given)._view()  # pyright: ignore[reportPrivateUsage]
     return Entry(name, view.element, view.shape, given=given, of=of)
 
@@ -245,26 +280,63 @@ class Constants:
         self._made: dict[int, str] = {}
         self._maker: Callable[[int], Mapping[str, Held]] | None = None
         self.numbers: frozenset[int] = frozenset(self.entries)
-        self.sparing = False
+        self.sparing = self.donated = False
+        self.beside: Collection[Cell | None] = ()
+        """What another program was given that keeps what is made of these."""
         self._held: dict[int, dict[int, Held]] = {}
+        self._gone: dict[int, dict[int, TensorView]] = {}
         self._arrays: dict[int, Any] | None = None
 
     def on(self, index: int) -> dict[int, TensorView]:
-        """The tensors on a GPU by their numbers, put there where they are not.
+        """The tensors on a GPU by their numbers, put there where they were not before.
 
-        Raises PolycError.
+        Those that were let go are said as they were: nothing is in their place.  Raises PolycError.
         """
         if (found := self._held.get(index)) is None:
-            found = {number: entry.on(index) for number, entry in self.entries.items()}
-            for number, one in found.items():
-                view, entry = one.view, self.entries[number]
-                rank, align = len(entry.shape), self._aligns[number]
-                tensors.check(view, f"parameter {entry.name}", entry.element, rank, align)
+            found = {number: self._put(number, index) for number in self.entries}
             if self._maker is not None:
                 made = self._maker(index)
                 found |= {number: made[name] for number, name in self._made.items()}
             self._held[index] = found
-        return {number: one.view for number, one in found.items()}
+        views = {number: one.view for number, one in found.items()}
+        return views | self._gone.get(index, {})
+
+    def _put(self, number: int, index: int) -> Held:
+        entry = self.entries[number]
+        found = entry.on(index)
+        rank, align = len(entry.shape), self._aligns[number]
+        tensors.check(found.view, f"parameter {entry.name}", entry.element, rank, align)
+        return found
+
+    def gone(self, index: int) -> Collection[int]:
+        """The numbers of those that were let go on a GPU."""
+        return self._gone.get(index, {}).keys()
+
+    def let_go(self, index: int, numbers: Iterable[int]) -> None:
+        """Keep some tensors on a GPU no longer, as all is made of them that is needed there; those
+        that are made stay."""
+        held, gone = self._held.get(index, {}), self._gone.setdefault(index, {})
+        for number in numbers:
+            if number in self.entries and number in held:
+                gone[number] = replace(held.pop(number).view, owner=None)
+                if self.donated:
+                    self.entries[number].let_go()
+
+    def made(self) -> None:
+        """Keep no longer what was donated, as all is made of it, and what else was not given to the
+        program ``beside``."""
+        for entry in self.entries.values() if self.donated else ():
+            if entry.given not in self.beside:
+                entry.let_go()
+
+    def again(self, index: int, numbers: Iterable[int]) -> dict[int, TensorView]:
+        """Put some of those that were let go on a GPU again.  Raises PolycError."""
+        found: dict[int, TensorView] = {}
+        for number in numbers:
+            one = self._held[index][number] = self._put(number, index)
+            del self._gone[index][number]
+            found[number] = one.view
+        return found
 
     def make(self, made: Mapping[int, str], maker: Callable[[int], Mapping[str, Held]]) -> None:
         """The tensors ``made``, by their numbers, are what ``maker`` gives on a GPU, by name."""
@@ -298,7 +370,7 @@ class Constants:
 
     def forget(self) -> None:
         """Let go of what lies on GPUs, and of copies for playback."""
-        self._held, self._arrays = {}, None
+        self._held, self._gone, self._arrays = {}, {}, None
 
 
 def bind(signature: HostSignature, params: Given, beside: HostSignature | None = None) -> Constants:
@@ -350,7 +422,7 @@ def bind(signature: HostSignature, params: Given, beside: HostSignature | None =
             notes=wrong[1:],
         )
     made = Constants(entries, sizes, {number: signature.aligns[number] for number in entries})
-    made.sparing = found.sparing
+    made.sparing, made.donated = found.sparing, found.donated
     return made
 
 

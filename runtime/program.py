@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -108,6 +109,8 @@ class Program:
         self._modules: dict[tuple[int, int], driver.Module] = {}
         self._plans: dict[object, Plan] = {}
         self._made: WeakValueDictionary[object, driver.Buffer] = WeakValueDictionary()
+        self._kept: dict[int, set[int]] = {}
+        """The constants that calls read on each GPU, by their numbers."""
         self._repeated: dict[Kind, Repeated] = {}
         self._arenas: Arenas = Arenas()
         # Of what is added to these; looking something up is one step.
@@ -123,6 +126,7 @@ class Program:
             before.constants = const_pool.bind(before._whole, params, self._whole)
             before.signature = before._whole.called(before.constants.numbers, {})
             before.names, before.num_inputs = tuple(before.signature.names), 0
+            before.constants.beside = [entry.given for entry in held.entries.values()]
             made = {i: name for i, name in enumerate(self._origin.described.made) if name}
             held.make(made, before.run_once)
         self.signature = self._whole.called(held.numbers, held.sizes)
@@ -205,6 +209,7 @@ class Program:
         with self._lock:
             held = self._plans, self._modules, self._arenas
             self._plans, self._modules, self._arenas = {}, {}, type(self._arenas)()
+            self._kept.clear()
             if self.constants is not None:
                 self.constants.forget()
             for repeated in self._repeated.values():
@@ -422,6 +427,9 @@ class Program:
             raise PolycError("BadArgument", "the outputs are empty; there is nothing to launch")
         with driver.current(home):
             streams.check_places(self._named(every), home)
+            if self.constants is not None:
+                self.constants.on(home)
+                self.constants.again(home, list(self.constants.gone(home)))
             every = self._every(home, every)
             count = self._whole.num_inputs
             self._whole.check_apart(every[:count], every[count:])
@@ -444,14 +452,23 @@ class Program:
             return list(views)
         return const_pool.merged(views, self.constants.on(index))
 
+    def _there(self, index: int, views: Sequence[TensorView]) -> list[TensorView]:
+        """The views of all inputs that are in memory; those of constants that were let go are
+        empty."""
+        assert self.constants is not None
+        gone = self.constants.gone(index)
+        inputs = enumerate(views[: self._whole.num_inputs])
+        return [replace(view, shape=(0,)) if i in gone else view for i, view in inputs]
+
     def run_once(self, index: int) -> Mapping[str, const_pool.Held]:
         """What it makes of its parameters, which are all that it takes, on a GPU.
 
         Another program of its key that did so on the same parameters has made it; what it is made
         of is let go.  Raises PolycError.
         """
-        assert self.constants is not None
-        owners, outputs = self.constants.owners, self.names
+        constants = self.constants
+        assert constants is not None
+        owners, outputs = constants.owners, self.names
 
         def make() -> Mapping[str, const_pool.Held]:
             found: dict[str, const_pool.Held] = {}
@@ -465,9 +482,10 @@ class Program:
                 with driver.current(index):
                     driver.wait(0)
             self.close()
+            constants.made()
             return found
 
-        key = (self._key, *self.constants.identities)
+        key = (self._key, *constants.identities)
         return const_pool.made_once(index, outputs, key, make)
 
     def chosen(self, symbols: Mapping[str, int]) -> str | None:
@@ -529,7 +547,7 @@ class Program:
             )
         views = self._every(index, views)
         if self.constants is not None:
-            self._whole.check_apart(views[: self._whole.num_inputs], results)
+            self._whole.check_apart(self._there(index, views), results)
             if given:
                 given = const_pool.merged(given, dict.fromkeys(self._held, None))
         chosen = self._choose(index, views, values, variant, given)
@@ -550,24 +568,36 @@ class Program:
 
     def _hold(self, plan: Plan, index: int, views: Sequence[TensorView], at: int) -> None:
         """Give a plan the constants, and what is made of them, for as long as plans have it: the
-        same for all plans that make the same."""
-        owners: list[object] = [views[number] for number in self._held]
-        if plan.once:
+        same for all plans that make the same.  Constants that no plan reads then are let go."""
+        constants = self.constants
+        assert constants is not None
+        reads = plan.reads(self._held)
+        with self._lock:
+            space: driver.Buffer | None = None
             key = (index, *plan.made_of)
-            with self._lock:
-                found = self._made.get(key)
-                if found is None and driver.capture(at):
-                    raise PolycError(
-                        "BadArgument",
-                        f"{plan.name} makes something of its parameters once, and a graph that is "
-                        "being captured cannot wait for it; call it once before",
-                    )
-                space = found or driver.Buffer(plan.kept, index)
-                pointers = [view.pointer for view in views]
-                plan.make(pointers, space.pointer, found is not None)
+            wanted, made = set(reads), False
+            if plan.once:
+                space = self._made.get(key)
+                made = space is not None
+                if not made:
+                    if driver.capture(at):
+                        raise PolycError(
+                            "BadArgument",
+                            f"{plan.name} makes something of its parameters once, and a graph that "
+                            "is being captured cannot wait for it; call it once before",
+                        )
+                    wanted |= plan.reads(self._held, once=True)
+            there = dict(enumerate(views))
+            there |= constants.again(index, wanted.intersection(constants.gone(index)))
+            if plan.once:
+                space = space or driver.Buffer(plan.kept, index)
+                plan.make([there[i].pointer for i in range(len(views))], space.pointer, made)
                 self._made[key] = space
-            owners.append(space)
-        plan.hold({number: views[number].pointer for number in self._held}, owners)
+            owners: list[object] = [there[number] for number in reads]
+            plan.hold({i: there[i].pointer for i in self._held}, [*owners, space])
+            kept = self._kept.setdefault(index, set())
+            kept |= reads
+            constants.let_go(index, self._held - kept)
 
     def _choose(
         self,

@@ -231,6 +231,8 @@ class Variant:
                 if one.view is not None:
                     memory = Memory(memory.element, tuple(d.evaluate(values) for d in one.view))
                 arguments.append(plan.bind(source, pointer, memory, one.map))
+                if source < len(views):
+                    plan.read(source, step in once)
                 if step in once:
                     made.append((one.source, memory.shape))
             cluster = (step.cluster, 1, 1)
@@ -316,9 +318,18 @@ class Plan:
         self.made_of: Sequence[object] = ()
         """What decides what the launches ``once`` make, beside the tensors that they read."""
         self._held: Mapping[int, int] = {}
+        self._reads: tuple[set[int], set[int]] = set(), set()
         self._owners: Sequence[object] = ()
         self._values: list[list[c_uint64]] = [[] for _ in range(count + len(places))]
         self._maps: list[list[tensor_maps.TensorMap]] = [[] for _ in range(count + len(places))]
+
+    def read(self, source: int, once: bool) -> None:
+        """Say that a launch takes a tensor: one of those that run ``once``, or of every run."""
+        self._reads[once].add(source)
+
+    def reads(self, numbers: Collection[int], once: bool = False) -> set[int]:
+        """Those of the tensors ``numbers`` that its launches take, or those that run ``once``."""
+        return self._reads[once].intersection(numbers)
 
     def hold(self, held: Mapping[int, int], owners: Sequence[object]) -> None:
         """From now on calls give all tensors but ``held``, which stay at these addresses; the plan

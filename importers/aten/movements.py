@@ -223,7 +223,13 @@ def roll(x: Value, shifts: Any, dims: Any = None) -> Value:
             continue
         cut = whole - shift if shift > 0 else -shift
         before = [slice(None)] * at
-        x = f.concat([x[(*before, slice(cut, None))], x[(*before, slice(0, cut))]], at)
+        if isinstance(whole, int):
+            # Read twice over, from the cut on: each element is one of x's, at a place modulo the
+            # size, so that what is moved before and after is one movement with it.
+            times = [2 if axis == at else 1 for axis in range(x.ndim)]
+            x = repeat(x, times)[(*before, slice(cut, cut + whole))]
+        else:
+            x = f.concat([x[(*before, slice(cut, None))], x[(*before, slice(0, cut))]], at)
     return x
 
 

@@ -36,6 +36,11 @@ class Attentions(Epilogues):
     )
     """Such two of which some factor is gathered, and stays so; with the level that they had."""
 
+    seen: dict[SSAValue, tuple[list[SSAValue], list[SSAValue], list[tiny.ReduceOp]]] = field(
+        default_factory=dict[SSAValue, tuple[list[SSAValue], list[SSAValue], list[tiny.ReduceOp]]]
+    )
+    """What of softmaxes factors are made of, for those that were asked about."""
+
     def _find_cores(self) -> None:
         """Pair products of which one weighs by a softmax of the other, each with one at most.
 
@@ -88,21 +93,32 @@ class Attentions(Epilogues):
             behind = self._behind(factor)
             if first not in behind:
                 continue
-            others = (v for v in behind if v is not first and v in self.contractions)
+            powers, others, maxima = self._seen_behind(factor)
+            powers = [v for v in powers if first in self._behind(v)]
+            if not powers:
+                continue
+            others = (v for v in others if v is not first)
             if any(first in self._behind(f) for v in others for f in factors(v)):
                 continue
-            powers = [v for v in behind if _is_power(v) and first in self._behind(v)]
-            along = [
-                value.owner
-                for value in (behind if powers else ())
-                if isinstance(value.owner, tiny.ReduceOp)
-                and value.owner.function == "max"
-                and first in self._behind(value)
-            ]
+            along = [op for op in maxima if first in self._behind(op.result)]
             along = along or [op for value in powers for op in self._sums_of(value)]
             if along:
                 return factor, along
         return None
+
+    def _seen_behind(
+        self, factor: SSAValue
+    ) -> tuple[list[SSAValue], list[SSAValue], list[tiny.ReduceOp]]:
+        """The powers, the contractions and the maxima that a factor is made of."""
+        if factor not in self.seen:
+            behind = self._behind(factor)
+            maxima = [v.owner for v in behind if isinstance(v.owner, tiny.ReduceOp)]
+            self.seen[factor] = (
+                [v for v in behind if _is_power(v)],
+                [v for v in behind if v in self.contractions],
+                [op for op in maxima if op.function == "max"],
+            )
+        return self.seen[factor]
 
     def _sums_of(self, value: SSAValue) -> Iterator[tiny.ReduceOp]:
         """The sums of a value that is moved and cast only, and multiplied by nothing."""

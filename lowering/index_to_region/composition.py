@@ -6,7 +6,8 @@ axes, who wants it and what it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
@@ -173,8 +174,12 @@ class Composition:
     def _are_long(self, others: Sequence[Dim], length: Dim) -> bool:
         """Whether rows, one for each of the other axes' points, are few, and the blocks of a whole
         chip do not keep one."""
-        kinds = [tiny.tensor_of(leaf) for leaf in self.graph.body.block.args]
         long = cost.points([length])
-        whole = [kind for kind in kinds if cost.points(kind.dims) >= long]
-        widest = max((size_in_bytes(kind.element_type) for kind in whole), default=1)
+        widest = max((size for points, size in self._leaves if points >= long), default=1)
         return are_long(others, length, widest)
+
+    @cached_property
+    def _leaves(self) -> Collection[tuple[float, int]]:
+        """How many points inputs of the graph have, about, and the bytes of one."""
+        kinds = (tiny.tensor_of(leaf) for leaf in self.graph.body.block.args)
+        return {(cost.points(kind.dims), size_in_bytes(kind.element_type)) for kind in kinds}

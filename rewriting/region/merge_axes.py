@@ -13,13 +13,14 @@ from itertools import pairwise
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from polyc.affine.expressions import Floor, linear_of, uses_dim
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
+    BinaryOp,
     BroadcastInDimOp,
     GatherOp,
     IndexOp,
@@ -49,8 +50,18 @@ def merged(kernel: KernelOp) -> KernelOp:
     value has both or neither.  An axis that a scan or an index goes along merges with none, and
     stays.  A summed axis of one point beside others is left out, and one of the outputs along which
     nothing is summed or sorted.
+    A dimension that several axes count is one of each of them where that lets the last one merge
+    with the next dimension's: groups of channels with the pixels of each.  So it is where axes
+    merged and no products are summed.
     Exact: each element is what it was, and lies where it lay.
     """
+    found = _merged(kernel)
+    apart = with_digits_apart(found)
+    again = found if apart is found else _merged(apart)
+    return again if again is not apart or (found is not kernel and _only_sums(found)) else found
+
+
+def _merged(kernel: KernelOp) -> KernelOp:
     if any(op.regions and not _is_together(op) for op in kernel.body.block.ops):
         return kernel
     points = _points(kernel)
@@ -62,10 +73,61 @@ def merged(kernel: KernelOp) -> KernelOp:
             return kernel
         uneven = _uneven(reads, groups)
         if uneven is None:
-            return merged(_Merge(kernel, reads, groups, points).built())
+            return _merged(_Merge(kernel, reads, groups, points).built())
         if not uneven:
             return kernel
         forbidden |= uneven
+
+
+def with_digits_apart(kernel: KernelOp) -> KernelOp:
+    """The region that sees a dimension which several axes count as one dimension of each: a copy
+    that stands nowhere, or itself where there are none.
+
+    All reads of the tensor count it so, whole.  Exact: it is another view of the same memory.
+    """
+    points = _points(kernel)
+    shapes: dict[SSAValue, list[list[str]]] = {}
+    for arg in kernel.ins:
+        ops = [use.operation for use in arg.uses]
+        if not ops or not all(isinstance(op, ReadOp) for op in ops):
+            continue
+        reads = [_Reading.of(op, points) for op in ops if isinstance(op, ReadOp)]
+        counts = reads[0].counts
+        if any(one.counts != counts or not all(one.whole) for one in reads):
+            continue
+        several = [list(labels or ()) for labels in counts]
+        if any(len(labels) > 1 for labels in several):
+            shapes[arg] = several
+    if not shapes:
+        return kernel
+    sizes = {a.label: a.size for t in _types(kernel) for a in t.axes}
+    old = kernel.body.block
+    kinds: list[Attribute] = []
+    for arg in old.args:
+        kind = cast(MemRefType, arg.type)
+        if arg in shapes:
+            dims: list[Dim] = []
+            for labels, size in zip(shapes[arg], kind.shape, strict=True):
+                dims += [sizes[label] for label in labels] or [size]
+            kind = MemRefType.of(dims, kind.element_type, kind.align, kind.noalias)
+        kinds.append(kind)
+    block = Block(arg_types=kinds)
+    values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
+    for before, new in zip(old.args, block.args, strict=True):
+        new.location, new.name_hint = before.location, before.name_hint
+    for op in old.ops:
+        copy = op.clone(values)
+        copy.location = op.location
+        if isinstance(op, ReadOp) and op.tensor in shapes:
+            labels = val_type(op.result).labels
+            results: list[AffineExpr] = []
+            for counted, expr in zip(shapes[op.tensor], op.map.data.results, strict=True):
+                digits = [AffineDimExpr(labels.index(label)) for label in counted]
+                results += digits if len(counted) > 1 else [expr]
+            access = AffineMap(len(labels), op.map.data.num_symbols, tuple(results))
+            copy.properties["map"] = AffineMapAttr(access)
+        block.add_op(copy)
+    return over_axes(kernel, kernel.iters.data, kinds, kernel.outs.data, block)
 
 
 def without_points(kernel: KernelOp) -> KernelOp:
@@ -108,11 +170,12 @@ def _is_together(op: Operation) -> bool:
 
 def _points(kernel: KernelOp) -> set[str]:
     """The axes of one point that are summed together with others, and are no outputs' too, and
-    those of the outputs: but for the outermost where something is summed, which may be a side of
-    a product, and for the first of outputs that have no others.
+    those of the outputs: but for the outermost where it may be a side of a product or the only row
+    of sums, and for the first of outputs that have no others.
     """
     found: set[str] = set()
     summed: list[list[str]] = []
+    kept: set[str] = set()
     one = Dim.const(1)
     summing = ReduceOp | ReduceTogetherOp | SortOp
     sums = any(isinstance(op, summing) for op in kernel.body.block.ops)
@@ -122,6 +185,7 @@ def _points(kernel: KernelOp) -> set[str]:
             single = [a.label for a in axes if a.size == one]
             found.update(single if len(single) < len(axes) else single[1:])
             summed.append([a.label for a in axes])
+            kept |= {*val_type(op.result).labels}
     # What one sum may leave out may be all that another one is over.
     for labels in summed:
         if found.issuperset(labels):
@@ -131,8 +195,11 @@ def _points(kernel: KernelOp) -> set[str]:
     single = [axis.label for axis in kernel.iters if axis.size == one]
     if sums:
         walked = {label for labels in summed for label in labels}
-        # A product has a side of one point: the outermost axis stays.
+        # A product has a side of one point: the outermost axis stays, and so does that of one row.
+        # What is summed along another one, and is no product, is only put along it afterwards.
         outermost = {axis.label for axis in kernel.iters.data[:1]}
+        if kept & outer and not _products(kernel):
+            outermost &= kept
         sorts = any(isinstance(op, SortOp) for op in kernel.body.block.ops)
         single = [a for a in single if a not in walked | outermost and not sorts]
     found.update(single[len(single) == len(outer) :])
@@ -144,6 +211,22 @@ def _points(kernel: KernelOp) -> set[str]:
         if isinstance(op, ScanOp):
             found.discard(op.label)
     return found
+
+
+def _only_sums(kernel: KernelOp) -> bool:
+    """Whether a region reduces, and sums no products."""
+    return any(isinstance(op, ReduceOp) for op in kernel.walk()) and not _products(kernel)
+
+
+def _products(kernel: KernelOp) -> bool:
+    """Whether a region sums products of two values."""
+    return any(
+        isinstance(op, ReduceOp)
+        and isinstance(product := op.operand.owner, BinaryOp)
+        and product.fn.data == "mul"
+        and product.lhs is not product.rhs
+        for op in kernel.body.walk()
+    )
 
 
 # What lies where -----------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,44 @@ def test_calls_take_data_alone(arch: str, tmp_path: Path) -> None:
             torch.cuda.synchronize()
             assert_agree([there_too.cpu().numpy()], wanted)
             assert_agree([out.cpu().numpy()], wanted)
+
+
+@pytest.mark.parametrize("way", ["host", "donated"])
+def test_packed_weights_replace_the_originals(way: str) -> None:
+    """Convolutions read their filters with the channels inside, which is made once: what lies on
+    the GPU afterwards is one copy."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not driver.device().runs("sm_90a"):
+        pytest.skip("this GPU does not run sm_90a")
+    with torch.no_grad():
+        layers = [torch.nn.Conv2d(1024, 1024, 3, padding=1, bias=False) for _ in range(3)]
+        model = torch.nn.Sequential(*layers).half().eval()
+        weights = sum(p.numel() * 2 for p in model.parameters())
+        x = torch.randn(2, 1024, 16, 16).half() / 8
+        wanted = model.float()(x.float())
+        model.half()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before, allocated = torch.cuda.mem_get_info()[0], torch.cuda.memory_allocated()
+        if way == "donated":
+            model.cuda()
+        example = x.to(next(model.parameters()).device)
+        exported = torch.export.export(model, (example,), strict=False)
+        imported = polyc.from_exported(exported)
+        compiled = polyc.compile(imported, donate=way == "donated")
+        if way == "donated":
+            assert not imported.parameters
+        del model, layers, exported, imported, example
+        gc.collect()
+        there = x.cuda()
+        for _ in range(2):
+            y = compiled(there)
+        assert float((y.float().cpu() - wanted).abs().max()) < 0.02 * float(wanted.abs().max())
+        del y
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        held = before - torch.cuda.mem_get_info()[0]
+        # The code, workspaces of images and what PyTorch rounds up are beside the weights.
+        assert weights <= held < weights + (24 << 20), (weights, held)
+        assert torch.cuda.memory_allocated() - allocated < weights // 8

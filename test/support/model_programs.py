@@ -376,7 +376,7 @@ MODELS: Mapping[str, Model] = {
     "encoder": Model(encoder, (64, 4, 96), (1024, 16, 4096), 8),
     "vit": Model(vit, (64, 4, 96), (1024, 16, 4096), 6),
     "swiglu_two": Model(swiglu_two, (64, 88), (4096, 14336), 2),
-    "swiglu_packed": Model(swiglu_packed, (64, 88), (4096, 14336), 1),
+    "swiglu_packed": Model(swiglu_packed, (64, 88), (4096, 14336), 2),
     "qkv_three": Model(qkv_three, (64, 4), (4096, 32), 3),
     "qkv_packed": Model(qkv_packed, (64, 4), (4096, 32), 1),
     "norm_gemm": Model(norm_gemm, (64, 88), (4096, 4096), 1),

@@ -11,6 +11,7 @@ from typing import Any
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.imported import Imported
+from polyc.runtime.const_pool import Params
 from polyc.runtime.garbage import rarely
 from polyc.tools.jit.compiled import Compiled
 from polyc.tools.jit.function import Jit
@@ -76,13 +77,16 @@ def compile(
     execution_backend: str | None = None,
     out_idx: Sequence[int] | int | None = None,
     params: Any = None,
+    donate: bool = False,
 ) -> Compiled:
     """A program from a text, a path, a module, a function or an imported model, called likewise.
 
     A path may be of IR or of a Python file with tile programs; ``name`` picks one of several
     programs.  ``constants`` are a function's keyword arguments of compile time, and all its tensors
     are annotated.  ``params`` are what the constant pool keeps, as ``polyc.load`` has it, and calls
-    take the other inputs.  The rest is as for ``jit``.  Raises PolycError, and OSError for a file.
+    take the other inputs.  With ``donate`` they are the program's: one of which it keeps another
+    order alone, or what is made of it, is let go, and an imported model has none afterwards.  The
+    rest is as for ``jit``.  Raises PolycError, and OSError for a file.
     """
     settings: dict[str, Any] = {
         "plan": plan,
@@ -96,8 +100,12 @@ def compile(
         check_arch(arch)
     if isinstance(source, Imported):
         if params is None:
-            settings["params"] = source.parameters
+            settings["params"] = source.donated() if donate else source.parameters
         source = source.module
+    if donate:
+        if settings["params"] is None:
+            raise PolycError("Usage", "donate is about params, and none are given; leave it out")
+        settings["params"] = Params.of(settings["params"]).donate()
     if isinstance(source, Jit):
         given = {k: v for k, v in settings.items() if v is not None}
         if not given and arch in (None, source.arch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,13 @@ import pytest
 
 import polyc
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.importers.imported import Imported
 from polyc.passes.finish import finished
 from polyc.playback.gpu import simulate
 from polyc.runtime import const_pool
 from polyc.runtime.program import Program
 from polyc.test.support.fake_cuda import FakeCuda
-from polyc.test.support.gpu_producers import FakeTorch
+from polyc.test.support.gpu_producers import FakeTorch, Tensor
 from polyc.test.support.in_place import in_place
 from polyc.tools.bound import halves
 from polyc.tools.load import parsed
@@ -163,3 +165,23 @@ def test_sparing_parameters_are_kept_by_somebody_else() -> None:
         assert sorted(made) == shapes
         loaded = polyc.load(text, "sm_90a", params=params).described
         assert loaded.made == described.made
+
+
+def test_what_is_donated_is_let_go_once_it_is_made(cuda: FakeCuda, torch: FakeTorch) -> None:
+    """The variance, of which the scale is made; the bias is read where it lies."""
+    places = {name: torch.zeros(8).pointer for name in PARAMS}
+    given = {name: Tensor(place, (8,)) for name, place in places.items()}
+    seen = {name: weakref.ref(one) for name, one in given.items()}
+    imported = Imported(parsed(TEXT.encode(), "t.mlir"), given)
+    compiled = polyc.compile(imported, "sm_90a", donate=True)
+    assert not given and not imported.parameters
+    for m in (3, 5):
+        compiled(torch.zeros(m, 8))
+    gc.collect()
+    assert seen["var"]() is None and seen["bias"]() is not None
+    assert [one.kernel.startswith("norm_made") for one in cuda.launches] == [True, False, False]
+    compiled.refresh()
+    with pytest.raises(PolycError, match="parameter var was donated"):
+        compiled(torch.zeros(3, 8))
+    with pytest.raises(PolycError, match="donate is about params"):
+        polyc.compile(TEXT, "sm_90a", donate=True)

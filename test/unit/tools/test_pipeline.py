@@ -164,9 +164,10 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:14] == (
+    assert ORDER[:15] == (
         "frontend-to-tiny",
         "tiny-split-reductions",
+        "tiny-split-gates",
         "tiny-to-index",
         "index-to-region",
         "region-srnf",
