@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common import precision as precisions
 from polyc.dialects.common.dim import shape_text
+from polyc.dialects.common.elements import holds
 from polyc.dialects.common.movements import (
     ExpandBase,
     PadBase,
@@ -34,6 +35,7 @@ from polyc.dialects.common.movements import (
     numbers_text,
     parse_numbers,
 )
+from polyc.dialects.common.numbers import number_text
 from polyc.dialects.common.precision import need_sum
 from polyc.dialects.common.signature import SizedTensorType, same_shape, verify_symbols
 from polyc.dialects.tiny.types import (
@@ -85,7 +87,10 @@ class ExpandOp(ExpandBase):
 
 @irdl_op_definition
 class PadOp(PadBase):
-    """``tiny.pad %x low [1] high [0] value 0.0 : [M] -> [M + 1]``: see ``PadBase``."""
+    """``tiny.pad %x low [1] high [0] value 0.0 : [M] -> [M + 1]``: see ``PadBase``.
+
+    It is movement, of f32, integers, and floats of fewer bits that hold what is added.
+    """
 
     name = "tiny.pad"
     operand = operand_def(TensorType)
@@ -93,8 +98,15 @@ class PadOp(PadBase):
     TENSOR: ClassVar[type[SizedTensorType]] = TensorType
 
     def verify_(self) -> None:
-        need_number("pad", (self.operand,))
+        element = self.source_type.element_type
+        if not isinstance(element, AnyFloat):
+            need_number("pad", (self.operand,))
         super().verify_()
+        if not holds(element, self.number):
+            raise VerifyException(
+                f"pad adds {number_text(self.number)}, which {element} does not hold; add a "
+                "tiny.cast to f32"
+            )
 
 
 @irdl_op_definition

@@ -1,9 +1,9 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 // Each text breaks one rule of the dialect; the message says which, with the values.
 
-// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad computes in f32 or an integer type; an operand has f16, add a tiny.cast
+// CHECK: invalid_movements.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pad adds 0.1, which f16 does not hold; add a tiny.cast to f32
 tiny.graph @f(%x: !tiny.tensor<[M], f16>) -> !tiny.tensor<[M], f16> {
-  %r = tiny.pad %x low [0] high [0] value 0.0 : !tiny.tensor<[M], f16> -> !tiny.tensor<[M], f16>
+  %r = tiny.pad %x low [0] high [0] value 0.1 : !tiny.tensor<[M], f16> -> !tiny.tensor<[M], f16>
   tiny.output %x : !tiny.tensor<[M], f16>
 }
 

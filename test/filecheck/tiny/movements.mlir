@@ -81,3 +81,11 @@ tiny.graph @sizes(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[], f32> {
 tiny.graph @booleans(%c: !tiny.tensor<[M], i1>) -> !tiny.tensor<[M], i1> {
   tiny.output %c : !tiny.tensor<[M], i1>
 }
+
+// A pad is movement in floats of fewer bits too.
+// CHECK-LABEL: tiny.graph @narrow
+// CHECK-NEXT: %0 = tiny.pad %x low [1] high [2] value -0.5 : !tiny.tensor<[M], f16> -> !tiny.tensor<[M + 3], f16>
+tiny.graph @narrow(%x: !tiny.tensor<[M], f16>) -> !tiny.tensor<[M + 3], f16> {
+  %0 = tiny.pad %x low [1] high [2] value -0.5 : !tiny.tensor<[M], f16> -> !tiny.tensor<[M + 3], f16>
+  tiny.output %0 : !tiny.tensor<[M + 3], f16>
+}

@@ -21,6 +21,7 @@ from polyc.passes.finish import finished
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback import tile
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
@@ -128,6 +129,7 @@ def planned(few: Few, arch: str = "sm_90a") -> ModuleOp:
     for stage in ("tiny", "index", "region", "plan"):
         for name in STAGES[stage]:
             build(name, arch).apply(ctx, module)
+        verify(module)
     return module
 
 
@@ -252,6 +254,7 @@ def test_what_is_around_them_agrees_too() -> None:
     for stage in ("tiny", "index", "region", "plan"):
         for name in STAGES[stage]:
             build(name, "sm_90a").apply(ctx, module)
+        verify(module)
     assert find_convolution(of_windows(module)).whole
     rng = np.random.default_rng(1)
     shapes = ((2, 3, 30, 34), (3, 1, 1), (72, 3, 3, 3), (72, 1, 1), (2, 72, 15, 17), (64, 72, 1, 1))
