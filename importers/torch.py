@@ -10,12 +10,14 @@ graph has none, are left out.  It returns a value, or a sequence of them for sev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.importers.decomposed import decomposed
 from polyc.importers.fx import Reading, Symbols, place_at
 from polyc.importers.imported import Imported
-from polyc.importers.registry import Faults, bad_model, library
+from polyc.importers.registry import Faults, Refused, bad_model, library
 
 
 def from_exported(program: Any, name: str = "model", precision: str | None = None) -> Imported:
@@ -37,15 +39,29 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
         )
     named = _debug_names(program)
     # Without a table of decompositions ATen's composite ops stay, and what writes in place is gone.
-    functional = program.run_decompositions({})
+    functional = decomposed(program.run_decompositions({}))
+    try:
+        return _said(functional, named, name, precision)
+    except Refused as error:
+        again = decomposed(functional, error.ops)
+        if again is functional:
+            raise
+        try:
+            return _said(again, named, name, precision)
+        except Refused:
+            raise error from None
+
+
+def _said(program: Any, named: Mapping[str, str], name: str, precision: str | None) -> Imported:
+    """A functional program as a graph and its parameters."""
     symbols = Symbols(named)
     faults = Faults(name)
-    inputs, given = _placeholders(functional, faults)
-    facts = symbols.facts(functional.range_constraints, [one.meta["val"] for one in inputs])
+    inputs, given = _placeholders(program, faults)
+    facts = symbols.facts(program.range_constraints, [one.meta["val"] for one in inputs])
     reading = Reading(name, inputs, symbols, facts, faults, precision=precision)
     reading.bind(given)
-    wanted = _outputs(functional, faults)
-    reading.run(functional.graph_module)
+    wanted = _outputs(program, faults)
+    reading.run(program.graph_module)
     return reading.finished([(text, reading.value_at(node)) for text, node in wanted])
 
 

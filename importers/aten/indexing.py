@@ -105,7 +105,18 @@ def index_put(
         mask = given.reshape(*[1] * at, *given.shape, *[1] * rest)
         return f.where(mask, to(values, x.dtype), x)
     if places != list(range(len(places))):
-        raise refuse("index_put takes indices of the first axes, one after another")
+        # The axes that are indexed come first; values have the others behind those of the indices,
+        # or in front of them where these stand in front of the first one, all side by side.
+        rest = [axis for axis in range(x.ndim) if axis not in places]
+        given = [one for one in indices if one is not None]
+        rank = len(_broadcast([_index(one) for one in given]))
+        front = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+        whole = rank + len(rest)
+        new = values.reshape(*[1] * (whole - values.ndim), *values.shape)
+        turned = [*range(front, front + rank), *range(front), *range(front + rank, whole)]
+        moved = [*places, *rest]
+        made = index_put(x.permute(*moved), given, new.permute(*turned), accumulate)
+        return made.permute(*[moved.index(axis) for axis in range(x.ndim)])
     given_all = [_index(one) for one in indices if one is not None]
     shape = _broadcast(given_all)
     tuples = f.stack([one.expand(*shape) for one in given_all], len(shape))
