@@ -99,7 +99,7 @@ def histc(x: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
     one = to(x.reshape(-1), "f32")
     low, width = float(min), (float(max) - float(min)) / bins
     place = f.minimum(f.floor((one - low) / width), float(bins - 1))
-    inside = f.where(one >= low, one <= float(max), False)
+    inside = (one >= low) & (one <= float(max))
     held = f.where(inside, place, -1.0).cast("i32").unsqueeze(1)
     same = held == f.arange(bins, "i32")
     return to(f.sum(same.cast("i32"), 0), x.dtype)

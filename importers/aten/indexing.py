@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import as_value, axis_of, refuse, to
+from polyc.importers.aten.support import as_value, axis_of, rank_of, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace import gathers
@@ -164,12 +164,33 @@ _REDUCES = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 def scatter_reduce(
     x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    if reduce not in _REDUCES or not include_self:
-        raise refuse(
-            f"scatter_reduce {reduce!r} with include_self={include_self} is not known; there are "
-            f"{', '.join(_REDUCES)}, with what was there"
-        )
-    return _scattered(x, dim, index, source, _REDUCES[reduce])
+    if reduce not in (*_REDUCES, "mean"):
+        raise refuse(f"scatter_reduce {reduce!r} is not known; there are mean, {', '.join(_REDUCES)}")
+    if include_self and reduce != "mean":
+        return _scattered(x, dim, index, source, _REDUCES[reduce])
+    # Elements that nothing is scattered to are as they were, of others what was there may not count.
+    ones = _scattered(f.full(x.shape, 0, "i32"), dim, index, 1, "add")
+    there = ones > 0
+    how = _REDUCES.get(reduce, "add")
+    base = x if include_self else f.where(there, _neutral(x.dtype, how), x)
+    found = _scattered(base, dim, index, source, how)
+    if reduce == "mean":
+        counts = f.maximum(ones + 1 if include_self else ones, 1)
+        if rank_of(x.dtype) != 2:
+            raise refuse("scatter_reduce 'mean' is of real numbers here")
+        found = found / to(counts, x.dtype)
+    return found
+
+
+def _neutral(dtype: str, how: str) -> Value:
+    """What changes nothing in a reduction."""
+    if how in ("add", "mul"):
+        return as_value(0 if how == "add" else 1, dtype)
+    if rank_of(dtype) == 2:
+        return as_value(float("-inf" if how == "max" else "inf"), dtype)
+    bits = int(dtype.strip("ui"))
+    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return as_value(low if how == "max" else high, dtype)
 
 
 def _scattered(x: Value, dim: int, index: Value, source: Any, reduce: str) -> Value:
