@@ -26,9 +26,7 @@ def decomposed(program: Any, refused: Collection[str] = ()) -> Any:
     are what PyTorch decomposes them into, as far as it does."""
     for _ in range(MOST):
         found = {one.target for one in _calls(program.graph_module)}
-        table = decompositions(
-            one for one in found if not converted(one) or str(one) in refused
-        )
+        table = decompositions(one for one in found if not converted(one) or str(one) in refused)
         if not table:
             break
         again = _applied(program, table)

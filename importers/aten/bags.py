@@ -41,7 +41,9 @@ def embedding_bag(
     bag = f.sum((starts <= places).cast("i64"), 1) - 1
     shape = (starts.shape[0], weight.shape[1])
     counted = as_value(0.0, rows.dtype).expand(*shape[:1])
-    counts = gathers.scatter(counted, bag, f.full((indices.shape[0],), 1.0, rows.dtype), 0, reduce="add")
+    counts = gathers.scatter(
+        counted, bag, f.full((indices.shape[0],), 1.0, rows.dtype), 0, reduce="add"
+    )
     kind = _BAGS[mode]
     if kind == "max":
         least = as_value(float("-inf"), rows.dtype).expand(*shape)

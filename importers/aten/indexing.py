@@ -165,10 +165,12 @@ def scatter_reduce(
     x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     if reduce not in (*_REDUCES, "mean"):
-        raise refuse(f"scatter_reduce {reduce!r} is not known; there are mean, {', '.join(_REDUCES)}")
+        raise refuse(
+            f"scatter_reduce {reduce!r} is not known; there are mean, {', '.join(_REDUCES)}"
+        )
     if include_self and reduce != "mean":
         return _scattered(x, dim, index, source, _REDUCES[reduce])
-    # Elements that nothing is scattered to are as they were, of others what was there may not count.
+    # Elements that nothing is scattered to stay; of others what was there may not count.
     ones = _scattered(f.full(x.shape, 0, "i32"), dim, index, 1, "add")
     there = ones > 0
     how = _REDUCES.get(reduce, "add")
@@ -189,7 +191,9 @@ def _neutral(dtype: str, how: str) -> Value:
     if rank_of(dtype) == 2:
         return as_value(float("-inf" if how == "max" else "inf"), dtype)
     bits = int(dtype.strip("ui"))
-    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    low, high = (
+        (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
     return as_value(low if how == "max" else high, dtype)
 
 

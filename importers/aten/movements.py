@@ -320,9 +320,7 @@ def col2im(
     """The sums of windows where these lie on each other, [N, C, H, W]."""
     columns = x if x.ndim == 3 else x.unsqueeze(0)
     whole = [one + 2 * room for one, room in zip(output, padding, strict=True)]
-    counts = [
-        (whole[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)
-    ]
+    counts = [(whole[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
     n, every = columns.shape[:2]
     channels = parts_of(x, every, kernel[0] * kernel[1])
     apart = columns.reshape(n, channels, kernel[0] * kernel[1], *counts)

@@ -11,7 +11,6 @@ from polyc.trace import functions as f
 from polyc.trace.sizes import SizeLike
 from polyc.trace.values import Value
 
-
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

@@ -17,7 +17,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import polyc
@@ -230,6 +229,17 @@ def _inputs(torch: Any, model: Any, config: Any) -> dict[str, Any]:
     return given
 
 
+NAMES = Path(__file__).with_name("zoo_names.txt")
+"""The architectures, a line each: of timm some of each family, of transformers configurations."""
+
+
+def cases() -> list[Case]:
+    """All cases, in the order of their names' file."""
+    made: dict[str, Callable[[str], Case]] = {"timm": _timm, "transformers": _language}
+    parts = [line.split("/") for line in NAMES.read_text("utf-8").split()]
+    return [made[library_](name) for library_, name in parts]
+
+
 # What comes of one --------------------------------------------------------------------------
 
 
@@ -394,3 +404,70 @@ def _double(torch: Any, model: Any, args: Any, named: Any) -> Any:
 
     tree = torch.utils._pytree.tree_map
     return copy.deepcopy(model).double(), tree(wide, args), tree(wide, dict(named))
+
+
+def compiled(case: Case, seconds: int = 90, dtype: str = "float16") -> Outcome:
+    """How ``torch.compile(…, backend="polyc")`` does on a GPU: ``right`` where the error to f32 is
+    no more than twice PyTorch's own in the type; ``why`` has what stayed with PyTorch."""
+    torch = library("torch", "torch")
+    found = Outcome("unmade")
+    reports: list[Any] = []
+    at = time.perf_counter()
+    try:
+        with warnings.catch_warnings(), limited(seconds), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+            model, args, named = made(case)
+            kind = getattr(torch, dtype)
+
+            def moved(one: Any, to: Any) -> Any:
+                if not isinstance(one, torch.Tensor):
+                    return one
+                return one.cuda().to(to) if one.is_floating_point() else one.cuda()
+
+            tree = torch.utils._pytree.tree_map
+            args, named = (
+                tree(lambda one: moved(moved(one, kind), torch.float32), given)
+                for given in (args, dict(named))
+            )
+            model = model.to(kind).cuda()
+            exact = copy.deepcopy(model).float()
+            right = leaves(_run(torch, exact, args, named))
+            args, named = (tree(lambda one: moved(one, kind), given) for given in (args, named))
+            eager = leaves(_run(torch, model, args, named))
+            found.seconds["make"] = round(time.perf_counter() - at, 1)
+            found.state = "broken"
+            fast = torch.compile(model, backend="polyc", options={"report": reports.append})
+            got = leaves(_run(torch, fast, args, named))
+            again = leaves(_run(torch, fast, args, named))
+            found.seconds["all"] = round(time.perf_counter() - at, 1)
+            found.state = "wrong"
+            ours = [error_of(a.float(), b.float()) for a, b in zip(got, right, strict=True)]
+            own = [error_of(a.float(), b.float()) for a, b in zip(eager, right, strict=True)]
+            same = all(torch.equal(a, b) for a, b in zip(got, again, strict=True))
+            found.error = max(ours, default=0.0)
+            worse = [
+                i for i, (a, b) in enumerate(zip(ours, own, strict=True)) if not a <= 2 * b + 1e-3
+            ]
+            found.why = f"{max(ours):.1e} for {max(own):.1e}" + (
+                "" if same else ", not the same twice"
+            )
+            if not worse:
+                found.state = "right"
+    except TooLong:
+        found.why = f"more than {seconds} s"
+    except Exception as error:
+        found.why = _first_line(error)
+    told = list(dict.fromkeys(map(id, reports)))
+    for one in told:
+        text = str(next(r for r in reports if id(r) == one))
+        found.regions.append(text)
+    programs = sum(len(r.programs) for r in {id(r): r for r in reports}.values())
+    left = [fault.op for r in {id(r): r for r in reports}.values() for fault in r.left]
+    back = [w for r in {id(r): r for r in reports}.values() for w in r.given_back.values()]
+    found.why += f" | {len(told)} graphs, {programs} programs"
+    if left:
+        found.why += f"; with PyTorch: {', '.join(dict.fromkeys(left))}"
+    if back:
+        found.why += f"; given back: {'; '.join(dict.fromkeys(back))[:400]}"
+    return found
