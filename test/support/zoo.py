@@ -15,8 +15,9 @@ import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polyc
@@ -437,7 +438,9 @@ def compiled(case: Case, seconds: int = 90, dtype: str = "float16") -> Outcome:
             eager = leaves(_run(torch, model, args, named))
             found.seconds["make"] = round(time.perf_counter() - at, 1)
             found.state = "broken"
-            fast = torch.compile(model, backend="polyc", options={"report": reports.append})
+            fast = torch.compile(
+                model, backend=polyc.torch_backend, options={"report": reports.append}
+            )
             got = leaves(_run(torch, fast, args, named))
             again = leaves(_run(torch, fast, args, named))
             found.seconds["all"] = round(time.perf_counter() - at, 1)
