@@ -134,10 +134,28 @@ SMALL: Mapping[str, Any] = {
 }
 """Numbers of a configuration of transformers, where it has one of the name."""
 
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 
-def shrink(config: Any) -> None:
-    """Give a configuration, and those in it, small numbers."""
+
+WIDE: Mapping[str, int] = {
+    99: 32000,
+    32: 1024,
+    2: 2,
+    4: 16,
+    8: 64,
+    64: 4096,
+}
+"""What the numbers of ``SMALL`` are where a model is short and as wide as real ones are."""
+
+
+def shrink(config: Any, wide: bool = False) -> None:
+    """Give a configuration, and those in it, small numbers, or few layers of real ones."""
     for name, small in SMALL.items():
+        if wide:
+            if name in ("image_size", "patch_size", "num_channels"):
+                continue
+            small = 8 if "expert" in name else WIDE[small]
+            small = 2048 if name in _LENGTHS else small
         own = config.__dict__.get(name)
         if isinstance(own, int) and not isinstance(own, bool) and own > small:
             with contextlib.suppress(Exception):
@@ -154,7 +172,7 @@ def shrink(config: Any) -> None:
     kind = library("transformers", "transformers").PreTrainedConfig
     for one in config.__dict__.values():
         if isinstance(one, kind):
-            shrink(one)
+            shrink(one, wide)
 
 
 # Who makes them -----------------------------------------------------------------------------
