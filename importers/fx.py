@@ -341,7 +341,7 @@ class Reading:
 
     def _argument(self, given: Any) -> Any:
         """An argument of a node, as converters have it."""
-        if given is None or isinstance(given, bool | int | float | str):
+        if given is None or isinstance(given, bool | int | float | complex | str):
             return given
         if isinstance(given, list | tuple):
             return [self._argument(one) for one in cast("Sequence[Any]", given)]
