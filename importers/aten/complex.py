@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any, cast
 
-import numpy as np
-
 from polyc.importers.aten.support import axis_of, refuse, to
 from polyc.importers.registry import converter_of
 from polyc.trace import functions as f
@@ -216,6 +214,8 @@ def matmul(x: Any, y: Any) -> Complex:
 
 def _waves(rows: int, columns: int, period: int) -> tuple[Any, Any]:
     """Cosines and sines of so many whole waves, [rows, columns], exact in their phase."""
+    import numpy as np
+
     phase = np.outer(np.arange(rows), np.arange(columns)) % period * (2 * pi / period)
     return np.cos(phase).astype(np.float32), np.sin(phase).astype(np.float32)
 
@@ -260,6 +260,8 @@ def fft_r2c(x: Value, *, dim: Sequence[int], onesided: bool) -> Complex:
 
 @_says("fft_c2r")
 def fft_c2r(x: Complex, *, dim: Sequence[int], last_dim_size: int) -> Value:
+    import numpy as np
+
     *others, last = (axis_of(x.real, one) for one in dim)
     x = fft_c2c(x, dim=others, forward=False)
     kept = last_dim_size // 2 + 1

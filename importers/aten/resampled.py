@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, cast
 
-import numpy as np
-
 from polyc.importers.aten.support import refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
@@ -30,6 +28,8 @@ def _known(size: SizeLike) -> int:
 
 def along(x: Value, axis: int, weights: Array) -> Value:
     """The elements along an axis by a matrix, [places, elements], which is f32."""
+    import numpy as np
+
     kind = x.dtype
     wide = x.permute(*[i for i in range(x.ndim) if i != axis], axis)
     made = f.matmul(to(wide, "f32"), f.constant(np.ascontiguousarray(weights.T, np.float32)))
@@ -41,11 +41,15 @@ def along(x: Value, axis: int, weights: Array) -> Value:
 
 
 def _triangle(at: Array) -> Array:
+    import numpy as np
+
     return np.maximum(0.0, 1.0 - np.abs(at))
 
 
 def _cubic(at: Array) -> Array:
     """Keys' cubic with -0.5, which PyTorch has here, as PIL does."""
+    import numpy as np
+
     a, x = -0.5, np.abs(at)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
@@ -61,6 +65,8 @@ def smoothed(
     factor: float | None,
 ) -> Array:
     """The weights of a resize with antialiasing, [wanted, size], each row of which sums to 1."""
+    import numpy as np
+
     if align_corners:
         scale = (size - 1) / (wanted - 1) if wanted > 1 else 0.0
     else:
@@ -115,6 +121,8 @@ def upsample_bicubic_smooth(
 
 def means(size: int, wanted: int) -> Array:
     """The weights of an adaptive pool's means, [wanted, size]."""
+    import numpy as np
+
     found = np.zeros((wanted, size))
     for i in range(wanted):
         low, high = i * size // wanted, -(-(i + 1) * size // wanted)
