@@ -282,7 +282,7 @@ class Reading:
             else:
                 found = self._simple(node, name, expected)
                 found = convert(*args, **kwargs) if found is None else found
-            found = _typed(found, expected)
+            found = cast("Any", _typed(found, expected))
             self._check(name, found, expected)
         except Exception as error:
             told = _told(name, error)
@@ -372,7 +372,7 @@ class Reading:
                     self._check(name, one, wanted)
             return
         if isinstance(found, Complex) and _complex(expected):
-            dims = [dim_of(self.symbols.size(size)) for size in expected.shape]
+            dims = tuple(dim_of(self.symbols.size(size)) for size in expected.shape)
             if all(same_shape(one.kind.dims, dims, self.builder.inside) for one in _both(found)):
                 return
         if not isinstance(found, Value):

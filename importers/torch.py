@@ -11,6 +11,7 @@ graph has none, are left out.  It returns a value, or a sequence of them for sev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -39,17 +40,19 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
         )
     named = _debug_names(program)
     # Without a table of decompositions ATen's composite ops stay, and what writes in place is gone.
-    functional = decomposed(program.run_decompositions({}))
+    functional = program.run_decompositions({})
+    known = decomposed(functional)
     try:
-        return _said(functional, named, name, precision)
+        return _said(known, named, name, precision)
     except Refused as error:
-        again = decomposed(functional, error.ops)
-        if again is functional:
+        again = decomposed(known, error.ops)
+        with suppress(Refused):
+            if again is not known:
+                return _said(again, named, name, precision)
+        if known is functional:
             raise
-        try:
-            return _said(again, named, name, precision)
-        except Refused:
-            raise error from None
+    # What is missing is told by the ops that the model has.
+    return _said(functional, named, name, precision)
 
 
 def _said(program: Any, named: Mapping[str, str], name: str, precision: str | None) -> Imported:
