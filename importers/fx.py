@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, StringAttr
@@ -266,9 +265,8 @@ class Reading:
         if name == "aten.as_strided.default" and _as_it_is(node):
             return self._env[node.args[0]]
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
-        if self._is_complex(node):
-            convert = partial(complex_of, name)
-        if convert is None:
+        complex_ = self._is_complex(node)
+        if convert is None and not complex_:
             self.faults.missing(name, node.name, place_at(node))
             return UNKNOWN
         try:
@@ -277,12 +275,13 @@ class Reading:
             kwargs = {k: self._argument_of(name, v) for k, v in given.items()}
             if any(one is UNKNOWN for one in _flat([args, kwargs])):
                 return UNKNOWN
-            if isinstance(convert, partial):
-                found = convert(args, kwargs)
+            if complex_:
+                found: Any = complex_of(name, args, kwargs)
             else:
                 found = self._simple(node, name, expected)
-                found = convert(*args, **kwargs) if found is None else found
-            found = cast("Any", _typed(found, expected))
+                if found is None and convert is not None:
+                    found = convert(*args, **kwargs)
+            found = _typed(found, expected)
             self._check(name, found, expected)
         except Exception as error:
             told = _told(name, error)
