@@ -20,6 +20,7 @@ from polyc.dialects.common.signature import same_shape
 from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
+from polyc.importers.aten.complex import Complex, complex_of
 from polyc.importers.imported import Imported
 from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
@@ -230,6 +231,12 @@ class Reading:
         for name, value in outputs:
             if isinstance(value, Size | int) and not isinstance(value, bool):
                 value = Value(self.builder, self.builder.add(DimOp(dim_of(value))))
+            if isinstance(value, Complex):
+                raise PolycError(
+                    "UnsupportedModel",
+                    f"the result {name} is complex, and graphs have real numbers; return "
+                    "torch.view_as_real of it",
+                )
             if not isinstance(value, Value):
                 continue
             taken = (*found, *(one.data for one in self.builder.graph.arg_names))
@@ -258,7 +265,8 @@ class Reading:
         if name == "aten.as_strided.default" and _as_it_is(node):
             return self._env[node.args[0]]
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
-        if convert is None:
+        complex_ = self._is_complex(node)
+        if convert is None and not complex_:
             self.faults.missing(name, node.name, place_at(node))
             return UNKNOWN
         try:
@@ -267,9 +275,13 @@ class Reading:
             kwargs = {k: self._argument_of(name, v) for k, v in given.items()}
             if any(one is UNKNOWN for one in _flat([args, kwargs])):
                 return UNKNOWN
-            found = self._simple(node, name, expected)
-            if found is None:
-                found = convert(*args, **kwargs)
+            if complex_:
+                found: Any = complex_of(name, args, kwargs)
+            else:
+                found = self._simple(node, name, expected)
+                if found is None and convert is not None:
+                    found = convert(*args, **kwargs)
+            found = _typed(found, expected)
             self._check(name, found, expected)
         except Exception as error:
             told = _told(name, error)
@@ -278,6 +290,11 @@ class Reading:
             self.faults.refused(name, node.name, told, place_at(node))
             return UNKNOWN
         return found
+
+    def _is_complex(self, node: Any) -> bool:
+        """Whether an op takes or gives complex tensors."""
+        given = any(isinstance(self._env.get(one), Complex) for one in node.all_input_nodes)
+        return given or _complex(node.meta.get("val"))
 
     def _simple(self, node: Any, name: str, expected: Any) -> Value | None:
         """What a node is that depends on no input, or that only repeats one value; None for
@@ -307,11 +324,11 @@ class Reading:
             if kind == "SymInt":
                 try:
                     return self.symbols.size(value)
-                except PolycError as error:
-                    self.faults.refused(op_name(node), node.name, error, place_at(node))
+                except PolycError:
+                    pass  # what is data may only be checked
             # A relation of sizes is a check, and a real number of sizes has no form: what reads it
             # says so.
-            return UNKNOWN if kind == "SymInt" else _Symbolic(str(value))
+            return _Symbolic(str(value))
         self.faults.missing(op_name(node), node.name, place_at(node))
         return UNKNOWN
 
@@ -323,7 +340,7 @@ class Reading:
 
     def _argument(self, given: Any) -> Any:
         """An argument of a node, as converters have it."""
-        if given is None or isinstance(given, bool | int | float | str):
+        if given is None or isinstance(given, bool | int | float | complex | str):
             return given
         if isinstance(given, list | tuple):
             return [self._argument(one) for one in cast("Sequence[Any]", given)]
@@ -332,10 +349,15 @@ class Reading:
         if given in self._env:
             found = self._env[given]
             if isinstance(found, _Symbolic):
-                raise PolycError("UnknownSize", f"{found.text} has no value before a call")
+                raise PolycError(
+                    "UnknownSize",
+                    f"{found.text} has no value before a call, and a graph's sizes are those of "
+                    "inputs",
+                )
             return found
         if type(given).__name__ == "dtype":
-            return element_of(given)
+            # No graph has these, and what says complex numbers asks for their name alone.
+            return str(given).removeprefix("torch.") if given.is_complex else element_of(given)
         return None if type(given).__name__ in _LEFT_OUT else str(given)
 
     def _check(self, name: str, found: Any, expected: Any) -> None:
@@ -348,6 +370,10 @@ class Reading:
                 if _has_tensor(wanted) and one is not None:
                     self._check(name, one, wanted)
             return
+        if isinstance(found, Complex) and _complex(expected):
+            dims = tuple(dim_of(self.symbols.size(size)) for size in expected.shape)
+            if all(same_shape(one.kind.dims, dims, self.builder.inside) for one in _both(found)):
+                return
         if not isinstance(found, Value):
             raise PolycError("TypeMismatch", f"its converter gives {found!r}, not a value")
         kind = self._kind(expected, name)
@@ -390,6 +416,12 @@ class Reading:
         except VerifyException as error:
             raise PolycError("BadSize", f"{name}: {error}") from None
 
+    def _read_parts(self, given: Any, name: str, node: Any) -> list[Any]:
+        """The parts of a complex tensor, which are entries of their own, in f32."""
+        parts = (given.real.float().contiguous(), given.imag.float().contiguous())
+        names = (f"{name}.real", f"{name}.imag")
+        return [self._read(one, own, node) for one, own in zip(parts, names, strict=True)]
+
     def _read(self, given: Any, name: str, node: Any) -> Any:
         """A tensor with numbers, which is one entry however many names it has."""
         if not hasattr(given, "data_ptr"):
@@ -402,6 +434,9 @@ class Reading:
         if not node.users:
             return UNKNOWN  # such as how many batches a norm has seen
         try:
+            if given.is_complex():
+                parts = self._read_parts(given.detach().resolve_conj(), name, node)
+                return UNKNOWN if UNKNOWN in parts else Complex(*parts)
             element_of(given.dtype)
             one = given.detach()
             if str(one.layout) != "torch.strided":
@@ -479,6 +514,34 @@ def _as_it_is(node: Any) -> bool:
         return False
     every = zip(sizes, strides, own.stride(), strict=True)
     return all(isinstance(size, int) and (size == 1 or a == b) for size, a, b in every)
+
+
+def _typed(found: Any, expected: Any) -> Any:
+    """Several results, real numbers among them in the types that PyTorch says: the statistics of a
+    norm are f32 on a GPU, and of the norm's own type on the host."""
+    if not isinstance(expected, list | tuple) or not isinstance(found, list | tuple):
+        return found
+    several = list(cast("Sequence[Any]", found))
+    for i, wanted in enumerate(cast("Sequence[Any]", expected)[: len(several)]):
+        one = several[i]
+        if isinstance(one, Value) and one.dtype == "f32" and _is_narrow(wanted):
+            several[i] = one.cast(element_of(wanted.dtype))
+    return several
+
+
+def _is_narrow(value: Any) -> bool:
+    return hasattr(value, "dtype") and str(value.dtype) in ("torch.float16", "torch.bfloat16")
+
+
+def _complex(value: Any) -> bool:
+    """Whether PyTorch says that a result, or a part of one, is complex."""
+    if isinstance(value, list | tuple):
+        return any(_complex(one) for one in cast("Sequence[Any]", value))
+    return hasattr(value, "dtype") and hasattr(value, "is_complex") and bool(value.is_complex())
+
+
+def _both(x: Complex) -> tuple[Value, Value]:
+    return x.real, x.imag
 
 
 def _has_tensor(value: Any) -> bool:
@@ -609,6 +672,8 @@ def fault_of(node: Any) -> PolycError | None:
     # A result that is a sequence is the input of no program.
     if any(isinstance(one.meta["val"], list | tuple) for one in inputs):
         return PolycError("UnsupportedProgram", f"{op_name(node)} takes a sequence of tensors")
+    if any(_complex(one.meta.get("val")) for one in (*inputs, node)):
+        return PolycError("UnsupportedProgram", "no program takes or gives complex numbers")
     symbols = Symbols({})
     facts = symbols.facts(_ranges([*inputs, node]), [one.meta["val"] for one in inputs])
     try:

@@ -93,6 +93,12 @@ class Fault:
         return self.node if self.place is None else f"{self.node} ({self.place})"
 
 
+class Refused(PolycError):
+    """``UnsupportedModel``: a model with ``ops``, by their names, that cannot be said."""
+
+    ops: Sequence[str] = ()
+
+
 MOST_NODES = 8
 """Nodes of one op that a note names."""
 
@@ -127,13 +133,15 @@ class Faults:
             groups.setdefault((fault.op, fault.why), []).append(fault)
         ops = list(dict.fromkeys(fault.op for fault in self.found))
         plural = "" if len(ops) == 1 else "s"
-        raise PolycError(
+        error = Refused(
             "UnsupportedModel",
             f"{self.model} has {len(ops)} op{plural} that cannot be said: {', '.join(ops)}; "
             "register a converter for what is missing, or keep these ops outside of the model",
             next((f.place for f in self.found if f.place is not None), None),
             notes=[_note(op, why, faults) for (op, why), faults in groups.items()],
         )
+        error.ops = tuple(ops)
+        raise error
 
 
 def _note(op: str, why: str | None, faults: Sequence[Fault]) -> str:

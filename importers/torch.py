@@ -10,12 +10,15 @@ graph has none, are left out.  It returns a value, or a sequence of them for sev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.importers.decomposed import decomposed
 from polyc.importers.fx import Reading, Symbols, place_at
 from polyc.importers.imported import Imported
-from polyc.importers.registry import Faults, bad_model, library
+from polyc.importers.registry import Faults, Refused, bad_model, library
 
 
 def from_exported(program: Any, name: str = "model", precision: str | None = None) -> Imported:
@@ -38,14 +41,30 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
     named = _debug_names(program)
     # Without a table of decompositions ATen's composite ops stay, and what writes in place is gone.
     functional = program.run_decompositions({})
+    known = decomposed(functional)
+    try:
+        return _said(known, named, name, precision)
+    except Refused as error:
+        again = decomposed(known, error.ops)
+        with suppress(Refused):
+            if again is not known:
+                return _said(again, named, name, precision)
+        if known is functional:
+            raise
+    # What is missing is told by the ops that the model has.
+    return _said(functional, named, name, precision)
+
+
+def _said(program: Any, named: Mapping[str, str], name: str, precision: str | None) -> Imported:
+    """A functional program as a graph and its parameters."""
     symbols = Symbols(named)
     faults = Faults(name)
-    inputs, given = _placeholders(functional, faults)
-    facts = symbols.facts(functional.range_constraints, [one.meta["val"] for one in inputs])
+    inputs, given = _placeholders(program, faults)
+    facts = symbols.facts(program.range_constraints, [one.meta["val"] for one in inputs])
     reading = Reading(name, inputs, symbols, facts, faults, precision=precision)
     reading.bind(given)
-    wanted = _outputs(functional, faults)
-    reading.run(functional.graph_module)
+    wanted = _outputs(program, faults)
+    reading.run(program.graph_module)
     return reading.finished([(text, reading.value_at(node)) for text, node in wanted])
 
 

@@ -1,6 +1,7 @@
 """Converters of ATen's ops, a file a kind."""
 
 from polyc.importers.aten import (
+    bags,
     creation,
     indexing,
     losses,
@@ -9,10 +10,14 @@ from polyc.importers.aten import (
     pointwise,
     products,
     reductions,
+    resampled,
 )
 from polyc.importers.registry import converter, converter_of
 
-FILES = (creation, indexing, losses, movements, networks, pointwise, products, reductions)
+FILES = (
+    *(bags, creation, indexing, losses, movements, networks, pointwise, products, reductions),
+    resampled,
+)
 """The files with converters, which are registered when these are imported."""
 
 ALIASES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import as_value, axis_of, refuse, to
+from polyc.importers.aten.support import as_value, axis_of, rank_of, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace import gathers
@@ -105,7 +105,18 @@ def index_put(
         mask = given.reshape(*[1] * at, *given.shape, *[1] * rest)
         return f.where(mask, to(values, x.dtype), x)
     if places != list(range(len(places))):
-        raise refuse("index_put takes indices of the first axes, one after another")
+        # The axes that are indexed come first; values have the others behind those of the indices,
+        # or in front of them where these stand in front of the first one, all side by side.
+        rest = [axis for axis in range(x.ndim) if axis not in places]
+        given = [one for one in indices if one is not None]
+        rank = len(_broadcast([_index(one) for one in given]))
+        front = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+        whole = rank + len(rest)
+        new = values.reshape(*[1] * (whole - values.ndim), *values.shape)
+        turned = [*range(front, front + rank), *range(front), *range(front + rank, whole)]
+        moved = [*places, *rest]
+        made = index_put(x.permute(*moved), given, new.permute(*turned), accumulate)
+        return made.permute(*[moved.index(axis) for axis in range(x.ndim)])
     given_all = [_index(one) for one in indices if one is not None]
     shape = _broadcast(given_all)
     tuples = f.stack([one.expand(*shape) for one in given_all], len(shape))
@@ -153,12 +164,37 @@ _REDUCES = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 def scatter_reduce(
     x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    if reduce not in _REDUCES or not include_self:
+    if reduce not in (*_REDUCES, "mean"):
         raise refuse(
-            f"scatter_reduce {reduce!r} with include_self={include_self} is not known; there are "
-            f"{', '.join(_REDUCES)}, with what was there"
+            f"scatter_reduce {reduce!r} is not known; there are mean, {', '.join(_REDUCES)}"
         )
-    return _scattered(x, dim, index, source, _REDUCES[reduce])
+    if include_self and reduce != "mean":
+        return _scattered(x, dim, index, source, _REDUCES[reduce])
+    # Elements that nothing is scattered to stay; of others what was there may not count.
+    ones = _scattered(f.full(x.shape, 0, "i32"), dim, index, 1, "add")
+    there = ones > 0
+    how = _REDUCES.get(reduce, "add")
+    base = x if include_self else f.where(there, _neutral(x.dtype, how), x)
+    found = _scattered(base, dim, index, source, how)
+    if reduce == "mean":
+        counts = f.maximum(ones + 1 if include_self else ones, 1)
+        if rank_of(x.dtype) != 2:
+            raise refuse("scatter_reduce 'mean' is of real numbers here")
+        found = found / to(counts, x.dtype)
+    return found
+
+
+def _neutral(dtype: str, how: str) -> Value:
+    """What changes nothing in a reduction."""
+    if how in ("add", "mul"):
+        return as_value(0 if how == "add" else 1, dtype)
+    if rank_of(dtype) == 2:
+        return as_value(float("-inf" if how == "max" else "inf"), dtype)
+    bits = int(dtype.strip("ui"))
+    low, high = (
+        (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
+    return as_value(low if how == "max" else high, dtype)
 
 
 def _scattered(x: Value, dim: int, index: Value, source: Any, reduce: str) -> Value:

@@ -233,10 +233,130 @@ def roll(x: Value, shifts: Any, dims: Any = None) -> Value:
     return x
 
 
+@converter("torch", "aten.unfold", "aten.unfold_copy")
+def unfold(x: Value, dim: int, size: int, step: int) -> Value:
+    """Windows along an axis, whose elements become the last axis."""
+    at = axis_of(x, dim)
+    whole = x.shape[at]
+    if not isinstance(whole, int):
+        raise refuse(f"windows of an axis of {whole} have no known number")
+    count = (whole - size) // step + 1
+    before = [slice(None)] * at
+    if size <= step:
+        kept = x[(*before, slice(0, (count - 1) * step + size))]
+        if step > size:
+            widths = [(0, 0)] * x.ndim
+            widths[at] = (0, count * step - ((count - 1) * step + size))
+            kept = kept if widths[at] == (0, 0) else _lengthened(kept, at, widths[at][1])
+        shape = [*x.shape[:at], count, step, *x.shape[at + 1 :]]
+        apart = kept.reshape(*shape)[(*before, slice(None), slice(0, size))]
+        order = [*range(at + 1), *range(at + 2, x.ndim + 1), at + 1]
+        return apart.permute(*order)
+    if size <= MOST_PLACES:
+        last = (count - 1) * step + 1
+        return f.stack([x[(*before, slice(i, i + last, step))] for i in range(size)], x.ndim)
+    places = (f.arange(count) * step).unsqueeze(1) + f.arange(size)
+    taken = gathers.take(x, places, at)
+    return taken.permute(*[i for i in range(x.ndim + 1) if i != at + 1], at + 1)
+
+
+MOST_PLACES = 16
+"""Places of a window of which each is a part of its own; of more they are indices."""
+
+
+def _lengthened(x: Value, axis: int, by: int) -> Value:
+    widths = [(0, by if i == axis else 0) for i in range(x.ndim)]
+    return constant_pad_nd(x, [n for pair in reversed(widths) for n in pair])
+
+
+@converter("torch", "aten.as_strided", "aten.as_strided_copy")
+def as_strided(
+    x: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Value:
+    """Elements by their places in memory, which is that of a tensor whose axes lie in order."""
+    places: Value = as_value(storage_offset or 0, "i64").expand(*[1] * len(size))
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        along = [count if i == axis else 1 for i in range(len(size))]
+        places = places + f.iota(along, axis) * step
+    return gathers.take(x.reshape(-1), places.expand(*size), 0)
+
+
+@converter("torch", "aten.im2col")
+def im2col(
+    x: Value,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Value:
+    """The windows of an image, [N, C * taps, windows]."""
+    image = x if x.ndim == 4 else x.unsqueeze(0)
+    n, channels = image.shape[:2]
+    wide = constant_pad_nd(image, [padding[1], padding[1], padding[0], padding[0]])
+    counts: list[int] = []
+    for i, one in enumerate(wide.shape[2:]):
+        if not isinstance(one, int):
+            raise refuse(f"the windows of {one} elements have no known number")
+        counts.append((one - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1)
+    taps = [
+        wide[
+            :,
+            :,
+            slice(i * dilation[0], i * dilation[0] + (counts[0] - 1) * stride[0] + 1, stride[0]),
+            slice(j * dilation[1], j * dilation[1] + (counts[1] - 1) * stride[1] + 1, stride[1]),
+        ]
+        for i in range(kernel[0])
+        for j in range(kernel[1])
+    ]
+    made = f.stack(taps, 2).reshape(n, channels * len(taps), counts[0] * counts[1])
+    return made if x.ndim == 4 else made.squeeze(0)
+
+
+@converter("torch", "aten.col2im")
+def col2im(
+    x: Value,
+    output: Sequence[int],
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Value:
+    """The sums of windows where these lie on each other, [N, C, H, W]."""
+    columns = x if x.ndim == 3 else x.unsqueeze(0)
+    whole = [one + 2 * room for one, room in zip(output, padding, strict=True)]
+    counts = [(whole[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    n, every = columns.shape[:2]
+    channels = parts_of(x, every, kernel[0] * kernel[1])
+    apart = columns.reshape(n, channels, kernel[0] * kernel[1], *counts)
+    found: Value | None = None
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            tap = apart[:, :, i * kernel[1] + j]
+            for axis, at in ((2, i * dilation[0]), (3, j * dilation[1])):
+                tap = _spread(tap, axis, stride[axis - 2], at, whole[axis - 2])
+            found = tap if found is None else found + tap
+    assert found is not None
+    cuts = [slice(room, room + one) for room, one in zip(padding, output, strict=True)]
+    made = found[:, :, cuts[0], cuts[1]]
+    return made if x.ndim == 3 else made.squeeze(0)
+
+
+def _spread(x: Value, axis: int, step: int, first: int, whole: int) -> Value:
+    """Elements every ``step`` places from ``first`` on, of ``whole``, and zeros between."""
+    count = cast("int", x.shape[axis])
+    if step > 1:
+        wide = _lengthened(x.unsqueeze(axis + 1), axis + 1, step - 1)
+        x = wide.reshape(*x.shape[:axis], count * step, *x.shape[axis + 1 :])
+        x = x[(*[slice(None)] * axis, slice(0, (count - 1) * step + 1))]
+        count = (count - 1) * step + 1
+    widths = [(first, whole - first - count) if i == axis else (0, 0) for i in range(x.ndim)]
+    return constant_pad_nd(x, [n for pair in reversed(widths) for n in pair])
+
+
 # Side by side --------------------------------------------------------------------------------
 
 
-@converter("torch", "aten.cat", "aten.concat")
+@converter("torch", "aten.cat", "aten.concat", "aten.concatenate")
 def cat(tensors: Sequence[Value], dim: int = 0) -> Value:
     element = promoted(*tensors)
     # PyTorch leaves out tensors of shape [0], whatever the others' rank.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import Operand, as_value, refuse
+from polyc.importers.aten.support import Operand, as_value, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace.sizes import SizeLike
 from polyc.trace.values import Value
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @converter("torch", "aten.linear")
@@ -34,6 +36,38 @@ def addmm(x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1
     return (x if beta == 1 else x * as_value(beta, x.dtype)) + made
 
 
+@converter("torch", "aten.addbmm")
+def addbmm(x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1) -> Value:
+    batch, rows, depth = a.shape
+    first = a.transpose(0, 1).reshape(rows, batch * depth)
+    return addmm(x, first, b.reshape(batch * depth, b.shape[2]), beta=beta, alpha=alpha)
+
+
+@converter("torch", "aten.bilinear")
+def bilinear(a: Value, b: Value, weight: Value, bias: Value | None = None) -> Value:
+    """``a`` by each of the matrices [features, i, j] by ``b``."""
+    features, rows, columns = weight.shape
+    one = f.matmul(a, weight.permute(1, 0, 2).reshape(rows, features * columns))
+    apart = one.reshape(*a.shape[:-1], features, columns)
+    made = f.sum(apart * b.unsqueeze(-2), -1)
+    return made if bias is None else made + bias
+
+
+@converter("torch", "aten.cdist", "aten._cdist_forward", "aten._euclidean_dist")
+def cdist(a: Value, b: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
+    """The distances of each row of ``a`` to each row of ``b``, by differences."""
+    away = f.abs(a.unsqueeze(-2) - b.unsqueeze(-3))
+    if p == 0:
+        return to(f.sum((away != 0).cast("i32"), -1), a.dtype)
+    if p == float("inf"):
+        return f.max(away, -1)
+    if p == 1:
+        return f.sum(away, -1)
+    if p == 2:
+        return f.sqrt(f.sum(away * away, -1))
+    return f.pow(f.sum(f.pow(away, float(p)), -1), 1.0 / float(p))
+
+
 @converter("torch", "aten.outer")
 def outer(a: Value, b: Value) -> Value:
     return a.unsqueeze(1) * b
@@ -44,8 +78,11 @@ def einsum(equation: str, operands: Sequence[Value], *, path: Any = None) -> Val
     """Products of two at a time, as matrix products of axes that are put together."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     names = left.split(",")
-    if "." in equation or len(names) != len(operands):
-        raise refuse(f"{equation!r} has an ellipsis, or not as many terms as operands")
+    if len(names) != len(operands):
+        raise refuse(f"{equation!r} has not as many terms as operands")
+    if "." in equation:
+        names, right = _spelled(equation, names, right if arrow else None, operands)
+        arrow = "->"
     if any(len(set(one)) < len(one) for one in names):
         raise refuse(f"{equation!r} has an axis twice in one term")
     if not arrow:
@@ -59,6 +96,39 @@ def einsum(equation: str, operands: Sequence[Value], *, path: Any = None) -> Val
     if gone:
         value, axes = f.sum(value, gone), "".join(c for c in axes if c in right)
     return value.permute(*[axes.index(c) for c in right]) if right else value
+
+
+def _spelled(
+    equation: str, names: Sequence[str], right: str | None, operands: Sequence[Value]
+) -> tuple[list[str], str]:
+    """The terms and the result with letters for the axes of an ellipsis."""
+    free = [c for c in LETTERS if c not in equation]
+    counts = [
+        one.ndim - len(name.replace("...", ""))
+        for name, one in zip(names, operands, strict=True)
+        if "..." in name
+    ]
+    most = max(counts, default=0)
+    if most > len(free) or any(one < 0 for one in counts):
+        raise refuse(f"{equation!r} has an ellipsis for no axes that there are")
+    letters = "".join(free[:most])
+    found: list[str] = []
+    for name, one in zip(names, operands, strict=True):
+        own = one.ndim - len(name.replace("...", ""))
+        spelled = name.replace("...", letters[most - own :] if own else "")
+        if len(spelled) != one.ndim:
+            raise refuse(f"{equation!r} has other axes than {one!r}")
+        found.append(spelled)
+    if right is None:
+        every = "".join(names).replace("...", "")
+        right = "..." + "".join(sorted(c for c in set(every) if every.count(c) == 1))
+    wanted = right.replace("...", letters)
+    sizes: dict[str, SizeLike] = {}
+    for name, one in zip(found, operands, strict=True):
+        for c, size in zip(name, one.shape, strict=True):
+            if sizes.setdefault(c, size) != size:
+                raise refuse(f"{equation!r} broadcasts an axis; expand the operand")
+    return found, wanted
 
 
 def _contracted(a: Value, one: str, b: Value, two: str, kept: set[str]) -> tuple[Value, str]:

@@ -24,6 +24,9 @@ from polyc.lowering.index_to_region.scores import Reads, Scores, shared_scores
 ASIDE = (*MORE, tiny.ScanOp, tiny.SortOp)
 """What no two products around a softmax hold of what they read beside their factors."""
 
+APART = (tiny.ScatterOp, tiny.ScanOp, tiny.SortOp)
+"""What stands between no two products around a softmax."""
+
 
 @dataclass
 class Attentions(Epilogues):
@@ -87,7 +90,9 @@ class Attentions(Epilogues):
         """The factor of ``second`` that is a softmax of ``first``, and its reductions, or None.
 
         It is made of exponentials of ``first``, and of a maximum of that or of their sum, and of no
-        product that needs ``first``, as what follows an attention is.
+        product that needs ``first``, as what follows an attention is.  What chooses by it, as the
+        experts of a mixture are chosen, is sorted, scanned or scattered, which no kernel of both
+        does.
         """
         for factor in factors(second):
             behind = self._behind(factor)
@@ -99,6 +104,8 @@ class Attentions(Epilogues):
                 continue
             others = (v for v in others if v is not first)
             if any(first in self._behind(f) for v in others for f in factors(v)):
+                continue
+            if any(isinstance(v.owner, APART) and first in self._behind(v) for v in behind):
                 continue
             along = [op for op in maxima if first in self._behind(op.result)]
             along = along or [op for value in powers for op in self._sums_of(value)]

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.importers.decomposed import every_decomposition
 from polyc.importers.fx import fault_of, op_name, place_at
 from polyc.importers.registry import Fault, library
 from polyc.tools.jit.torch_graphs import Captured
@@ -118,6 +119,7 @@ def torch_backend(
         fw_compiler=training,
         bw_compiler=backward,
         inference_compiler=inference,
+        decompositions=every_decomposition(),
     )
     return cast("Callable[..., Any]", made(module, list(inputs)))
 

@@ -1,0 +1,159 @@
+"""Many architectures that no issue names: which can be said, are right, and are planned for.
+
+Models of timm, transformers and PyTorch itself, with random weights and small
+(``test/support/zoo.py``), are exported, imported, played back in f32 beside PyTorch, and planned
+for sm_90a; the board has how far each gets, and a test holds a sample of it.
+
+    python bench/zoo.py [--only vit mixtral] [--workers 2]    # on any machine
+    python bench/zoo.py --compiled                            # f16, torch.compile, on a GPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+import os
+import random
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyc.bench import race
+from polyc.importers.registry import library
+from polyc.test.support import zoo
+from polyc.test.support.zoo import Case, Outcome
+
+BOARD = Path("bench/results/zoo.json")
+
+MORE = 30
+"""Seconds beside those of a case until its process is ended."""
+
+
+def _in_process(told: Any, make: Callable[[Case], Outcome], case: Case) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    logging.disable(logging.WARNING)
+    told.send(make(case))
+
+
+def outcomes(
+    cases: Sequence[Case],
+    make: Callable[[Case], Outcome],
+    workers: int,
+    each: int,
+    until: float | None = None,
+) -> Iterator[tuple[Case, Outcome]]:
+    """Cases in processes of their own, forked from this one; those not begun ``until`` then are
+    left out."""
+    forked = multiprocessing.get_context("fork")
+    waiting = list(cases)
+    running: list[tuple[Any, Any, Case, float]] = []
+    while waiting or running:
+        late = until is not None and time.monotonic() > until
+        if late:
+            waiting.clear()
+        while waiting and len(running) < workers:
+            case = waiting.pop(0)
+            here, there = forked.Pipe(duplex=False)
+            process = forked.Process(target=_in_process, args=(there, make, case))
+            process.start()
+            there.close()
+            running.append((process, here, case, time.monotonic()))
+        time.sleep(0.02)
+        for one in list(running):
+            process, here, case, begun = one
+            if here.poll():
+                try:
+                    found = here.recv()
+                except EOFError:
+                    process.join()
+                    found = Outcome("broken", f"its process ended with {process.exitcode}")
+            elif late or time.monotonic() - begun > each + MORE:
+                found = Outcome("unmade", f"more than {each} s")
+            else:
+                continue
+            process.kill()
+            process.join()
+            running.remove(one)
+            yield case, found
+
+
+def _warm() -> None:
+    """Have in this process what each would read anew."""
+    torch = library("torch", "torch")
+    torch.set_num_threads(1)
+    for name in ("timm", "transformers.models.auto.modeling_auto"):
+        try:
+            library(name, "torch")
+        except Exception:
+            print(f"{name} is not there")
+    small = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1))
+    zoo.outcome(Case("warm", lambda: (small, (torch.randn(2, 4),), {})))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", help="parts of the names of cases")
+    parser.add_argument("--seed", type=int, help="shuffle the cases")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--each", type=int, default=90, help="seconds that a case may take")
+    parser.add_argument("--seconds", type=float, help="begin no case after so many")
+    parser.add_argument("--compiled", action="store_true", help="f16 through torch.compile, GPU")
+    parser.add_argument("--output", default=None, help="where the board goes; - is nowhere")
+    args = parser.parse_args(argv)
+    warnings.simplefilter("ignore")
+    until = None if args.seconds is None else time.monotonic() + args.seconds
+    asked = [
+        case
+        for case in zoo.cases()
+        if not args.only or any(part in case.name for part in args.only)
+    ]
+    if args.seed is not None:
+        random.Random(args.seed).shuffle(asked)
+    _warm()
+
+    def make(case: Case) -> Outcome:
+        if args.compiled:
+            return zoo.compiled(case, args.each)
+        return zoo.outcome(case, args.each)
+
+    found: dict[str, Outcome] = {}
+    output = args.output or ("-" if args.compiled or args.only else str(BOARD))
+    for case, one in outcomes(asked, make, args.workers, args.each, until):
+        found[case.name] = one
+        print(f"{case.name:44}{one.state:11}{one.seconds} {one.why}", flush=True)
+        if output != "-":
+            Path(output).write_text(json.dumps(board(found), indent=1) + "\n", "utf-8")
+    for state, many in Counter(one.state for one in found.values()).most_common():
+        print(f"{many:5} {state}")
+    return 0
+
+
+def board(found: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Outcomes by cases' names as the board that is kept."""
+    torch = library("torch", "torch")
+    states = Counter(one.state for one in found.values())
+    return {
+        "when": race.now(),
+        "commit": race.commit(),
+        "torch": torch.__version__,
+        "rows": [{"state": one, "models": states[one]} for one in zoo.STATES if states[one]],
+        "models": {name: _row(found[name]) for name in sorted(found)},
+    }
+
+
+def _row(one: Outcome) -> dict[str, Any]:
+    row: dict[str, Any] = {"state": one.state}
+    for name in ("why", "regions", "slow"):
+        if value := getattr(one, name):
+            row[name] = value
+    return row
+
+
+if __name__ == "__main__":
+    sys.exit(main())
