@@ -62,11 +62,11 @@ def apart(kernel: KernelOp) -> str:
 
 
 def walks(kernel: KernelOp) -> bool:
-    """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that lie
-    side by side and that no block has in registers.
+    """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that few
+    blocks walk over, and read again: those that lie side by side and that no block has in
+    registers, and of known sizes such that nobody keeps.
 
-    Few blocks walk over these, and read them again; where sizes are known, teams that keep them and
-    meet are compared too.
+    Where sizes are known, teams that keep rows side by side and meet are compared too.
     """
     with unsaid():
         found = _prepared(kernel)
@@ -74,12 +74,12 @@ def walks(kernel: KernelOp) -> bool:
         if family is not ROWS:
             return family is LOOPS
         plan = chosen(plans, dict.fromkeys(found.symbol_names, TYPICAL))
-        if plan is None or plan.tile_sizes[0] == 1:
+        if plan is None:
             return False
-        way = plan.algo_choice.data["rows"]
-        return way == StringAttr("streaming") or (
-            way == StringAttr("kept") and not found.symbol_names
-        )
+        way, beside = plan.algo_choice.data["rows"], plan.tile_sizes[0] > 1
+        if way == StringAttr("streaming"):
+            return beside or not found.symbol_names
+        return beside and way == StringAttr("kept") and not found.symbol_names
 
 
 def seconds(kernel: KernelOp) -> float:
