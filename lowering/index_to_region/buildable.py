@@ -23,11 +23,10 @@ from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
 from polyc.passes.region.fold_indices import fold_indices
-from polyc.passes.region.merge_axes import FlattenShort, MergeAxes
+from polyc.passes.region.merge_axes import merge_axes
 from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
 from polyc.passes.region.streaming_softmax import stream
-from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import unsaid
 
 ARCH = "sm_90a"
@@ -114,7 +113,7 @@ def _prepared(kernel: KernelOp) -> KernelOp:
     postpone(module)
     stream(module)
     fold_indices(module)
-    rewrite(module, [MergeAxes(), FlattenShort()])
+    merge_axes(module)
     return next(op for op in module.ops if isinstance(op, KernelOp))
 
 
