@@ -83,7 +83,7 @@ class Race(ABC, Generic[One]):
 
     script: ClassVar[str]
     mode = "default"
-    """Of ``torch.compile``."""
+    """Of ``torch.compile``; ``none`` races without it."""
 
     @abstractmethod
     def parse(self, text: str) -> One:
@@ -170,6 +170,8 @@ class Race(ABC, Generic[One]):
     def make(self, problem: One) -> str:
         """Build ours and theirs, kept on disk; what went wrong with theirs."""
         load(self.module(problem), ARCH).kernels  # noqa: B018  compiled where it is first asked for
+        if self.mode == "none":
+            return "it was not asked for"
         try:
             torch = _torch(self.script)
             with torch.cuda.stream(torch.cuda.Stream()):
@@ -236,7 +238,7 @@ class Race(ABC, Generic[One]):
         """The benchmark's command; its exit code, 1 where a result was wrong."""
         parser = race.regret_options(doc, 60, 0, 0)
         parser.add_argument("--problems", nargs="+", type=self.parse)
-        parser.add_argument("--mode", default=self.mode, help="of torch.compile")
+        parser.add_argument("--mode", default=self.mode, help="of torch.compile, or none")
         parser.add_argument("--dry", action="store_true")
         args = parser.parse_args(argv)
         self.mode = args.mode
