@@ -108,6 +108,47 @@ class FlattenShort(RewritePattern):
             rewriter.replace(op, found, [])
 
 
+class FlattenKept(RewritePattern):
+    """A region of reductions with a result for each of few neighbours, and others further out → the
+    same with all results along one axis.
+
+    ``[34080, 44, 17]`` summed over its second axis has 579360 results, of which a tile along the
+    last axis has 17 and room for 32.  Legal for known sizes, where all outputs have the same axes
+    and nothing else is computed than of each element alone and of the reductions
+    (``rewriting/region/flatten.py``).  Worth it where what lies between the results of two outer
+    points is short, and results are many.  Exact.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize):
+            return
+        axes, kept = lines(op), list(op.iters)
+        if len(kept) < 2 or not axes or axes[-1] != kept[-1] or not reduced(op):
+            return
+        sizes = [axis.size.constant() for axis in (*kept, *axes)]
+        if None in sizes or 0 in sizes:
+            return
+        labels = {axis.label for axis in kept}
+        between = [axis for axis in axes if axis.label not in labels]
+        if axes[-2] not in between or axes[: -len(between) - 1] != kept[:-1]:
+            return
+        last = kept[-1].size.constant() or 0
+        apart = last * prod(axis.size.constant() or 0 for axis in between)
+        room = 1 << (last - 1).bit_length()
+        if last >= MANY_BESIDE or (last >= SHORT_LINE and room < IDLE * last) or apart > APART:
+            return
+        if prod(axis.size.constant() or 0 for axis in kept) < LONG_LINE:
+            return
+        found = flattened(op, kept, apart=True)
+        if found is not None:
+            rewriter.replace(op, found, [])
+
+
+MANY_BESIDE, IDLE, APART = 64, 1.25, 4096
+"""Results that lie together, from which on a tile of them alone is wide; how many times as many as
+there are a narrower one may have; and elements from those of one point to the next at most."""
+
 SHORT_LINE, LONG_LINE = 16, 1 << 14
 """Elements of an innermost axis that is short, and of the one axis that is worth it."""
 
@@ -169,6 +210,7 @@ def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     rewrite(module, [MergeAxes()])
     rewrite(module, [FlattenShort()])
+    rewrite(module, [FlattenKept()])
 
 
 @dataclass(frozen=True)

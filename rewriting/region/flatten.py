@@ -19,10 +19,12 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import (
     BinaryOp,
+    BitcastOp,
     BroadcastInDimOp,
     CastOp,
     CompareOp,
     ConstantOp,
+    IndexOp,
     KernelOp,
     ReadOp,
     ReduceOp,
@@ -39,7 +41,7 @@ MOST = (1 << 31) - (1 << 16)
 
 PLAIN = (
     *(ReadOp, ConstantOp, BroadcastInDimOp, UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp),
-    *(ReduceOp, YieldOp),
+    *(BitcastOp, ReduceOp, YieldOp),
 )
 """Ops that compute at each point by itself, or reduce, and say nothing of where that is."""
 
@@ -57,24 +59,29 @@ def lines(kernel: KernelOp) -> list[AxisAttr]:
     return best
 
 
-def flattened(kernel: KernelOp, axes: Sequence[AxisAttr]) -> KernelOp | None:
+def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -> KernelOp | None:
     """The region with some axes, which follow each other, as one, which stands nowhere, or None.
 
     They are of known sizes.  Every output has all of them in their order, or none, and so does a
     read at least, as they lie; the others lack some of them, and are read at those that they have
-    and at constants, without guards.  What is reduced is so over all of them or over none.  Exact:
-    each element is what it was, and lies where it lay; a sum's order is as free as it was.
+    and at constants, without guards.  What is reduced is so over all of them or over none.  With
+    ``apart`` they may lie apart in all that is read, as those do that a reduced axis lies between.
+    Exact: each element is what it was, and lies where it lay; a sum's order is as free as it was.
     """
     labels, sizes = [a.label for a in axes], [axis.size.constant() for axis in axes]
     if len(labels) < 2 or None in sizes or not 0 < prod(n or 0 for n in sizes) <= MOST:
         return None
     ops = list(kernel.body.block.ops)
-    if not all(isinstance(op, PLAIN) for op in ops):
+    if not all(isinstance(op, PLAIN) or _is_elsewhere(op, labels) for op in ops):
         return None
     of_outputs = [val_type(value).labels for value in kernel.yield_op.values]
     reductions = [op for op in ops if isinstance(op, ReduceOp)]
-    reduced = [own for op in reductions for own in (op.labels, val_type(op.operand).labels)]
-    if not all(_has_all_or_none(own, labels) for own in (*of_outputs, *reduced)):
+    if not all(
+        _has_all_or_none(own, labels) for own in (*of_outputs, *(r.labels for r in reductions))
+    ):
+        return None
+    # A sum of what lacks some would be made again for each point of these.
+    if any(len(set(labels) & set(val_type(r.operand).labels)) % len(labels) for r in reductions):
         return None
     whole: dict[SSAValue, bool] = {}
     for op in ops:
@@ -83,13 +90,18 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr]) -> KernelOp | None:
         if op.guard is not None or op.map.data.num_symbols or not _is_plain(op):
             return None
         own = _is_whole(op, labels)
-        if not own and set(labels) <= set(val_type(op.result).labels):
+        if not own and not apart and set(labels) <= set(val_type(op.result).labels):
             return None  # What is turned is read in tiles, and not along the other's lines.
         if whole.setdefault(op.tensor, own) != own:
             return None
-    if not any(whole.values()):
+    if not apart and not any(whole.values()):
         return None
     return _Flat(kernel, axes, whole).built()
+
+
+def _is_elsewhere(op: Operation, labels: Sequence[str]) -> bool:
+    """Whether an op says where other axes are."""
+    return isinstance(op, IndexOp) and not set(labels) & set(op.result.type.labels)
 
 
 def _has_all_or_none(own: Sequence[str], labels: Sequence[str]) -> bool:

@@ -143,3 +143,44 @@ def test_what_is_reduced_or_turned_stays() -> None:
         kernel = only(ran(module, "index-to-region"), KernelOp)
         axes = lines(kernel)
         assert all(flattened(kernel, axes[first:]) is None for first in range(len(axes)))
+
+
+def reduction(shape: Shape, op: str, kind: str = "f16") -> str:
+    """A reduction over the second axis."""
+    out = (shape[0], *shape[2:])
+    x, y = (f"!frontend.tensor<[{', '.join(map(str, s))}], {kind}>" for s in (shape, out))
+    line = f"frontend.reduce {op} %X axes [1] : {x} -> {y}"
+    if op == "argmax":
+        y = y.replace(kind, "i64")
+        line = f"frontend.arg_reduce max %X axis 1 : {x} -> {y}"
+    return (
+        f"frontend.graph @g(%X: {x}) -> (Y: {y}) {{\n"
+        f"  %0 = {line}\n  frontend.output %0 : {y}\n}}\n"
+    )
+
+
+KEPT: dict[str, tuple[Shape, str]] = {
+    "pairs": ((9000, 7, 2), "sum"),
+    "threes": ((6001, 5, 3), "max"),
+    "half of a tile": ((1000, 3, 17), "min"),
+    "places": ((6000, 5, 3), "argmax"),
+}
+
+
+@pytest.mark.parametrize(("shape", "op"), KEPT.values(), ids=KEPT)
+def test_results_with_few_neighbours_are_along_one_axis(shape: Shape, op: str) -> None:
+    source = reduction(shape, op)
+    kernel = only(ran(parsed(source), "region-merge-axes"), KernelOp)
+    assert [axis.size.constant() for axis in kernel.iters] == [int(shape[0]) * int(shape[2])]
+    inputs = make_inputs(only(parsed(source), GraphOp), {})
+    assert_agree(region.run(kernel, inputs, {}), meant(parsed(source), inputs, {}))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(9000, 4099, 2), (1000, 3, 28), (300, 3, 70), ("N", 7, 2), (100, 7, 2)],
+    ids=["far apart", "most of a tile", "many together", "of open size", "few results"],
+)
+def test_other_results_keep_their_axes(shape: Shape) -> None:
+    kernel = only(ran(parsed(reduction(shape, "sum")), "region-merge-axes"), KernelOp)
+    assert len(kernel.iters) == 2
