@@ -20,6 +20,7 @@ from polyc.families.attention.schedules import ATTENTION
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.recognise import find_rows
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
 from polyc.passes.region.fold_indices import fold_indices
@@ -35,6 +36,10 @@ ARCH = "sm_90a"
 
 MORE = 8
 """How many times the typical size of what is not known counts as much as that."""
+
+
+FEW_BESIDE = 32
+"""Rows side by side of which a tile is narrow."""
 
 
 def contracts(kernel: KernelOp) -> bool:
@@ -65,7 +70,8 @@ def walks(kernel: KernelOp) -> bool:
     blocks walk over, and read again: those that lie side by side and that no block has in
     registers, and of known sizes such that nobody keeps.
 
-    Where sizes are known, teams that keep rows side by side and meet are compared too.
+    Where sizes are known, teams that keep rows side by side and meet are compared too, and blocks
+    that have few of them in registers.
     """
     with unsaid():
         found = _prepared(kernel)
@@ -78,7 +84,10 @@ def walks(kernel: KernelOp) -> bool:
         way, beside = plan.algo_choice.data["rows"], plan.tile_sizes[0] > 1
         if way == StringAttr("streaming"):
             return beside or not found.symbol_names
-        return beside and way == StringAttr("kept") and not found.symbol_names
+        if found.symbol_names or not beside:
+            return False
+        few = plan.tile_sizes[0] <= FEW_BESIDE and find_rows(found).turned
+        return few or way == StringAttr("kept")
 
 
 def seconds(kernel: KernelOp) -> float:
