@@ -10,7 +10,7 @@ from polyc.dialects.frontend import GraphOp
 from polyc.playback.reference import reference
 from polyc.test.support.gpu_text import only, parsed
 
-FAR = 3
+FAR = 4
 """Times that a copy takes."""
 
 
