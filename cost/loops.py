@@ -238,6 +238,8 @@ class _Space:
         if plan.slides_windows:
             self.vector = plan.integer("vectorize")
             self.outputs = prod(plan.tile_sizes[:2]) / plan.threads() / self.vector
+        self.lanes = 1 if plan.slides_windows else plan.integer("vectorize")
+        """Neighbours along the columns that a thread has at once: what they share it makes once."""
         self.roots = [values.kernel.yield_op.values[i] for i in outputs]
         self.kinds = [values.kernel.outs.data[i] for i in outputs]
         self.labels = val_type(self.roots[0]).labels
@@ -364,8 +366,10 @@ class _Space:
         for op in values.behind(roots):
             if isinstance(op, ReduceOp):
                 continue
+            alike = self.lanes if column and column not in values.own(op.results[0]) else 1
             if isinstance(op, ReadOp):
                 price, over = load_cost(values, op, column, lies)
+                price /= alike
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
                 cost += price / self.vector * self.shared(op, scope)
@@ -381,7 +385,7 @@ class _Space:
             elif isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp):
                 cost += operations(op) * self.shared(op.operand.owner, scope)
             else:
-                cost += operations(op)
+                cost += operations(op) / alike
         work.operations += self.blocks * times * max(points, work.threads) * cost
 
     def shared(self, read: ReadOp, scope: Mapping[str, int | None]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from polyc.affine.expressions import alike
+from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.device import Device
 from polyc.cost.values import Values, innermost, line_step, read_labels, size_in_bytes, spacing
 from polyc.dialects.plan import ScheduleOp
@@ -184,6 +184,46 @@ def _is_kernel(values: Values, name: str) -> bool:
     return any(k.sym_name.data == name for k in kernels_beside(values.kernel))
 
 
+def _by_floors(values: Values, op: ReadOp, column: str) -> tuple[float, float] | None:
+    """The same of what is read at floors of the neighbours' axis, as a number that each two of them
+    have together is; None of other reads.
+
+    ``NEIGHBOURS`` of them are asked where they read.
+    """
+    results, labels = op.map.data.results, op.result.type.labels
+    floors = {atom for e in results for atom, _ in linear_of(e).terms if isinstance(atom, Floor)}
+    if not floors or op.map.data.num_symbols or not isinstance(op.tensor.type, MemRefType):
+        return None
+    place, size = labels.index(column), size_in_bytes(op.result.type.element_type)
+    shape = [dim.evaluate(values.sizes) for dim in op.tensor.type.shape]
+    middle = values.extents[column] // 2 // NEIGHBOURS * NEIGHBOURS
+    runs: list[list[int]] = []
+    for first in dict.fromkeys((0, middle)):
+        run: list[int] = []
+        for number in range(NEIGHBOURS):
+            at = [first + number if i == place else 0 for i in range(len(labels))]
+            where = 0
+            for expr, length in zip(results, shape, strict=True):
+                where = where * length + expr.eval(at, [])
+            run.append(where)
+        runs.append(run)
+    sectors = sum(len({where * size // SECTOR for where in run}) for run in runs)
+    together = next(
+        several
+        for several in (8, 4, 2, 1)
+        if all(run[i] == run[i - i % several] for run in runs for i in range(NEIGHBOURS))
+    )
+    price = (LOAD + FLOOR * len(floors)) / together
+    return price, sectors * SECTOR / (NEIGHBOURS * len(runs) * size)
+
+
+NEIGHBOURS = 256
+"""What a warp has of vectors of 8."""
+
+FLOOR = 4.0
+"""Instructions of a division by a number that is known."""
+
+
 def load_cost(
     values: Values, op: ReadOp, column: str | None, tile: dict[str, int]
 ) -> tuple[float, float]:
@@ -198,6 +238,8 @@ def load_cost(
     last, size = innermost(op), size_in_bytes(op.result.type.element_type)
     if column not in labels or column in last:
         return LOAD, 1.0
+    if (found := _by_floors(values, op, column)) is not None:
+        return found
     run = SECTOR // size
     step = spacing(op, column)
     if step is not None and step < run:

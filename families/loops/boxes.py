@@ -174,12 +174,16 @@ def find_box(loops: Loops, arch: str, widest: int = MAX_VECTOR_BYTES) -> Box | N
     )
     if not _is_short(loops, [sizes[axes[-1]] for axes in (there, order)], LINE // size):
         return None
-    extents = dict.fromkeys(order, 1)
-    for axes in (there, order):
-        _reach(axes, sizes, extents, LINE // size)
-    _grow(there, sizes, extents, BOX // size)
-    if prod(extents.values()) * size > 2 * BOX:
+    # Of bytes, lines of both sides may be more than a box has room for: then two sectors of each.
+    for line in (LINE, LINE // 2):
+        extents = dict.fromkeys(order, 1)
+        for axes in (there, order):
+            _reach(axes, sizes, extents, line // size)
+        if prod(extents.values()) * size <= 2 * BOX:
+            break
+    else:
         return None
+    _grow(there, sizes, extents, BOX // size)
     sides = [Side(axes, _line(axes, sizes, extents), extents) for axes in (there, order)]
     for vector in (8, 4, 2, 1):
         if vector * size > MAX_VECTOR_BYTES or vector > widest:

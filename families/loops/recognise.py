@@ -422,8 +422,8 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
     """Whether threads that lie along the columns are better used for parts of a reduction.
 
     The columns lie together in memory, nothing that a reduction reads is read again along another
-    axis of the outputs, as short windows that slide along one do, and no output has an axis that is
-    reduced.
+    axis of the outputs, as short windows that slide along one do, but for a number that all outputs
+    have of a step, and no output has an axis that is reduced.
     """
     axes = [type_of(value).labels for value in kernel.yield_op.values]
     own = axes[0]
@@ -439,7 +439,7 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
             return False
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
-    return all(found.issuperset(own) for found in labels if found & summed)
+    return all(found.issuperset(own) or found <= summed for found in labels if found & summed)
 
 
 def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) -> dict[str, int]:

@@ -124,13 +124,14 @@ def warp_tile_of(tile: tuple[int, int], warps: int) -> list[int]:
 
 
 def _large(loops: Loops) -> list[MemRefType]:
-    """The tensors of most axes, and of known sizes those that are not much smaller than others."""
-    most = max((len(t.shape) for t in loops.kernel.seen), default=0)
-    found = [t for t in loops.kernel.seen if len(t.shape) == most]
-    points = [prod(size.constant() or 0 for size in t.shape) for t in found]
-    if not all(points):
-        return found
-    return [t for t, count in zip(found, points, strict=True) if count * SMALLER >= max(points)]
+    """Of known sizes the tensors that are not much smaller than others, else those of most axes."""
+    seen = list(loops.kernel.seen)
+    points = [prod(size.constant() or 0 for size in t.shape) for t in seen]
+    if all(points):
+        most = max(points, default=0)
+        return [t for t, count in zip(seen, points, strict=True) if count * SMALLER >= most]
+    axes = max((len(t.shape) for t in seen), default=0)
+    return [t for t in seen if len(t.shape) == axes]
 
 
 def vector_of(loops: Loops) -> int:

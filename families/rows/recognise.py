@@ -273,7 +273,8 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
     """Whether points of whole rows lie side by side, and are made to rows that do too: few known
     ones, or any number of tiles that blocks keep.
 
-    What is only reduced is left to loops, whose threads part the points.
+    What is only reduced is left to loops, whose threads part the points, but for a few points of
+    which one reduction needs another one's result, as a variance does.
     """
     if not rows.outer or rows.length.constant() in (0, 1):
         return False
@@ -287,7 +288,8 @@ def _lie_beside(rows: Rows, known: set[str]) -> bool:
             return False
     values = [cast(ValType, v.type).labels for v in rows.kernel.yield_op.values]
     wide = [labels for labels in values if rows.row.label in labels]
-    return bool(wide) and all(labels[-1] == rows.column.label for labels in wide)
+    few = rows.is_short and rows.chained
+    return (few or bool(wide)) and all(labels[-1] == rows.column.label for labels in wide)
 
 
 def _follows(op: Operation) -> bool:

@@ -233,7 +233,7 @@ def schedules(rows: Rows, arch: str) -> list[ScheduleOp]:
 def made(rows: Rows, arch: str) -> list[ScheduleOp]:
     """The same of rows that are ``covered`` or not."""
     kernel = rows.kernel
-    if at_most(rows, SHORTEST - 1):
+    if not rows.turned and at_most(rows, SHORTEST - 1):
         why = f"its rows have {rows.length} elements, fewer than the {SHORTEST} that threads share"
         raise rows.refused(why, kernel)
     found: list[ScheduleOp] = []

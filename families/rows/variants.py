@@ -232,11 +232,13 @@ SINGLE = (
     RowsVariant("warp_any", "resident", 4, 1024, 1, 1),
     RowsVariant("block_any_2048", "resident", 1, 2048, 4, 1),
     RowsVariant("block_any_4096", "resident", 1, 4096, 8, 1),
-    RowsVariant("block_any", "resident", 1, 8192, 8, 1),
+    RowsVariant("block_any", "resident", 1, 8192, 16, 1),
 )
 """Before ``any``, for rows of open lengths that no vector divides: a row is read once, and by as
 many threads as it keeps busy.  A block of ``any`` for each of a million rows of 71 takes 1253 us,
-a warp that has 256 columns of it 122, and 66 where it has no more than there are (sums, H100)."""
+a warp that has 256 columns of it 122, and 66 where it has no more than there are (sums, H100).
+Half as many threads for 8192 would have 32 elements each, and 130 registers, so that one block of
+them would find room."""
 
 MOST = 220 * 1024
 """Bytes of shared memory that a block keeps rows in where it has a multiprocessor for itself, or

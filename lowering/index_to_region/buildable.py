@@ -20,14 +20,14 @@ from polyc.families.attention.schedules import ATTENTION
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.loops.schedules import LOOPS
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.recognise import find_rows
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.plan.select import propose
 from polyc.passes.region.fold_indices import fold_indices
-from polyc.passes.region.merge_axes import FlattenShort, MergeAxes
+from polyc.passes.region.merge_axes import merge_axes
 from polyc.passes.region.postpone_division import postpone
 from polyc.passes.region.srnf import normalise
 from polyc.passes.region.streaming_softmax import stream
-from polyc.rewriting.driver import rewrite
 from polyc.rewriting.notes import unsaid
 
 ARCH = "sm_90a"
@@ -36,6 +36,10 @@ ARCH = "sm_90a"
 
 MORE = 8
 """How many times the typical size of what is not known counts as much as that."""
+
+
+FEW_BESIDE = 32
+"""Rows side by side of which a tile is narrow."""
 
 
 def contracts(kernel: KernelOp) -> bool:
@@ -62,11 +66,12 @@ def apart(kernel: KernelOp) -> str:
 
 
 def walks(kernel: KernelOp) -> bool:
-    """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that lie
-    side by side and that no block has in registers.
+    """Whether a region, which stands nowhere and is changed, runs as loops, or has rows that few
+    blocks walk over, and read again: those that lie side by side and that no block has in
+    registers, and of known sizes such that nobody keeps.
 
-    Few blocks walk over these, and read them again; where sizes are known, teams that keep them and
-    meet are compared too.
+    Where sizes are known, teams that keep rows side by side and meet are compared too, and blocks
+    that have few of them in registers.
     """
     with unsaid():
         found = _prepared(kernel)
@@ -74,12 +79,15 @@ def walks(kernel: KernelOp) -> bool:
         if family is not ROWS:
             return family is LOOPS
         plan = chosen(plans, dict.fromkeys(found.symbol_names, TYPICAL))
-        if plan is None or plan.tile_sizes[0] == 1:
+        if plan is None:
             return False
-        way = plan.algo_choice.data["rows"]
-        return way == StringAttr("streaming") or (
-            way == StringAttr("kept") and not found.symbol_names
-        )
+        way, beside = plan.algo_choice.data["rows"], plan.tile_sizes[0] > 1
+        if way == StringAttr("streaming"):
+            return beside or not found.symbol_names
+        if found.symbol_names or not beside:
+            return False
+        few = plan.tile_sizes[0] <= FEW_BESIDE and find_rows(found).turned
+        return few or way == StringAttr("kept")
 
 
 def seconds(kernel: KernelOp) -> float:
@@ -114,7 +122,7 @@ def _prepared(kernel: KernelOp) -> KernelOp:
     postpone(module)
     stream(module)
     fold_indices(module)
-    rewrite(module, [MergeAxes(), FlattenShort()])
+    merge_axes(module)
     return next(op for op in module.ops if isinstance(op, KernelOp))
 
 

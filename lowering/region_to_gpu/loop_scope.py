@@ -26,6 +26,7 @@ from polyc.families.loops.resampled import Resampled
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Indices, Point
+from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.rewriting.emit import Emit
 
 
@@ -91,7 +92,7 @@ class AtHand:
     column: str
 
 
-class LoopPoint(Point):
+class LoopPoint(RowPoint):
     """A point of a tile, some of whose tensors are ``turned``: in shared memory, columns first; and
     some of whose reads are ``at_hand``: in fragments, without what guards them."""
 

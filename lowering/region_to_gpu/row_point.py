@@ -1,4 +1,4 @@
-"""``region-to-gpu``: region values at one point of a row.
+"""``region-to-gpu``: region values at one point of a row, or of what loops compute.
 
 Rows come at the speed of memory where a thread has some 25 instructions an element, so that what
 costs ten is made in three.
@@ -20,7 +20,7 @@ from polyc.passes.region.invert_divisors import stores_halves
 
 
 class RowPoint(Point):
-    """The scalars of region values at one point of a row.
+    """The scalars of region values at one point of a row, or of a tile of loops.
 
     An exponential of a difference is the device's own, of base 2, where all that the kernel stores
     has 16 bits: the difference is rounded, by which the exponential is off as much as by the

@@ -41,7 +41,8 @@ class InvertDivisors(RewritePattern):
     two first, which is 1 for all other rows: two products in place of one.
 
     Legality: the division is in f32, of a value with the row's axis by one without it that is
-    computed or read for each row; a kernel that holds or streams rows is built of it.  The class is
+    computed or read for each row; a kernel that holds or streams rows is built of it, or one of
+    loops that reduces nothing, whose rows lie along the vectors of its threads.  The class is
     ``reassociating``: the quotient is rounded twice, so that x / x may be less than 1.  It is asked
     that all the region stores has 16 bits, which a last bit of f32 does not change, or that the
     divisor is a sum of exponentials below their maximum, which is rounded itself.  What is
@@ -52,14 +53,13 @@ class InvertDivisors(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: region.BinaryOp, rewriter: PatternRewriter, /) -> None:
         kernel = kernel_of(op)
-        if op.fn.data != "div" or kernel is None or not _is_of_rows(kernel):
+        if op.fn.data != "div" or kernel is None or (row := _row_of(kernel)) is None:
             return
         divisor, kind = behind_views(op.rhs), op.result.type
         if any(type_of(v).element_type != f32 for v in (op.lhs, divisor, op.result)):
             return
         if not (stores_halves(kernel) or _is_of_powers(divisor)):
             return
-        row = _row_of(kernel)
         if row not in type_of(op.lhs).labels or row in type_of(divisor).labels:
             return
         if not _is_of_each_row(divisor):
@@ -130,17 +130,19 @@ def stores_halves(kernel: region.KernelOp) -> bool:
     return all(element_bytes(kind.element_type) <= 2 for kind in kernel.outs)
 
 
-def _is_of_rows(kernel: region.KernelOp) -> bool:
-    """Whether kernels that hold or stream rows, and no others, are built of a region."""
+def _row_of(kernel: region.KernelOp) -> str | None:
+    """The axis that a kernel of rows reduces along, or that the vectors of one lie along that
+    reduces nothing; None where kernels of other kinds are built of the region."""
     around = kernel.parent_op()
     plans = [around] if isinstance(around, ScheduleOp) else schedules_of(kernel)
-    return bool(plans) and all(plan.pattern == "rows" for plan in plans)
-
-
-def _row_of(kernel: region.KernelOp) -> str:
-    """The axis that a kernel of rows reduces along."""
     together = region.ReduceOp, region.ReduceTogetherOp
-    return next(op.labels[0] for op in kernel.walk() if isinstance(op, together))
+    reduced = [op.labels[0] for op in kernel.walk() if isinstance(op, together)]
+    if plans and reduced and all(plan.pattern == "rows" for plan in plans):
+        return reduced[0]
+    if not plans or reduced or any(plan.pattern != "loops" for plan in plans):
+        return None
+    rows = {plan.vectorize_axis.data.partition(".")[0] for plan in plans}
+    return rows.pop() if len(rows) == 1 and plans[0].integer("vectorize") > 1 else None
 
 
 def _is_of_each_row(value: SSAValue) -> bool:

@@ -7,7 +7,7 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,7 +30,7 @@ from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
-from polyc.rewriting.region.flatten import flattened
+from polyc.rewriting.region.flatten import flattened, lines
 from polyc.rewriting.region.merge_axes import merged, without_points
 
 
@@ -77,24 +77,77 @@ class MergeAxes(RewritePattern):
 
 
 class FlattenShort(RewritePattern):
-    """A region that reduces nothing, whose innermost axis is short → the same over one axis.
+    """A region whose innermost axis is short → the same with some inner axes as one: as many as
+    make a long line of whole vectors.
 
-    Legal for known sizes, where all is computed at each point by itself, and one of the tensors has
-    all axes as they lie (``rewriting/region/flatten.py``).  Worth it where a tile of the two inner
-    axes has few elements, or vectors along the last one are narrow.  Exact.
+    Legal for known sizes, where all is computed at each point by itself or reduced over all of
+    these axes or none, and a tensor has them as they lie (``rewriting/region/flatten.py``).  Worth
+    it where a tile of the two inner axes has few elements, or vectors along the last one are
+    narrow.  Exact.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         if any(where.data == "deferred" for where in op.materialize):
             return
-        last = _last(op)
-        if not 0 < last < SHORT_LINE:
+        plain = merged(op)  # Of fewer axes there are fewer digits.
+        axes = lines(plain)
+        sizes = [axis.size.constant() for axis in axes]
+        if len(axes) < 2 or not 0 < (last := sizes[-1] or 0) < SHORT_LINE:
             return
-        found = flattened(op)
-        if found is not None and _last(found) >= LONG_LINE:
+        together, length, best = len(axes) - 1, last, gcd(VECTOR, prod(n or 0 for n in sizes))
+        while together and (length < LONG_LINE or gcd(VECTOR, length) < best):
+            together -= 1
+            if not (size := sizes[together]):
+                return
+            length *= size
+        if length < LONG_LINE:
+            return
+        found = flattened(plain, axes[together:])
+        if found is not None:
             rewriter.replace(op, found, [])
 
+
+class FlattenKept(RewritePattern):
+    """A region of reductions with a result for each of few neighbours, and others further out → the
+    same with all results along one axis.
+
+    ``[34080, 44, 17]`` summed over its second axis has 579360 results, of which a tile along the
+    last axis has 17 and room for 32.  Legal for known sizes, where all outputs have the same axes
+    and nothing else is computed than of each element alone and of the reductions
+    (``rewriting/region/flatten.py``).  Worth it where what lies between the results of two outer
+    points is short, and results are many.  Exact.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize):
+            return
+        axes, kept = lines(op), list(op.iters)
+        if len(kept) < 2 or not axes or axes[-1] != kept[-1] or not reduced(op):
+            return
+        sizes = [axis.size.constant() for axis in (*kept, *axes)]
+        if None in sizes or 0 in sizes:
+            return
+        labels = {axis.label for axis in kept}
+        between = [axis for axis in axes if axis.label not in labels]
+        if axes[-2] not in between or axes[: -len(between) - 1] != kept[:-1]:
+            return
+        last = kept[-1].size.constant() or 0
+        apart = last * prod(axis.size.constant() or 0 for axis in between)
+        room = 1 << (last - 1).bit_length()
+        if last >= MANY_BESIDE or (last >= SHORT_LINE and room < IDLE * last) or apart > APART:
+            return
+        if prod(axis.size.constant() or 0 for axis in kept) < LONG_LINE:
+            return
+        found = flattened(op, kept, apart=True)
+        if found is not None:
+            rewriter.replace(op, found, [])
+
+
+MANY_BESIDE, IDLE, APART = 64, 1.25, 4096
+"""Results that lie together, from which on a tile of them alone is wide; how many times as many as
+there are a narrower one may have; and elements from those of one point to the next at most."""
 
 SHORT_LINE, LONG_LINE = 16, 1 << 14
 """Elements of an innermost axis that is short, and of the one axis that is worth it."""
@@ -153,6 +206,13 @@ def _turned(kernel: KernelOp) -> bool:
     return not isinstance(found, PolycError) and bool(turned_names(found))
 
 
+def merge_axes(module: ModuleOp) -> None:
+    """Merge the axes of all regions of a module, and then those that are one with their digits."""
+    rewrite(module, [MergeAxes()])
+    rewrite(module, [FlattenShort()])
+    rewrite(module, [FlattenKept()])
+
+
 @dataclass(frozen=True)
 class RegionMergeAxes(ModulePass):
     """Merge the axes of products of matrices that no tensor tells apart."""
@@ -160,4 +220,4 @@ class RegionMergeAxes(ModulePass):
     name = "region-merge-axes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [MergeAxes(), FlattenShort()])
+        merge_axes(op)

@@ -13,6 +13,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.schedules import LOOPS
+from polyc.families.rows.recognise import find_rows
 
 SURE = 0.8
 """The share of the time of rows that loops take at most where they are taken instead."""
@@ -23,7 +24,8 @@ def loops_instead(
 ) -> list[ScheduleOp] | None:
     """The schedules of loops for a region of rows, where these are faster for sure, or None.
 
-    What the first schedule of either takes is compared: it runs wherever addresses allow.
+    What the first schedule of either takes is compared: it runs wherever addresses allow.  Of rows
+    side by side that are only reduced, which either may have, the faster one is taken.
     """
     if kernel.symbol_names:
         return None
@@ -31,4 +33,6 @@ def loops_instead(
     if isinstance(loops, PolycError):
         return None
     theirs, ours = (modelled(kernel, plans[0], {}).seconds for plans in (rows, loops))
-    return loops if ours < SURE * theirs else None
+    found = find_rows(kernel)
+    either = found.turned and not any(map(found.has_row, kernel.yield_op.values))
+    return loops if ours < (1.0 if either else SURE) * theirs else None

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, f16, f32
 
+from polyc.bench.any_permutes import Problem, text_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.boxes import BOX, LINE, Box, find_box
 from polyc.families.loops.recognise import find_loops
 from polyc.passes.pipeline import ORDER, build
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import only, parsed
 from polyc.test.support.sketch import Sketch
 from polyc.tools.registry import make_context
 
@@ -125,3 +126,13 @@ def test_a_region_without_a_box_is_refused_one(tmp_path: Path) -> None:
     path.write_text('{"variant": "vector", "algo_choice": {"loops": "boxes"}}')
     with pytest.raises(PolycError, match="moves boxes where axes of the region are not turned"):
         planned((128, 256), (1, 0), plan=str(path))
+
+
+def test_bytes_have_half_lines_where_a_box_has_no_room_for_whole_ones() -> None:
+    """Lines of 128 bytes of 1268 threes and of 9629 would be 24576 elements."""
+    module = parsed(text_of(Problem((2, 3, 1268, 9629), (0, 3, 2, 1), "ui8")))
+    for name in ORDER[: ORDER.index("plan-select") + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    box = box_of(module)
+    assert box is not None and box.source.tile[1] == LINE // 2 <= box.result.tile[1]
+    assert box.elements <= 2 * BOX

@@ -25,7 +25,7 @@ from polyc.families.loops.schedules import LOOPS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.sequences import merged
 from polyc.passes.finish import finish
-from polyc.passes.pipeline import build
+from polyc.passes.pipeline import ORDER, build
 from polyc.passes.plan import select as plan_select
 from polyc.playback import tile as tiles
 from polyc.playback.estimate import Estimate
@@ -184,6 +184,21 @@ def test_threads_part_the_points_of_a_reduction_whose_result_lacks_their_axis() 
     names = [k.sym_name.data for k in find(module, gpu.KernelOp)]
     left = ["f_vector_few", "f_vector_wide", "f_vector", "f_scalar"]
     assert [name for name in names if name in left] == left
+
+
+def test_a_number_of_each_step_leaves_threads_their_vectors() -> None:
+    """Columns times a weight of each point that is summed: rows of threads part the points."""
+    x, w = "!frontend.tensor<[64, 49, 4096], f16>", "!frontend.tensor<[49, 1], f16>"
+    y = "!frontend.tensor<[64, 4096], f16>"
+    module = parsed(
+        f"frontend.graph @f(%x: {x}, %w: {w}) -> (Y: {y}) {{\n"
+        f"  %0 = frontend.elementwise mul %x, %w : ({x}, {w}) -> {x}\n"
+        f"  %1 = frontend.reduce sum %0 axes [1] : {x} -> {y}\n  frontend.output %1 : {y}\n}}\n"
+    )
+    for name in ORDER[: ORDER.index("plan-select") + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    first, *_ = find(module, ScheduleOp)
+    assert first.pattern == "loops" and first.integer("vectorize") == 8
 
 
 def test_what_a_loop_does_not_change_is_reduced_before_it() -> None:

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from polyc.bench.any_axes import parse_problem, text_of
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
@@ -152,3 +153,23 @@ def test_what_is_only_reduced_is_left_to_loops() -> None:
     ):
         program = program.replace(old, new)
     assert {plan.pattern for plan in schedules(program)} == {"loops"}
+
+
+@pytest.mark.parametrize(
+    "problem", ["variance:3x56x40:1:f16", "logsumexp:3x56x40:1:f16", "softmax:2x3x40:1:f16"]
+)
+def test_few_points_that_are_needed_twice_are_rows(problem: str) -> None:
+    """A variance and a logsumexp read them once; rows of three points are rows too."""
+    source = text_of(parse_problem(problem))
+    module = parsed(source)
+    for border in ABOVE_GPU:
+        build(border, "sm_90a").apply(make_context(), module)
+    threads = only(module, gpu.ModuleOp)
+    graph = only(parsed(source), GraphOp)
+    inputs = make_inputs(graph, {})
+    finish(module)
+    (kernel,) = threads.kernels()
+    assert "beside" in kernel.sym_name.data or "panel" in kernel.sym_name.data
+    result = simulate(threads, inputs, {}, seed=1)
+    result.check()
+    assert mismatch(graph, {}, inputs, result.outputs) is None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16
 
+from polyc.bench.any_axes import Problem, text_of
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
@@ -92,6 +93,16 @@ def test_a_mean_and_other_kernels_keep_their_divisions() -> None:
         "%y : T<[M], f32>",
     )
     assert counts(mean)[0] == 1
+
+
+def test_loops_invert_what_a_vector_has_one_of() -> None:
+    """A number of each channel, where pixels lie innermost."""
+    module = parsed(text_of(Problem("frobenius", (64, 256, 4096), (0, 2), "f16")))
+    for name in ABOVE_GPU[: ABOVE_GPU.index("region-invert-divisors") + 1]:
+        build(name, "sm_90a").apply(make_context(), module)
+    *_, last = find(module, KernelOp)
+    names = [op.fn.data for op in last.walk() if isinstance(op, BinaryOp | UnaryOp)]
+    assert names.count("reciprocal") == 1 and "div" not in names
 
 
 def test_a_quotient_that_is_stored_as_it_is_keeps_its_division() -> None:

@@ -15,10 +15,11 @@ from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ORDER, build
 from polyc.passes.region.merge_axes import LONG_LINE
+from polyc.playback import region
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs
 from polyc.rewriting.driver import verify
-from polyc.rewriting.region.flatten import flattened
+from polyc.rewriting.region.flatten import flattened, lines
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only, parsed
@@ -74,6 +75,42 @@ def test_a_region_over_one_axis_computes_the_same(shape: Shape, small: Shape) ->
     assert np.asarray(inputs[0]).size == points
 
 
+OF_SOME = {
+    # What lies outside of a long enough line is an axis of its own: the digits need no remainder.
+    "inner axes": ((5, 9000, 2), (1, 9000, 1), [5, 18000]),
+    # A line of 20004 elements is no whole vectors of eight.
+    "all": ((4, 5001, 4), (4, 1, 4), [80016]),
+    "until vectors are whole": ((4, 5002, 4, 1), (1, 5002, 1, 1), [4, 20008]),
+}
+
+
+@pytest.mark.parametrize(("shape", "small", "over"), OF_SOME.values(), ids=OF_SOME)
+def test_some_inner_axes_are_one(shape: Shape, small: Shape, over: list[int]) -> None:
+    source = text(shape, small)
+    kernel = only(ran(parsed(source), "region-merge-axes"), KernelOp)
+    assert [axis.size.constant() for axis in kernel.iters] == over
+    inputs = make_inputs(only(parsed(source), GraphOp), {})
+    expected = meant(parsed(source), inputs, {})
+    assert_agree(region.run(kernel, inputs, {}), expected)
+
+
+def test_what_is_reduced_over_outer_axes_keeps_whole_lines() -> None:
+    """A sum over the first axis of what is less a number of each two neighbours."""
+    x, g = "!frontend.tensor<[40, 9000, 2], f16>", "!frontend.tensor<[9000, 1], f16>"
+    y = "!frontend.tensor<[9000, 2], f16>"
+    source = (
+        f"frontend.graph @g(%X: {x}, %G: {g}) -> (Y: {y}) {{\n"
+        f"  %0 = frontend.elementwise sub %X, %G : ({x}, {g}) -> {x}\n"
+        f"  %1 = frontend.elementwise exp %0 : {x}\n"
+        f"  %2 = frontend.reduce sum %1 axes [0] : {x} -> {y}\n"
+        f"  frontend.output %2 : {y}\n}}\n"
+    )
+    kernel = only(ran(parsed(source), "region-merge-axes"), KernelOp)
+    assert [axis.size.constant() for axis in kernel.iters] == [18000]
+    inputs = make_inputs(only(parsed(source), GraphOp), {})
+    assert_agree(region.run(kernel, inputs, {}), meant(parsed(source), inputs, {}))
+
+
 REFUSES: dict[str, tuple[Shape, Shape]] = {
     "of open size": (("N", 28, 2), ("N", 1, 2)),
     "one axis": ((60000,), (1,)),
@@ -83,7 +120,7 @@ REFUSES: dict[str, tuple[Shape, Shape]] = {
 @pytest.mark.parametrize(("shape", "small"), REFUSES.values(), ids=REFUSES)
 def test_others_stay(shape: Shape, small: Shape) -> None:
     kernels = find(ran(parsed(text(shape, small)), "index-to-region"), KernelOp)
-    assert kernels and all(flattened(kernel) is None for kernel in kernels)
+    assert kernels and all(flattened(kernel, lines(kernel)) is None for kernel in kernels)
 
 
 def test_what_is_reduced_or_turned_stays() -> None:
@@ -103,4 +140,47 @@ def test_what_is_reduced_or_turned_stays() -> None:
             f"frontend.graph @g(%X: {square if kind == square else whole}) -> (Y: {kind}) {{\n"
             f"  %0 = {line}\n  frontend.output %{int(kind == square)} : {kind}\n}}\n"
         )
-        assert flattened(only(ran(module, "index-to-region"), KernelOp)) is None
+        kernel = only(ran(module, "index-to-region"), KernelOp)
+        axes = lines(kernel)
+        assert all(flattened(kernel, axes[first:]) is None for first in range(len(axes)))
+
+
+def reduction(shape: Shape, op: str, kind: str = "f16") -> str:
+    """A reduction over the second axis."""
+    out = (shape[0], *shape[2:])
+    x, y = (f"!frontend.tensor<[{', '.join(map(str, s))}], {kind}>" for s in (shape, out))
+    line = f"frontend.reduce {op} %X axes [1] : {x} -> {y}"
+    if op == "argmax":
+        y = y.replace(kind, "i64")
+        line = f"frontend.arg_reduce max %X axis 1 : {x} -> {y}"
+    return (
+        f"frontend.graph @g(%X: {x}) -> (Y: {y}) {{\n"
+        f"  %0 = {line}\n  frontend.output %0 : {y}\n}}\n"
+    )
+
+
+KEPT: dict[str, tuple[Shape, str]] = {
+    "pairs": ((9000, 7, 2), "sum"),
+    "threes": ((6001, 5, 3), "max"),
+    "half of a tile": ((1000, 3, 17), "min"),
+    "places": ((6000, 5, 3), "argmax"),
+}
+
+
+@pytest.mark.parametrize(("shape", "op"), KEPT.values(), ids=KEPT)
+def test_results_with_few_neighbours_are_along_one_axis(shape: Shape, op: str) -> None:
+    source = reduction(shape, op)
+    kernel = only(ran(parsed(source), "region-merge-axes"), KernelOp)
+    assert [axis.size.constant() for axis in kernel.iters] == [int(shape[0]) * int(shape[2])]
+    inputs = make_inputs(only(parsed(source), GraphOp), {})
+    assert_agree(region.run(kernel, inputs, {}), meant(parsed(source), inputs, {}))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(9000, 4099, 2), (1000, 3, 28), (300, 3, 70), ("N", 7, 2), (100, 7, 2)],
+    ids=["far apart", "most of a tile", "many together", "of open size", "few results"],
+)
+def test_other_results_keep_their_axes(shape: Shape) -> None:
+    kernel = only(ran(parsed(reduction(shape, "sum")), "region-merge-axes"), KernelOp)
+    assert len(kernel.iters) == 2
