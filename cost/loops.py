@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
+from polyc.cost.places import finding, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
@@ -273,6 +274,8 @@ class _Space:
         self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
+        self.is_alone = plan.integer("vectorize") == 1 and not _reductions(values, self.roots)
+        """Whether each element is computed by itself, of nothing that is reduced."""
         self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
 
     def count(self) -> None:
@@ -359,10 +362,15 @@ class _Space:
         values, work = self.values, self.work
         cost = 0.0
         column = next((a for a, axis in scope.items() if axis == 1), None)
+        if self.is_alone:
+            # What a thread finds once for its points of a column, or of a row.
+            row = next((a for a, axis in scope.items() if axis == 0), None)
+            found = finding(values, roots, row, column)
+            cost = found.each(*shared_by(self.whole, int(work.threads)))
         lies = {a: self.tile.get(a, 0) if a in self.labels else 0 for a in scope}
         lies |= {a: self.whole[axis] for a, axis in apart.items()}
         for op in values.behind(roots):
-            if isinstance(op, ReduceOp):
+            if isinstance(op, ReduceOp) or (self.is_alone and not isinstance(op, ReadOp)):
                 continue
             if isinstance(op, ReadOp):
                 price, over = load_cost(values, op, column, lies)
