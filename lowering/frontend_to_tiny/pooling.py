@@ -63,6 +63,83 @@ class LowerPool(RewritePattern):
         replace(op, result, rewriter)
 
 
+class LowerAdaptivePool(RewritePattern):
+    """``frontend.adaptive_pool`` → windows from each place on, a sample of them, and a reduction.
+
+    All windows of an axis have as many taps as the longest, and a mask leaves out what is not of a
+    shorter one: an element ``p`` is of window ``i`` while ``p * count < (i + 1) * size``.  A mean
+    divides by the number of each.  Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.AdaptivePoolOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        rank, taps = tiny.tensor_of(value).rank, [_longest(*one) for one in op.windows]
+        kind = "sum" if op.function == "mean" else op.function
+        outside = neutral(kind, tiny.tensor_of(value).element_type)
+        low, high = ([0] * rank for _ in range(2))
+        for axis, most, (size, count) in zip(op.axes, taps, op.windows, strict=True):
+            # The last window may be a shorter one.
+            high[axis] = max(0, (count - 1) * size // max(1, count) + most - size)
+        if any(high):
+            value = build.add(tiny.PadOp(value, low, high, outside))
+        ones = [1] * len(taps)
+        value = build.add(tiny.WindowOp(value, op.axes, taps, ones, ones))
+        rows: list[AffineConstraintExpr] = []
+        for place, (axis, (size, count)) in enumerate(zip(op.axes, op.windows, strict=True)):
+            value = build.add(tiny.SampleOp(value, axis, count, size, 0, max(1, count)))
+            if _shortest(size, count) < taps[place]:
+                at, tap = AffineDimExpr(axis), AffineDimExpr(rank + place)
+                before = (at * size) // count + tap
+                rows.append(_at_least_zero((at + 1) * size - before * count - 1))
+        if rows:
+            graph = graph_of(op)
+            symbols = 0 if graph is None else len(graph.symbol_names)
+            inside = AffineSet(rank + len(taps), symbols, tuple(rows))
+            value = build.mask(value, inside, outside)
+        result = build.reduce(kind, value, range(rank, rank + len(taps)))
+        if op.function == "mean":
+            result = build.binary("div", result, _each(op, build))
+        replace(op, result, rewriter)
+
+
+def _longest(size: int, count: int) -> int:
+    """The elements of the longest of so many windows of an axis; 1 of none."""
+    ends = ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
+    return max((end - first for first, end in ends), default=1)
+
+
+def _shortest(size: int, count: int) -> int:
+    """And of the shortest one, which lacks one at most."""
+    return -(-size // count) if count else 1
+
+
+def _each(op: frontend.AdaptivePoolOp, build: Builder) -> SSAValue:
+    """How many elements each window has, in the shape of the result."""
+    shape = frontend.tensor_of(op.result).dims
+    plain, result = 1, None
+    for axis, (size, count) in zip(op.axes, op.windows, strict=True):
+        most, least = _longest(size, count), _shortest(size, count)
+        if most == least:
+            plain *= most
+            continue
+        at = AffineDimExpr(0)
+        last = (at + 1) * size - ((at * size) // count + least) * count - 1
+        graph = graph_of(op)
+        symbols = 0 if graph is None else len(graph.symbol_names)
+        one = build.splat(1.0, (shape[axis],))
+        more = build.mask(one, AffineSet(1, symbols, (_at_least_zero(last),)), 0.0)
+        many = build.binary("add", build.splat(float(least), (shape[axis],)), more)
+        many = many if len(shape) == 1 else build.expand(many, (axis,), shape)
+        result = many if result is None else build.binary("mul", result, many)
+    if result is None:
+        return build.splat(float(plain), shape)
+    return result if plain == 1 else build.binary("mul", result, build.splat(float(plain), shape))
+
+
 class LowerArgPool(RewritePattern):
     """``frontend.arg_pool`` → the largest key of each window, and the place in it (S4.9).
 

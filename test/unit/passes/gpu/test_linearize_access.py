@@ -1,4 +1,4 @@
-"""``gpu-linearize-access``: offsets are NumPy's row-major ones, and 64 bits wide, or found in 32."""
+"""``gpu-linearize-access``: offsets are NumPy's row-major ones, of 64 bits, or found in 32."""
 
 from __future__ import annotations
 
