@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
-from polyc.cost.places import finding, shared_by
+from polyc.cost.places import FLOOR, WARP, beside, finding, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
@@ -26,7 +26,7 @@ from polyc.cost.values import (
     result_labels,
     size_in_bytes,
 )
-from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
+from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
@@ -57,6 +57,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     work = Work(0.0, plan.threads(), at_once)
     if plan.moves_boxes:
         _boxes(values, plan, work)
+        return work
+    if plan.is_flat:
+        _count_flat(values, plan, work)
         return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
@@ -151,6 +154,36 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps = 1.0
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan that has all points of the outputs as one axis."""
+    roots = list(values.kernel.yield_op.values)
+    labels = val_type(roots[0]).labels
+    points = values.points(labels)
+    work.blocks = float(-(-points // plan.tile_sizes[1]))
+    each = LOAD_STORE + (len(labels) - 1) * FLOOR + finding(values, roots, labels, labels).of_both
+    loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
+    steps = 1.0
+    for reduce in _reductions(values, roots):
+        trips = float(prod(values.extents[a] for a in reduce.labels))
+        inner = finding(values, [reduce.operand], labels, reduce.labels)
+        each += inner.of_row + trips * (inner.of_column + inner.of_both + 1)
+        behind = values.behind([reduce.operand])
+        loads += [(op, trips) for op in behind if isinstance(op, ReadOp)]
+        steps += trips / AHEAD
+    for op, times in loads:
+        size = size_in_bytes(op.result.type.element_type)
+        warp = beside(values, op, labels)
+        lines, over = (WARP, float(SECTOR // size)) if warp is None else (warp.lines, warp.over)
+        each += times * max(LOAD, SCATTERED * lines / WARP)
+        # Of what neighbours read again the first level of cache keeps most.
+        again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
+        work.cache += min(times * points * size * over, again * max(1.0, over))
+    work.operations = work.blocks * plan.tile_sizes[1] * each
+    work.steps, work.begins = steps, BEGINS
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * points
 
 
 def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
@@ -369,7 +402,7 @@ class _Space:
         if self.is_alone:
             # What a thread finds once for its points of a column, or of a row.
             row = next((a for a, axis in scope.items() if axis == 0), None)
-            found = finding(values, roots, row, column)
+            found = finding(values, roots, [str(row)], [str(column)])
             cost = found.each(*shared_by(self.whole, int(work.threads)))
         lies = {a: self.tile.get(a, 0) if a in self.labels else 0 for a in scope}
         lies |= {a: self.whole[axis] for a, axis in apart.items()}

@@ -7,7 +7,7 @@ columns of a tile alone, a thread finds once for the points of a column that it 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -53,19 +53,21 @@ class Beside:
     over: float
 
 
-def beside(values: Values, op: ReadOp, column: str) -> Beside | None:
-    """How a warp's neighbours along ``column`` lie in what is read; None where data say that.
+def beside(values: Values, op: ReadOp, columns: Sequence[str]) -> Beside | None:
+    """How a warp's neighbours along ``columns``, which are one axis, lie in what is read; None
+    where data say that.
 
-    The mean of a warp at the beginning, in the middle and at the end of a line in the middle.
+    The mean of a warp at the beginning, in the middle and at the end of the axis, in the middle of
+    others.
     """
     labels = op.result.type.labels
-    if column not in values.walked(labels):
+    if values.walked(labels).isdisjoint(columns):
         return None
     kind = cast(MemRefType, op.tensor.type)
     shape = [size.evaluate(values.sizes) for size in kind.shape]
     symbols = [values.sizes[name] for name in values.kernel.symbol_names]
     size = size_in_bytes(kind.element_type)
-    whole = values.extents[column]
+    whole = prod(values.extents[label] for label in columns)
     count = min(WARP, whole)
     firsts = sorted({0, (whole - count) // 2, whole - count})
     point = {label: extent // 2 for label, extent in values.extents.items()}
@@ -73,7 +75,9 @@ def beside(values: Values, op: ReadOp, column: str) -> Beside | None:
     for first in firsts:
         found: set[int] = set()
         for at in range(first, first + count):
-            point[column] = at
+            left = at
+            for label in reversed(columns):
+                left, point[label] = divmod(left, values.extents[label])
             dims = [_place(values, label, point) for label in labels]
             if None in dims:
                 return None
@@ -177,14 +181,15 @@ class Finding:
 
 
 def finding(
-    values: Values, roots: Sequence[SSAValue], row: str | None, column: str | None
+    values: Values, roots: Sequence[SSAValue], rows: Collection[str], columns: Collection[str]
 ) -> Finding:
-    """What ``roots`` take at a point of a tile that runs along two axes, but for loads."""
+    """What ``roots`` take at a point of a tile, but for loads; ``rows`` and ``columns`` are the
+    axes that it runs along with these."""
     found = Finding()
     seen: set[tuple[object, ...]] = set()
 
     def add(labels: set[str] | frozenset[str], cost: float) -> None:
-        found.add((row in labels, column in labels), cost)
+        found.add((not labels.isdisjoint(rows), not labels.isdisjoint(columns)), cost)
 
     for op in values.behind(roots):
         if isinstance(op, ReduceOp):

@@ -205,7 +205,7 @@ def load_cost(
         return LOAD, float(min(step, line_step(op)))
     near = max((tile.get(label, 1) or run for label in last), default=1)
     over = max(1.0, run / min(run, near))
-    warp = beside(values, op, column)
+    warp = beside(values, op, [column])
     if warp is None:
         return SCATTERED, over
     return max(LOAD, SCATTERED * warp.lines / WARP), min(over, warp.over)

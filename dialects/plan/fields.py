@@ -191,7 +191,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last"),
     "scans": ("serial", "rows", "chains", "teams"),
-    "loops": ("serial", "partial_sums", "windows", "lines", "resampled", "boxes"),
+    "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
     "sorts": ("shared", "pool", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

@@ -131,6 +131,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "boxes"
 
     @property
+    def is_flat(self) -> bool:
+        """Whether a block of loops has points of all axes of the outputs, as if these were one."""
+        return record_of(self.algo_choice).get("loops") == "flat"
+
+    @property
     def slides_windows(self) -> bool:
         """Whether a thread of loops has neighbours, whose windows share what they read."""
         return record_of(self.algo_choice).get("loops") == "windows"

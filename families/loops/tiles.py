@@ -105,6 +105,16 @@ def tile_of(
     return (high, wide) if high * wide >= warp else (high, warp // high)
 
 
+def flat_points(loops: Loops, arch: str, points: int) -> int:
+    """Points of a tile where all axes are one: as many of each thread as of other tiles, and of a
+    block fewer where there would be no more than the multiprocessors."""
+    warp = ARCHS[arch].warp
+    wide = WARPS * warp * _results_each(loops, arch)
+    while wide > warp and points // wide < ARCHS[arch].multiprocessors:
+        wide //= 2
+    return wide
+
+
 def _narrowed(loops: Loops, space: Space, wide: int, each: int) -> int:
     """Columns of a tile, ``wide`` or less, whose threads have ``each`` elements one by one.
 
@@ -114,7 +124,7 @@ def _narrowed(loops: Loops, space: Space, wide: int, each: int) -> int:
     kernel = loops.expanded
     values = Values(kernel, dict.fromkeys(kernel.symbol_names, TYPICAL))
     outputs = [values.outputs[i] for i in space.outputs]
-    found = finding(values, outputs, space.row, space.column)
+    found = finding(values, outputs, [str(space.row)], [str(space.column)])
     rows = space.sizes[-2].constant() or TYPICAL
 
     def cost(columns: int) -> tuple[float, int]:
