@@ -45,8 +45,9 @@ OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
 
-AHEAD = 4.0
-"""Steps of a reduction of a thread's own whose loads are on their way at a time."""
+AHEAD, SHORT = 4.0, 256
+"""Steps of a reduction of a thread's own whose loads are on their way at a time, as its loops are
+unrolled, where it has no more than so many."""
 
 BEGINS = 125e-9
 """Seconds of a multiprocessor for one more tile: 106,008 tiles of 56 elements take 0.1 ms."""
@@ -171,7 +172,7 @@ def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
         each += inner.of_row + trips * (inner.of_column + inner.of_both + 1)
         behind = values.behind([reduce.operand])
         loads += [(op, trips) for op in behind if isinstance(op, ReadOp)]
-        steps += trips / AHEAD
+        steps += waits([int(trips)], {})
     for op, times in loads:
         size = size_in_bytes(op.result.type.element_type)
         warp = beside(values, op, labels)
@@ -360,8 +361,7 @@ class _Space:
         extra = 1 if self.outputs > 1 else OVERHEAD + 1
         extra = (extra + (0 if self.moments is None else COUNTED)) * max(points, self.work.threads)
         self.work.operations += self.blocks * times * prod(trips) * extra
-        # Loops of a thread by itself are unrolled: what several steps load is on its way at once.
-        self.steps += times * prod(trips) / (1 if apart else AHEAD)
+        self.steps += times * waits(trips, apart)
 
     def trips(self, label: str, apart: Mapping[str, int]) -> int:
         extent = self.values.extents[label]
@@ -445,6 +445,12 @@ class _Space:
             if row in used:
                 taps = max([taps, *(self.values.extents[a] for a in used if a in slid)])
         return (self.outputs + taps - 1) / (self.outputs * taps)
+
+
+def waits(trips: Sequence[int], apart: Mapping[str, int]) -> float:
+    """Of how many steps of a reduction each waits for its loads, where threads part axes or not."""
+    steps = float(prod(trips))
+    return steps if apart or steps > SHORT else steps / AHEAD
 
 
 TURNED = 10.0

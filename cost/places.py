@@ -69,6 +69,8 @@ def beside(values: Values, op: ReadOp, columns: Sequence[str]) -> Beside | None:
     size = size_in_bytes(kind.element_type)
     whole = prod(values.extents[label] for label in columns)
     count = min(WARP, whole)
+    if not count:
+        return Beside(1.0, 1.0)
     firsts = sorted({0, (whole - count) // 2, whole - count})
     point = {label: extent // 2 for label, extent in values.extents.items()}
     lines, sectors = 0, 0
