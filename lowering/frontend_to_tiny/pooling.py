@@ -25,12 +25,19 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import Number, bounds, neutral, ui32
+from polyc.dialects.common.elements import Number, bounds, is_integer, neutral, ui32, width
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import product
 from polyc.dialects.frontend.pooling import WindowsOp
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
-from polyc.lowering.frontend_to_tiny.selection import is_wide, keyed, ordered, places, signed
+from polyc.lowering.frontend_to_tiny.selection import (
+    element_in,
+    is_wide,
+    keyed,
+    ordered,
+    places,
+    signed,
+)
 
 MOST_MASKS = 16
 """Taps of an axis that may be outside, up to which each is counted by itself."""
@@ -41,12 +48,15 @@ class LowerPool(RewritePattern):
 
     Legal when the operand is lowered.  A mean divides by a number where all windows have as many
     elements, and by the number of each otherwise: the product of what is counted along each axis.
+    An extreme whose place is asked for too is left to ``LowerArgPool``.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: frontend.PoolOp, rewriter: PatternRewriter, /) -> None:
         value = lowered(op.operand)
         if value is None:
+            return
+        if _with_places(op) is not None:
             return
         build, fn = Builder.before(op, rewriter), op.function
         if fn == "l1":
@@ -147,7 +157,8 @@ class LowerArgPool(RewritePattern):
     equal elements the first in row-major order has the largest.  Around the operand is the least
     number of i64, which no key is, so that a window of nothing gives -1.  Integers of 64 bits leave
     no room for a place: theirs is the largest of those at which their window's extreme stands.
-    Legal when the operand is lowered.
+    The extreme itself of the same windows is taken out of the key.  Legal when the operand is
+    lowered.
     """
 
     @op_type_rewrite_pattern
@@ -155,16 +166,19 @@ class LowerArgPool(RewritePattern):
         value = lowered(op.operand)
         if value is None:
             return
-        build, fn = Builder.before(op, rewriter), op.function
+        beside = _extreme_of(op)
+        first = op if beside is None or op.is_before_in_block(beside) else beside
+        build, fn = Builder.before(first, rewriter), op.function
+        best: SSAValue | None = None
         # Complements: the first of equal elements has the largest.
         place = build.unary("not", _places_in_plane(op, build))
         if is_wide(value):
             least = bounds(i32)[0]
             element = tiny.tensor_of(value).element_type
             elements = _windows(op, build, value, neutral(fn, element))
-            best = build.reduce(fn, elements, _taps(op))
+            most = build.reduce(fn, elements, _taps(op))
             shape = tiny.tensor_of(elements).dims
-            there = build.compare("eq", elements, build.repeat(best, _taps(op), shape))
+            there = build.compare("eq", elements, build.repeat(most, _taps(op), shape))
             at = _windows(op, build, signed(build, place), least)
             none = build.splat(least, shape, i32)
             largest = build.reduce("max", build.select(there, at, none), _taps(op))
@@ -173,6 +187,11 @@ class LowerArgPool(RewritePattern):
             key = keyed(build, ordered(build, value, turned=fn == "min", nan_above=True), place)
             largest = build.reduce("max", _windows(op, build, key, bounds(i64)[0]), _taps(op))
             found = build.cast(largest, ui32)
+            if beside is not None:
+                element = tiny.tensor_of(value).element_type
+                room = any(low or high for low, high in op.room())
+                nothing = neutral(fn, element) if room else None
+                best = element_in(build, largest, element, turned=fn == "min", nothing=nothing)
         found = build.unary("not", found)
         element = frontend.tensor_of(op.result).element_type
         if not any(low or high for low, high in op.room()):
@@ -182,7 +201,35 @@ class LowerArgPool(RewritePattern):
             none = build.compare("eq", found, build.splat(bounds(ui32)[1], shape, ui32))
             result = build.cast(_in_operand(op, build, found), element)
             result = build.select(none, build.splat(-1, shape, element), result)
+        if beside is not None and best is not None:
+            replace(beside, best, rewriter)
         replace(op, result, rewriter)
+
+
+def _with_places(op: frontend.PoolOp) -> frontend.ArgPoolOp | None:
+    """The op that asks where the extremes of the same windows stand, which are found with them."""
+    for use in op.operand.uses:
+        other = use.operation
+        if not isinstance(other, frontend.ArgPoolOp) or not other.result.uses:
+            continue
+        if _extreme_of(other) is op:
+            return other
+    return None
+
+
+def _extreme_of(op: frontend.ArgPoolOp) -> frontend.PoolOp | None:
+    """The pool of the extremes whose places an op gives, where they are taken out of its keys."""
+    element = frontend.tensor_of(op.operand).element_type
+    if is_integer(element) and width(element) > width(i32):
+        return None
+    words = ("fn", "axes", "size", "stride", "padding", "dilation", "ceil_mode")
+    for use in op.operand.uses:
+        other = use.operation
+        if not isinstance(other, frontend.PoolOp) or other.parent is not op.parent:
+            continue
+        if all(other.properties.get(word) == op.properties.get(word) for word in words):
+            return other
+    return None
 
 
 def _taps(op: WindowsOp) -> range:
