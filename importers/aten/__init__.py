@@ -6,13 +6,14 @@ from polyc.importers.aten import (
     losses,
     movements,
     networks,
+    patches,
     pointwise,
     products,
     reductions,
 )
 from polyc.importers.registry import converter, converter_of
 
-FILES = (creation, indexing, losses, movements, networks, pointwise, products, reductions)
+FILES = (creation, indexing, losses, movements, networks, patches, pointwise, products, reductions)
 """The files with converters, which are registered when these are imported."""
 
 ALIASES = {
