@@ -34,7 +34,7 @@ from polyc.rewriting.region.compose import guards_bounds
 
 WARP = 32
 
-MOST_TAPS = 11
+MOST_TAPS = 16
 """Points of a window along the axis that it slides along, which are unrolled."""
 
 OUTPUTS = (8, 7, 4, 2)

@@ -6,6 +6,8 @@ Where the largest element of a window stands is in the largest of its keys, as o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -29,7 +31,7 @@ from polyc.dialects.common.elements import Number, bounds, is_integer, neutral, 
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import product
 from polyc.dialects.frontend.pooling import WindowsOp
-from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
+from polyc.lowering.frontend_to_tiny.builder import STORABLE, Builder, lowered, replace
 from polyc.lowering.frontend_to_tiny.selection import (
     element_in,
     is_wide,
@@ -38,6 +40,10 @@ from polyc.lowering.frontend_to_tiny.selection import (
     places,
     signed,
 )
+
+PASS, WORTH = 8, 2
+"""Steps of a window in the time that one more pass over memory takes, for each of its results, and
+by how many times fewer they are to be where windows are reduced along one axis after the other."""
 
 MOST_MASKS = 16
 """Taps of an axis that may be outside, up to which each is counted by itself."""
@@ -48,7 +54,9 @@ class LowerPool(RewritePattern):
 
     Legal when the operand is lowered.  A mean divides by a number where all windows have as many
     elements, and by the number of each otherwise: the product of what is counted along each axis.
-    An extreme whose place is asked for too is left to ``LowerArgPool``.
+    Large windows are reduced along one axis after the other: so many steps are a sum of their
+    sizes, where together they are a product.  An extreme whose place is asked for too is left to
+    ``LowerArgPool``.
     """
 
     @op_type_rewrite_pattern
@@ -64,8 +72,14 @@ class LowerPool(RewritePattern):
         elif fn == "l2":
             value = build.binary("mul", value, value)
         kind = fn if fn in ("max", "min") else "sum"
-        windows = _windows(op, build, value, neutral(kind, tiny.tensor_of(value).element_type))
-        result = build.reduce(kind, windows, _taps(op))
+        outside = neutral(kind, tiny.tensor_of(value).element_type)
+        result, rank = value, tiny.tensor_of(value).rank
+        for group in (parts := _passes(op)):
+            windows = _windows(op, build, result, outside, group)
+            result = build.reduce(kind, windows, range(rank, rank + len(group)))
+            if group is not parts[-1] and kind != "sum" and STORABLE in op.attributes:
+                # Rounding keeps the order of numbers: the extreme of rounded ones is the same.
+                cast("tiny.ReduceOp", result.owner).own = frontend.tensor_of(op.result).element_type
         if fn == "l2":
             result = build.unary("sqrt", result)
         elif fn == "mean":
@@ -238,15 +252,40 @@ def _taps(op: WindowsOp) -> range:
     return range(rank, rank + len(op.axes))
 
 
-def _windows(op: WindowsOp, build: Builder, value: SSAValue, outside: Number) -> SSAValue:
-    """The elements of each window of ``value``, which has the operand's shape."""
+def _windows(
+    op: WindowsOp,
+    build: Builder,
+    value: SSAValue,
+    outside: Number,
+    group: Sequence[int] | None = None,
+) -> SSAValue:
+    """The elements of each window of ``value``, which has the operand's shape along a ``group`` of
+    the op's axes, all unless given."""
     rank = tiny.tensor_of(value).rank
-    if any(low or high for low, high in op.room()):
+    group = range(len(op.axes)) if group is None else group
+    room = {op.axes[i]: op.room()[i] for i in group}
+    if any(low or high for low, high in room.values()):
         low, high = ([0] * rank for _ in range(2))
-        for axis, (before, after) in zip(op.axes, op.room(), strict=True):
+        for axis, (before, after) in room.items():
             low[axis], high[axis] = before, after
         value = build.add(tiny.PadOp(value, low, high, outside))
-    return build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
+    size, stride, dilation = ([n[i] for i in group] for n in (op.size, op.stride, op.dilation))
+    return build.add(tiny.WindowOp(value, list(room), size, stride, dilation))
+
+
+def _passes(op: frontend.PoolOp) -> list[list[int]]:
+    """The axes of a pool, by number, that are reduced together, one group after the other: all at
+    once, or each by itself, those of large steps first, where that is much less to do."""
+    sizes = [size.constant() for size in op.size]
+    taps, every = [size for size in sizes if size], list(range(len(sizes)))
+    if len(taps) < len(sizes) or len(taps) < 2:
+        return [every]
+    order = sorted(every, key=lambda i: -op.stride[i])
+    steps = 0
+    for number, i in enumerate(order):
+        # What a pass leaves is as many times more as the others' steps are large.
+        steps += (taps[i] + PASS) * prod(op.stride[j] for j in order[number + 1 :])
+    return [[i] for i in order] if prod(taps) > WORTH * steps else [every]
 
 
 def _places_in_plane(op: frontend.ArgPoolOp, build: Builder) -> SSAValue:
