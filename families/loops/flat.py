@@ -16,8 +16,8 @@ from polyc.families.loops.recognise import Loops, Space, reductions_in, type_of
 POINTS = "points"
 """The name of the axis that all axes of the outputs are together."""
 
-MOST_POINTS = 1 << 30
-"""That one axis has, so that coordinates are of 32 bits."""
+MOST_POINTS = (1 << 31) - (1 << 20)
+"""That one axis has, so that coordinates of 32 bits are beyond the last tile too."""
 
 
 @dataclass(frozen=True)

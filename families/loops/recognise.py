@@ -64,6 +64,9 @@ several times as many results up to ``MORE`` times as many points."""
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
 
+LANES = 32
+"""Of a warp, whose neighbours have neighbouring columns where there are as many."""
+
 MANY_ROWS = 8
 """Points of an axis from which on it may be a tile's rows in the place of a longer one."""
 
@@ -349,7 +352,8 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
                 continue
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
-        if row is not None and not (needed or across or inner) and not _is_plain(values, row):
+        long = column is not None and _extent(sizes[column]) >= LANES
+        if row is not None and long and not (needed or across or inner or _is_plain(values, row)):
             # Places that depend on no row a thread finds once for all of its rows.
             plain = [a for a in leading if (sizes[a].constant() or 0) >= MANY_ROWS]
             plain = [a for a in plain if _is_plain(values, a)]
