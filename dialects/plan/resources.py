@@ -39,6 +39,7 @@ SHARED_ALIGN = 1024
 AHEAD: Mapping[str, Sequence[str]] = {
     "listed": ("links", "order", "fill", "parts"),
     "last": ("places",),
+    "atomic": ("updates",),
 }
 """The kernels that run ahead of a scatter's own, by its way."""
 
