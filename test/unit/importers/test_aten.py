@@ -587,7 +587,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "unfold": (
         lambda x, y: (F.unfold(x, (3, 2), dilation=(1, 2), padding=(1, 0), stride=(2, 1)),
-                      F.unfold(x, 2, stride=2), F.unfold(y, 3)),
+                      aten.im2col(x, [2, 2], [1, 1], [0, 0], [2, 2]), F.unfold(y, 3)),
         IMAGE, g(2, 4, 5),
     ),
     "fold": (
