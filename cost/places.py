@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
@@ -131,9 +131,14 @@ def number_at(values: Values, value: SSAValue, point: Mapping[str, int]) -> int 
             return int(COMPARED[op.fn.data](*numbers))
         case BinaryOp() | UnaryOp():
             function = COMPUTED.get(op.fn.data)
-            return None if function is None else function(*numbers)
+            return None if function is None else int(function(*numbers))
         case _:
             return numbers[0]
+
+
+def _rest(a: int, b: int) -> int:
+    """Of a division that rounds down; 0 of one by 0."""
+    return a % b if b else 0
 
 
 COMPARED: Mapping[str, Callable[[int, int], bool]] = {
@@ -144,7 +149,7 @@ COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-COMPUTED: Mapping[str, Callable[..., int]] = {
+COMPUTED: Mapping[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -152,7 +157,7 @@ COMPUTED: Mapping[str, Callable[..., int]] = {
     "min": min,
     "abs": abs,
     "neg": operator.neg,
-    "mod": lambda a, b: a % b if b else 0,
+    "mod": _rest,
 }
 """Functions of integers that places are made by."""
 

@@ -269,7 +269,8 @@ def _windows(
         for axis, (before, after) in room.items():
             low[axis], high[axis] = before, after
         value = build.add(tiny.PadOp(value, low, high, outside))
-    size, stride, dilation = ([n[i] for i in group] for n in (op.size, op.stride, op.dilation))
+    size = [op.size[i] for i in group]
+    stride, dilation = ([n[i] for i in group] for n in (op.stride, op.dilation))
     return build.add(tiny.WindowOp(value, list(room), size, stride, dilation))
 
 

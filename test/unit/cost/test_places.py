@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, i64
 
-from polyc.cost.places import Beside, beside, finding, number_at, shared_by
+from polyc.cost.places import beside, finding, number_at, shared_by
 from polyc.cost.values import Values
 from polyc.cost.work import LOAD, SCATTERED, load_cost
 from polyc.dialects import frontend
 from polyc.dialects.region import GatherOp, KernelOp, ReadOp
+from polyc.dialects.region.types import val_type
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
 from polyc.test.unit.families.loops.test_lines import lowered
@@ -24,8 +26,9 @@ def values_of(module: ModuleOp) -> Values:
 def resized(mode: str, *to: int, corners: bool = False) -> Values:
     """Images of 64 by 96 halves at other sizes, a kernel."""
     s = Sketch("f", f16)
-    x, how = s.input("x", 8, 16, 64, 96), {"coordinates": "align_corners"} if corners else {}
-    rounding = {"rounding": "round_prefer_ceil"} if mode == "nearest" else {}
+    x = s.input("x", 8, 16, 64, 96)
+    how: dict[str, Any] = {"coordinates": "align_corners"} if corners else {}
+    rounding: dict[str, Any] = {"rounding": "round_prefer_ceil"} if mode == "nearest" else {}
     sizes = [frontend.tensor_of(x).dims[0].const(n) for n in to]
     return values_of(
         s.done(y=s.add(frontend.ResizeOp(x, [2, 3], sizes, mode=mode, **how, **rounding)))
@@ -52,7 +55,7 @@ def by_data() -> Values:
 def test_a_warp_reaches_what_its_places_say(wide: int, over: float) -> None:
     values = resized("nearest", 64, wide)
     (read,) = find(values.kernel, ReadOp)
-    column = values.kernel.yield_op.values[0].type.labels[-1]  # type: ignore[attr-defined]
+    column = val_type(values.kernel.yield_op.values[0]).labels[-1]
     found = beside(values, read, [column])
     assert found is not None
     # A warp has 64 bytes of a line that is as long, in sectors of 32.
@@ -66,7 +69,8 @@ def test_places_that_are_computed_are_known_and_those_of_data_are_not() -> None:
     (read,) = find(values.kernel, ReadOp)
     label = gather.result.type.labels[-1]
     assert [number_at(values, gather.indices[0], {label: i}) for i in (0, 40, 95)] == [95, 55, 0]
-    assert beside(values, read, [label]) == Beside(1.0, pytest.approx(1.0, abs=0.51))
+    warp = beside(values, read, [label])
+    assert warp is not None and warp.lines <= 1.5 and warp.over < 1.6
     price, over = load_cost(values, read, label, {label: 32})
     assert price == LOAD and over < 1.6
     data = by_data()
@@ -77,7 +81,7 @@ def test_places_that_are_computed_are_known_and_those_of_data_are_not() -> None:
 
 def test_what_depends_on_a_column_alone_is_found_once_for_its_rows() -> None:
     values = resized("linear", 64, 250, corners=True)
-    labels = values.kernel.yield_op.values[0].type.labels  # type: ignore[attr-defined]
+    labels = val_type(values.kernel.yield_op.values[0]).labels
     found = finding(values, values.outputs, [labels[-2]], [labels[-1]])
     assert found.of_column > 10 > found.of_row and found.of_both > 0
     assert found.each(8, 1) < 0.5 * found.each(1, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32, i64
@@ -93,7 +94,7 @@ def test_large_windows_are_reduced_along_one_axis_after_the_other(fn: str, taps:
     of which the extreme is one."""
     s = Sketch("f", f16)
     x = s.input("x", 2, 3, 14, 16)
-    how = {"stride": [1, 2], "padding": [taps // 2, 2, 3, taps // 2], "ceil_mode": True}
+    how: Any = {"stride": [1, 2], "padding": [taps // 2, 2, 3, taps // 2], "ceil_mode": True}
     module = s.done(y=s.add(frontend.PoolOp(fn, x, [2, 3], [taps, taps], **how)))
     assert layers.failure(RandomProgram(module, {}), taps) is None
     small = module.clone()
