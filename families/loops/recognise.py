@@ -353,10 +353,11 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
         long = column is not None and _extent(sizes[column]) >= LANES
-        if row is not None and long and not (needed or across or inner or _is_plain(values, row)):
-            # Places that depend on no row a thread finds once for all of its rows.
+        if row is not None and column is not None and long and not (needed or across or inner):
+            # Places that depend on columns, and on no row, a thread finds once for all of its rows.
+            apart = not (_is_plain(values, row) or _is_plain(values, column))
             plain = [a for a in leading if (sizes[a].constant() or 0) >= MANY_ROWS]
-            plain = [a for a in plain if _is_plain(values, a)]
+            plain = [a for a in plain if apart and _is_plain(values, a)]
             row = max(plain, key=lambda a: _extent(sizes[a]), default=row)
     outer = tuple(label for label in leading if label != row)
     one = Dim.const(1)
@@ -369,17 +370,13 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
 
 def _is_plain(values: Sequence[SSAValue], label: str) -> bool:
     """Whether what values read is at an axis's own points: none of its places is a quotient of
-    these, or asked whether it is inside, and no index depends on it."""
+    these, and no index depends on it."""
     for op in made_by(values):
-        if isinstance(op, IndexOp | InsideOp) and label in type_of(op.results[0]).labels:
+        if isinstance(op, IndexOp) and label in op.result.type.labels:
             return False
         if not isinstance(op, ReadOp) or label not in op.result.type.labels:
             continue
         at = op.result.type.labels.index(label)
-        if op.guard is not None and any(
-            at in (row.lhs - row.rhs).used_dims() for row in op.guard.data.constraints
-        ):
-            return False
         for expr in op.map.data.results:
             for atom, _ in linear_of(expr).terms:
                 if isinstance(atom, Floor) and at in expr_of(atom.num).used_dims():
