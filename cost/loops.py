@@ -16,10 +16,11 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
-from polyc.cost.places import FLOOR, WARP, beside, finding, shared_by
+from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
+    innermost,
     line_step,
     operations,
     read_labels,
@@ -311,8 +312,13 @@ class _Space:
         self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
-        self.is_alone = plan.integer("vectorize") == 1 and not _reductions(values, self.roots)
-        """Whether each element is computed by itself, of nothing that is reduced."""
+        self.access = plan.integer("vectorize")
+        """Elements that an access has where each is computed by itself."""
+        self.is_alone = not _reductions(values, self.roots)
+        if self.access > 1:
+            self.is_alone &= not self.turned and has_places(values, self.roots)
+        """Whether each element is computed by itself, of nothing that is reduced, and what that
+        takes is counted: of vectors where there are places to find."""
         self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
 
     def count(self) -> None:
@@ -328,7 +334,8 @@ class _Space:
         self.step(self.roots, scope, times, points, {})
         self.steps += times if self.walked else 0.0
         work.steps = max(work.steps, self.steps)
-        work.operations += times * self.blocks * max(points, work.threads) * LOAD_STORE
+        store = LOAD_STORE / (self.access if self.is_alone else 1)
+        work.operations += times * self.blocks * max(points, work.threads) * store
         stored = sum(size_in_bytes(kind.element_type) for kind in self.kinds)
         work.cache += stored * values.points(self.labels)
 
@@ -402,8 +409,8 @@ class _Space:
         if self.is_alone:
             # What a thread finds once for its points of a column, or of a row.
             row = next((a for a, axis in scope.items() if axis == 0), None)
-            found = finding(values, roots, [str(row)], [str(column)])
-            cost = found.each(*shared_by(self.whole, int(work.threads)))
+            found = finding(values, roots, [str(row)], [str(column)], self.access)
+            cost = found.each(*shared_by(self.whole, int(work.threads), self.access))
         lies = {a: self.tile.get(a, 0) if a in self.labels else 0 for a in scope}
         lies |= {a: self.whole[axis] for a, axis in apart.items()}
         for op in values.behind(roots):
@@ -413,7 +420,8 @@ class _Space:
                 price, over = load_cost(values, op, column, lies)
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
-                cost += price / self.vector * self.shared(op, scope)
+                wide = self.is_alone and column in innermost(op)
+                cost += price / (self.access if wide else self.vector) * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in values.walked(read_labels(op))

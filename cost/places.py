@@ -162,6 +162,18 @@ COMPUTED: Mapping[str, Callable[..., Any]] = {
 """Functions of integers that places are made by."""
 
 
+def has_places(values: Values, roots: Sequence[SSAValue]) -> bool:
+    """Whether any read is at a place that is computed: a quotient, or by an index that is one's
+    own point."""
+    for op in values.behind(roots):
+        if isinstance(op, IndexOp):
+            return True
+        exprs = op.map.data.results if isinstance(op, ReadOp) else ()
+        if any(isinstance(a, Floor) for expr in exprs for a, _ in linear_of(expr).terms):
+            return True
+    return False
+
+
 @dataclass
 class Finding:
     """Instructions of one point of a tile: those that depend on its row alone, on its column alone,
@@ -188,15 +200,20 @@ class Finding:
 
 
 def finding(
-    values: Values, roots: Sequence[SSAValue], rows: Collection[str], columns: Collection[str]
+    values: Values,
+    roots: Sequence[SSAValue],
+    rows: Collection[str],
+    columns: Collection[str],
+    vector: int = 1,
 ) -> Finding:
     """What ``roots`` take at a point of a tile, but for loads; ``rows`` and ``columns`` are the
-    axes that it runs along with these."""
+    axes that it runs along with these.  Of ``vector`` neighbours one place is found."""
     found = Finding()
     seen: set[tuple[object, ...]] = set()
 
-    def add(labels: set[str] | frozenset[str], cost: float) -> None:
-        found.add((not labels.isdisjoint(rows), not labels.isdisjoint(columns)), cost)
+    def add(labels: set[str] | frozenset[str], cost: float, share: int = vector) -> None:
+        along = not labels.isdisjoint(rows), not labels.isdisjoint(columns)
+        found.add(along, cost / share if along[1] else cost)
 
     for op in values.behind(roots):
         if isinstance(op, ReduceOp):
@@ -222,7 +239,7 @@ def finding(
             for index in op.indices:
                 add(values.own(index), operations(op) / len(op.labels))
         elif not isinstance(op, IndexOp):
-            add(values.own(op.results[0]), operations(op))
+            add(values.own(op.results[0]), operations(op), 1)
     return found
 
 
@@ -266,10 +283,9 @@ def _named(whole: Linear, labels: Sequence[str]) -> tuple[object, ...]:
     return frozenset((name(atom), times) for atom, times in whole.terms), whole.constant
 
 
-def shared_by(tile: Sequence[int], threads: int) -> tuple[float, float]:
-    """Rows and columns of a tile's points that a thread has, one element after another: threads of
-    a warp have neighbouring columns."""
+def shared_by(tile: Sequence[int], threads: int, vector: int = 1) -> tuple[float, float]:
+    """Rows and columns of a tile's points that a thread has, one element after another, or vectors:
+    threads of a warp have neighbouring columns."""
     rows, columns = tile[0], tile[1]
-    across = min(columns, WARP)
-    own = columns / across
+    own = float(vector) if vector > 1 else columns / min(columns, WARP)
     return max(1.0, prod((rows, columns)) / threads / own), own
