@@ -199,7 +199,10 @@ class LowerArgPool(RewritePattern):
             found = signed(build, largest)
         else:
             key = keyed(build, ordered(build, value, turned=fn == "min", nan_above=True), place)
-            largest = build.reduce("max", _windows(op, build, key, bounds(i64)[0]), _taps(op))
+            largest, rank = key, tiny.tensor_of(key).rank
+            for group in _passes(op):
+                windows = _windows(op, build, largest, bounds(i64)[0], group)
+                largest = build.reduce("max", windows, range(rank, rank + len(group)))
             found = build.cast(largest, ui32)
             if beside is not None:
                 element = tiny.tensor_of(value).element_type
@@ -274,7 +277,7 @@ def _windows(
     return build.add(tiny.WindowOp(value, list(room), size, stride, dilation))
 
 
-def _passes(op: frontend.PoolOp) -> list[list[int]]:
+def _passes(op: WindowsOp) -> list[list[int]]:
     """The axes of a pool, by number, that are reduced together, one group after the other: all at
     once, or each by itself, those of large steps first, where that is much less to do."""
     sizes = [size.constant() for size in op.size]

@@ -113,6 +113,19 @@ def test_large_windows_are_reduced_along_one_axis_after_the_other(fn: str, taps:
         assert_agree(result.outputs, wanted)
 
 
+def test_places_of_large_windows_are_found_along_one_axis_after_the_other() -> None:
+    s = Sketch("f", f16)
+    x = s.input("x", 2, 3, 13, 12)
+    how: Any = {"stride": [1, 2], "padding": [4, 4, 3, 4]}
+    best, where = (
+        kind("max", x, [2, 3], [9, 9], **how) for kind in (frontend.PoolOp, frontend.ArgPoolOp)
+    )
+    module = s.done(y=s.add(best), p=s.add(where))
+    assert layers.failure(RandomProgram(module, {}), 5) is None
+    FrontendToTiny().apply(make_context(), module)
+    assert sum(isinstance(op, tiny.ReduceOp) for op in module.walk()) == 2
+
+
 def test_windows_of_few_elements_or_large_steps_are_reduced_at_once() -> None:
     for taps, step in ((5, 1), (9, 9)):
         s = Sketch("few", f16)
