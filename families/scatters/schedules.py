@@ -115,6 +115,8 @@ def _ways(scatters: Scatters) -> Iterator[tuple[str, list[Assumption]]]:
         batch = prod((axis.size for axis in lists.batch), start=Dim.const(1))
         whole = (rows * batch, count * batch)
         countable = [Assumption(Dim.const(MOST) - size, ">=") for size in whole]
+        if not scatters.kernel.symbol_names:
+            least = SOME  # The model of time says where they pay.
         yield way, [Assumption(count - least, ">="), *countable]
         break
     if _unlike(scatters, "pooled") is None:
