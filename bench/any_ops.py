@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 import polyc
 from polyc.bench.random_problems import TYPES, Race, bytes_of, some_shape
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.trace.tracing import traced
 from polyc.trace.values import Value
 
@@ -116,6 +115,21 @@ def _avg_pool(x: Value, how: How) -> Value:
     return polyc.avg_pool(x, *_windows(how), layout=_layout(x.ndim, how), **more)
 
 
+def _places(x: Value, how: How) -> tuple[Value, Value]:
+    more: dict[str, Any] = {"ceil_mode": how["ceil"], "layout": _layout(x.ndim, how)}
+    return polyc.max_pool_with_indices(x, *_windows(how), how["dilation"], **more)
+
+
+def _mirrored(x: Value, how: How) -> Value:
+    """Elements beyond the ends of each side as in a mirror, at places that are computed."""
+    first = 1 if how["last"] else 2
+    for axis, room in enumerate(how["room"], first):
+        last = int(cast(int, x.shape[axis])) - 1
+        places = polyc.arange(last + 1 + 2 * room) - room
+        x = polyc.take(x, last - polyc.abs(last - polyc.abs(places)), axis)
+    return x
+
+
 def _adaptive(x: Value, how: How) -> Value:
     return polyc.adaptive_avg_pool(x, how["to"], layout=_layout(x.ndim, how))
 
@@ -148,6 +162,8 @@ def _of_one(function: Callable[[Value, How], Value | tuple[Value, ...]]) -> Ours
 OURS: dict[str, Ours] = {
     "max_pool": _of_one(_max_pool),
     "avg_pool": _of_one(_avg_pool),
+    "places": lambda x, how: _places(x[0], how),
+    "mirrored": _of_one(_mirrored),
     "adaptive": _of_one(_adaptive),
     "nearest": _of_one(_resize("nearest")),
     "linear": _of_one(_resize("linear")),
@@ -255,6 +271,14 @@ def _their_scatter_along(torch: Any, given: Sequence[Any], how: How) -> Any:
 
 PEERS: dict[str, Peer] = {
     "max_pool": _their_pool("max"),
+    "places": lambda torch, x, how: getattr(torch.nn.functional, f"max_pool{x[0].dim() - 2}d")(
+        x[0], *_windows(how), how["dilation"], ceil_mode=how["ceil"], return_indices=True
+    ),
+    "mirrored": _seen(
+        lambda torch, x, how: torch.nn.functional.pad(
+            x, [n for room in reversed(how["room"]) for n in (room, room)], "reflect"
+        )
+    ),
     "avg_pool": _their_pool("avg"),
     "adaptive": _seen(
         lambda torch, x, how: getattr(torch.nn.functional, f"adaptive_avg_pool{x.dim() - 2}d")(
@@ -278,7 +302,7 @@ PEERS: dict[str, Peer] = {
 """What PyTorch computes, by op."""
 
 FLOATS = ("f16", "f16", "bf16", "f32")
-WINDOWED = ("max_pool", "avg_pool", "adaptive", "nearest", "linear", "cubic")
+WINDOWED = ("max_pool", "avg_pool", "places", "mirrored", "adaptive", "nearest", "linear", "cubic")
 
 
 # Random problems ---------------------------------------------------------------------------
@@ -290,18 +314,20 @@ def _image(draw: random.Random, op: str, elements: float) -> tuple[list[int], di
     sides = [draw.randint(*{1: (50, 3000), 2: (12, 300), 3: (8, 60)}[many]) for _ in range(many)]
     channels = draw.choice((1, 3, 16, 30, 64, 64, 128, 256))
     images = max(1, round(elements / channels / prod(sides)))
-    last = draw.random() < 0.4
+    last = draw.random() < 0.4 and op != "places"
     shape = [images, *sides, channels] if last else [images, channels, *sides]
     how: dict[str, Any] = {"last": last}
-    if op in ("max_pool", "avg_pool"):
-        size = [draw.choice((1, 2, 3, 3, 4, 5, 7)) for _ in sides]
+    if op in ("max_pool", "avg_pool", "places"):
+        size = [draw.choice((1, 2, 3, 3, 4, 5, 7, 13)) for _ in sides]
         how |= {"size": size, "stride": [draw.choice((1, 1, 2, 2, 3)) for _ in sides]}
         how |= {"padding": [draw.randint(0, one // 2) for one in size]}
         how |= {"ceil": draw.random() < 0.3}
-        if op == "max_pool":
+        if op != "avg_pool":
             how |= {"dilation": [draw.choice((1, 1, 1, 2)) for _ in sides]}
         else:
             how |= {"count": draw.random() < 0.5}
+    elif op == "mirrored":
+        how |= {"room": [draw.randint(0, 5) for _ in sides]}
     elif op == "adaptive":
         how |= {"to": [draw.choice((1, 2, 3, 5, 7)) for _ in sides]}
     else:
@@ -353,12 +379,6 @@ def problems(seed: int, count: int) -> list[Problem]:
         whole = sum(bytes_of(one.shape, one.kind) for one in problem.inputs)
         if whole > 4 * BYTES[1] or bytes_of(shape, kind) < BYTES[0] / 2:
             continue
-        try:
-            module_of(problem)
-        except PolycError:  # An adaptive pool has so many unlike windows at most.
-            if op == "adaptive":
-                continue
-            raise
         found.append(problem)
     return found
 
@@ -416,6 +436,11 @@ def off_by(torch: Any, problem: Problem, given: Sequence[Any], found: Sequence[A
             wrong = taken != x.amax(how["axis"], keepdim=True)
         else:
             wrong = (taken != found[0]) | (found[0] != PEERS[op](torch, [x], how)[0])
+        return 2.0 * torch.count_nonzero(wrong).item()
+    if op == "places":
+        planes, at = x.flatten(2), found[1].flatten(2)
+        wrong = planes.gather(2, at) != found[0].flatten(2)
+        wrong |= found[0].flatten(2) != PEERS[op](torch, [x], how)[0].flatten(2)
         return 2.0 * torch.count_nonzero(wrong).item()
     whole = not problem.kind.startswith("f") and problem.kind != "bf16"
     wide = [one if whole or not one.is_floating_point() else one.double() for one in given]

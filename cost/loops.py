@@ -16,16 +16,18 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
+from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
     Values,
+    innermost,
     line_step,
     operations,
     read_labels,
     result_labels,
     size_in_bytes,
 )
-from polyc.cost.work import LOAD, Work, load_cost, tensor_bytes
+from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
@@ -44,6 +46,10 @@ OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
 
+AHEAD, SHORT = 4.0, 256
+"""Steps of a reduction of a thread's own whose loads are on their way at a time, as its loops are
+unrolled, where it has no more than so many."""
+
 BEGINS = 125e-9
 """Seconds of a multiprocessor for one more tile: 106,008 tiles of 56 elements take 0.1 ms."""
 
@@ -53,6 +59,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     work = Work(0.0, plan.threads(), at_once)
     if plan.moves_boxes:
         _boxes(values, plan, work)
+        return work
+    if plan.is_flat:
+        _count_flat(values, plan, work)
         return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
@@ -147,6 +156,36 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps = 1.0
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+
+
+def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan that has all points of the outputs as one axis."""
+    roots = list(values.kernel.yield_op.values)
+    labels = val_type(roots[0]).labels
+    points = values.points(labels)
+    work.blocks = float(-(-points // plan.tile_sizes[1]))
+    each = LOAD_STORE + (len(labels) - 1) * FLOOR + finding(values, roots, labels, labels).of_both
+    loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
+    steps = 1.0
+    for reduce in _reductions(values, roots):
+        trips = float(prod(values.extents[a] for a in reduce.labels))
+        inner = finding(values, [reduce.operand], labels, reduce.labels)
+        each += inner.of_row + trips * (inner.of_column + inner.of_both + 1)
+        behind = values.behind([reduce.operand])
+        loads += [(op, trips) for op in behind if isinstance(op, ReadOp)]
+        steps += waits([int(trips)], {})
+    for op, times in loads:
+        size = size_in_bytes(op.result.type.element_type)
+        warp = beside(values, op, labels)
+        lines, over = (WARP, float(SECTOR // size)) if warp is None else (warp.lines, warp.over)
+        each += times * max(LOAD, SCATTERED * lines / WARP)
+        # Of what neighbours read again the first level of cache keeps most.
+        again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
+        work.cache += min(times * points * size * over, again * max(1.0, over))
+    work.operations = work.blocks * plan.tile_sizes[1] * each
+    work.steps, work.begins = steps, BEGINS
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * points
 
 
 def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
@@ -275,6 +314,13 @@ class _Space:
         self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
         self.steps = 0.0
         """Of a block, one after another."""
+        self.access = plan.integer("vectorize")
+        """Elements that an access has where each is computed by itself."""
+        self.is_alone = not _reductions(values, self.roots)
+        if self.access > 1:
+            self.is_alone &= not self.turned and has_places(values, self.roots)
+        """Whether each element is computed by itself, of nothing that is reduced, and what that
+        takes is counted: of vectors where there are places to find."""
         self.done: set[tuple[SSAValue, tuple[tuple[str, int | None], ...]]] = set()
 
     def count(self) -> None:
@@ -290,7 +336,8 @@ class _Space:
         self.step(self.roots, scope, times, points, {})
         self.steps += times if self.walked else 0.0
         work.steps = max(work.steps, self.steps)
-        work.operations += times * self.blocks * max(points, work.threads) * LOAD_STORE
+        store = LOAD_STORE / (self.access if self.is_alone else 1)
+        work.operations += times * self.blocks * max(points, work.threads) * store
         stored = sum(size_in_bytes(kind.element_type) for kind in self.kinds)
         work.cache += stored * values.points(self.labels)
 
@@ -323,7 +370,7 @@ class _Space:
         extra = 1 if self.outputs > 1 else OVERHEAD + 1
         extra = (extra + (0 if self.moments is None else COUNTED)) * max(points, self.work.threads)
         self.work.operations += self.blocks * times * prod(trips) * extra
-        self.steps += times * prod(trips)
+        self.steps += times * waits(trips, apart)
 
     def trips(self, label: str, apart: Mapping[str, int]) -> int:
         extent = self.values.extents[label]
@@ -361,10 +408,15 @@ class _Space:
         values, work = self.values, self.work
         cost = 0.0
         column = next((a for a, axis in scope.items() if axis == 1), None)
+        if self.is_alone:
+            # What a thread finds once for its points of a column, or of a row.
+            row = next((a for a, axis in scope.items() if axis == 0), None)
+            found = finding(values, roots, [str(row)], [str(column)], self.access)
+            cost = found.each(*shared_by(self.whole, int(work.threads), self.access))
         lies = {a: self.tile.get(a, 0) if a in self.labels else 0 for a in scope}
         lies |= {a: self.whole[axis] for a, axis in apart.items()}
         for op in values.behind(roots):
-            if isinstance(op, ReduceOp):
+            if isinstance(op, ReduceOp) or (self.is_alone and not isinstance(op, ReadOp)):
                 continue
             alike = self.lanes if column and column not in values.own(op.results[0]) else 1
             if isinstance(op, ReadOp):
@@ -372,7 +424,8 @@ class _Space:
                 price /= alike
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
-                cost += price / self.vector * self.shared(op, scope)
+                wide = self.is_alone and column in innermost(op)
+                cost += price / (self.access if wide else self.vector) * self.shared(op, scope)
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in values.walked(read_labels(op))
@@ -404,6 +457,12 @@ class _Space:
             if row in used:
                 taps = max([taps, *(self.values.extents[a] for a in used if a in slid)])
         return (self.outputs + taps - 1) / (self.outputs * taps)
+
+
+def waits(trips: Sequence[int], apart: Mapping[str, int]) -> float:
+    """Of how many steps of a reduction each waits for its loads, where threads part axes or not."""
+    steps = float(prod(trips))
+    return steps if apart or steps > SHORT else steps / AHEAD
 
 
 TURNED = 10.0

@@ -285,6 +285,8 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
     bound = plan.bind.data
     if plan.slides_windows or plan.slides_lines or plan.resamples_lines or plan.cached:
         return None
+    if plan.is_flat:
+        return None
     if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
         return None
     if any(label not in bound and f"{label}.o" not in bound for label in labels):

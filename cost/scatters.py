@@ -85,6 +85,14 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             work.operations = blocks * longest * joined
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
+        case "atomic":
+            found = 0.0
+            work.operations = blocks * tile * (TAKEN + LOAD)
+            work.steps = 2
+            work.cache += blocks * tile * 4
+            sets = values.points({axis.label for axis in kernel.iters} - placed)
+            work.before = _places(values, scatter, count, places, device, sets)
+            looked = 0.0
         case "last":
             found = rows * -expm1(-mean)
             work.operations = blocks * joined
@@ -130,9 +138,15 @@ def _listing(
 
 
 def _places(
-    values: Values, scatter: ScatterOp, count: float, places: float, device: Device
+    values: Values,
+    scatter: ScatterOp,
+    count: float,
+    places: float,
+    device: Device,
+    sets: float = 0.0,
 ) -> float:
-    """Seconds of the kernel that finds the last update of each place, and of clearing that."""
-    sets = _batch(values, scatter)
+    """Seconds of the kernel that finds the last update of each place, and of clearing that;
+    ``sets`` of places there are, those that indices have unless given."""
+    sets = sets or _batch(values, scatter)
     moved = sets * (count * 8 + places * 4) / device.memory
     return device.launch + CLEARS + 2 * device.latency + moved + count / places / ATOMIC

@@ -149,6 +149,10 @@ class Values:
         """The number of points of some axes."""
         return float(prod(self.extents[label] for label in labels))
 
+    def index_along(self, label: str) -> SSAValue | None:
+        """The index that says where along an axis a gather reads; None of other axes."""
+        return self._indices.get(label)
+
     def walked(self, labels: Iterable[str]) -> frozenset[str]:
         """The axes by whose points some are gone through: of one that indices are along, theirs."""
         found: frozenset[str] = frozenset()

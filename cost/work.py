@@ -9,6 +9,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from polyc.affine.expressions import Floor, alike, linear_of
 from polyc.cost.device import Device
+from polyc.cost.places import WARP, beside
 from polyc.cost.values import Values, innermost, line_step, read_labels, size_in_bytes, spacing
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import PARTS, VECTOR
@@ -236,7 +237,7 @@ def load_cost(
     if not labels:
         return 0.0, 1.0
     last, size = innermost(op), size_in_bytes(op.result.type.element_type)
-    if column not in labels or column in last:
+    if column is None or column not in labels or column in last:
         return LOAD, 1.0
     if (found := _by_floors(values, op, column)) is not None:
         return found
@@ -244,5 +245,9 @@ def load_cost(
     step = spacing(op, column)
     if step is not None and step < run:
         return LOAD, float(min(step, line_step(op)))
-    beside = max((tile.get(label, 1) or run for label in last), default=1)
-    return SCATTERED, max(1.0, run / min(run, beside))
+    near = max((tile.get(label, 1) or run for label in last), default=1)
+    over = max(1.0, run / min(run, near))
+    warp = beside(values, op, [column])
+    if warp is None:
+        return SCATTERED, over
+    return max(LOAD, SCATTERED * warp.lines / WARP), min(over, warp.over)

@@ -391,6 +391,14 @@ class Builder:
             )
         )
 
+    def adaptive_pool(
+        self, fn: str, x: SSAValue, axes: Sequence[int], counts: Sequence[int]
+    ) -> SSAValue:
+        """A function of each of so many windows along axes of known sizes."""
+        if (fault := frontend.AdaptivePoolOp.fault(fn)) is not None:
+            raise PolycError("BadArgument", fault, self.at())
+        return self.add(frontend.AdaptivePoolOp(fn, x, [self.axis(x, a) for a in axes], counts))
+
     def arg_pool(
         self,
         fn: str,

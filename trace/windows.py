@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, inf
+from math import inf
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.frontend import tensor_of
 from polyc.dialects.frontend.resizing import NO_ANTIALIAS
-from polyc.trace.builder import Builder
 from polyc.trace.elements import places_type
 from polyc.trace.sizes import SizeLike, dim_of
 from polyc.trace.source import public, refuse
@@ -26,9 +25,6 @@ from polyc.trace.values import Value, same_type, value_of
 
 LAYOUTS = {"ncw": 1, "nwc": 1, "nchw": 2, "nhwc": 2, "ncdhw": 3, "ndhwc": 3}
 """How many axes windows move along in each layout."""
-
-MOST_WINDOWS = 8
-"""Unlike windows of an axis that an adaptive pooling has, each a reduction of its own, at most."""
 
 Sizes = SizeLike | Sequence[SizeLike]
 Numbers = int | Sequence[int]
@@ -473,33 +469,40 @@ def _adaptive(what: str, fn: str, x: Value, output: Sizes, layout: str | None) -
     build, dims = one.builder, one.kind.dims
     if axes and all(count.constant() == 1 for count in wanted):
         return Value(build, build.reduce(fn, one.ssa, sorted(axes), keepdims=True))
+    counts = dict(zip(axes, wanted, strict=True))
+    unlike = [
+        axis
+        for axis in axes
+        if counts[axis] != dims[axis] and divided(dims[axis], counts[axis], build.inside) is None
+    ]
+    value = one.ssa
+    if unlike:
+        for axis in unlike:
+            _need_known(what, dims[axis], counts[axis])
+        # With them go all axes of known sizes: that is one reduction.
+        several = {axis: counts[axis].constant() or 0 for axis in sorted(axes)}
+        several = {a: n for a, n in several.items() if dims[a].constant() and n}
+        several = {a: n for a, n in several.items() if counts[a] != dims[a]}
+        value = build.adaptive_pool(fn, value, list(several), list(several.values()))
     # Windows that are alike lie side by side: a reshape, and one reduction for all such axes.
     apart: list[Dim] = []
     gone: list[int] = []
-    unlike: list[tuple[int, int, int]] = []
-    for axis, size in enumerate(dims):
-        count = wanted[axes.index(axis)] if axis in axes else size
-        each = divided(size, count, build.inside)
-        if count == size:
+    for axis, size in enumerate(tensor_of(value).dims):
+        each = divided(size, counts.get(axis, size), build.inside)
+        if each is None or counts.get(axis, size) == size:
             apart.append(size)
-        elif each is not None:
-            apart += [count, each]
-            gone.append(len(apart) - 1)
         else:
-            apart.append(size)
-            unlike.append((axis, *_known(what, size, count)))
-    value = one.ssa
+            apart += [counts[axis], each]
+            gone.append(len(apart) - 1)
     if gone:
         value = build.reduce(fn, build.reshape(value, apart), gone)
-    for axis, size, count in unlike:
-        value = _in_windows(build, fn, value, axis, size, count)
     return Value(build, value)
 
 
-def _known(what: str, size: Dim, count: Dim) -> tuple[int, int]:
-    """Sizes of an axis whose windows are unlike, where these are few."""
-    known, windows = size.constant(), count.constant()
-    if known is None or windows is None:
+def _need_known(what: str, size: Dim, count: Dim) -> None:
+    """Refuse windows that are unlike of an axis whose size or number of windows is open, or 0."""
+    windows = count.constant()
+    if size.constant() is None or windows is None:
         refuse(
             "ShapeMismatch",
             f"{what} from {size} to {count} does not come in {count} equal windows for all sizes; "
@@ -507,37 +510,6 @@ def _known(what: str, size: Dim, count: Dim) -> tuple[int, int]:
         )
     if windows < 1:
         refuse("BadArgument", f"{what} to {windows} has no window; give 1 or more")
-    several = windows // gcd(known, windows)
-    if several > MOST_WINDOWS:
-        refuse(
-            "UnsupportedProgram",
-            f"{what} from {size} to {count} has {several} unlike windows, of which each would be a "
-            f"reduction of its own; there are {MOST_WINDOWS} at most. Pool with a stride, or to a "
-            "size that has more in common",
-        )
-    return known, windows
-
-
-def _in_windows(build: Builder, fn: str, x: SSAValue, axis: int, size: int, count: int) -> SSAValue:
-    """``count`` windows along an axis whose size they do not divide.
-
-    Those that are as many further on as sizes and windows have a divisor in common are alike, and
-    are reduced together.
-    """
-    alike = gcd(size, count)
-    step, several = size // alike, count // alike
-    dims = list(tensor_of(x).dims)
-    dims[axis : axis + 1] = [Dim.const(alike), Dim.const(step)]
-    x = build.reshape(x, dims)
-    parts: list[SSAValue] = []
-    for i in range(several):
-        low, high = [Dim.const(0)] * len(dims), list(dims)
-        low[axis + 1] = Dim.const(i * step // several)
-        high[axis + 1] = Dim.const(-(-((i + 1) * step) // several))
-        part = build.slice(x, low, high, [1] * len(dims))
-        parts.append(build.reduce(fn, part, axis + 1, keepdims=True))
-    dims[axis : axis + 2] = [Dim.const(count)]
-    return build.reshape(build.concat(parts, axis + 1), dims)
 
 
 # Other sizes -----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand
 from xdsl.traits import HasParent, IsTerminator
 
 from polyc.dialects.common.signature import SignatureOp, SizedTensorType, verify_outputs
+from polyc.dialects.frontend.adaptive import ADAPTIVE, AdaptivePoolOp
 from polyc.dialects.frontend.attention import AttentionOp
 from polyc.dialects.frontend.convolutions import (
     LAYOUTS,
@@ -86,6 +87,7 @@ from polyc.dialects.frontend.selection import EXTREMES, ArgReduceOp, SortOp
 from polyc.dialects.frontend.types import TensorType, broadcast, tensor, tensor_of
 
 __all__ = [
+    "ADAPTIVE",
     "BINARY",
     "BINARY_FUNCTIONS",
     "CLASSES",
@@ -101,6 +103,7 @@ __all__ = [
     "ROUNDINGS",
     "UNARY",
     "UNARY_FUNCTIONS",
+    "AdaptivePoolOp",
     "ArgPoolOp",
     "ArgReduceOp",
     "AttentionOp",
@@ -201,6 +204,7 @@ Frontend = Dialect(
         ConvTranspose3dOp,
         AttentionOp,
         PoolOp,
+        AdaptivePoolOp,
         ArgPoolOp,
         ResizeOp,
         GridSampleOp,

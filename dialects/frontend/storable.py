@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.frontend import (
+    AdaptivePoolOp,
     ArgPoolOp,
     ArgReduceOp,
     AttentionOp,
@@ -45,7 +46,7 @@ PRODUCTS = (GemmOp, ConvBase, AttentionOp)
 """Ops of which tensor cores make a kernel."""
 
 REDUCTIONS = (
-    *(*PRODUCTS, PoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
+    *(*PRODUCTS, PoolOp, AdaptivePoolOp, ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp),
     *(ArgPoolOp, ArgReduceOp, ScanOp, SortOp),
 )
 """Ops that compute an element of many."""

@@ -189,9 +189,9 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "conv": ("implicit_gemm", "partial_sums", "im2col", TF32),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
-    "scatters": ("serial", "pooled", "listed", "last"),
+    "scatters": ("serial", "pooled", "listed", "last", "atomic"),
     "scans": ("serial", "rows", "chains", "teams"),
-    "loops": ("serial", "partial_sums", "windows", "lines", "resampled", "boxes"),
+    "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
     "sorts": ("shared", "pool", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

@@ -39,6 +39,7 @@ SHARED_ALIGN = 1024
 AHEAD: Mapping[str, Sequence[str]] = {
     "listed": ("links", "order", "fill", "parts"),
     "last": ("places",),
+    "atomic": ("updates",),
 }
 """The kernels that run ahead of a scatter's own, by its way."""
 
@@ -129,6 +130,11 @@ class ScheduleResources(Schedule):
     def moves_boxes(self) -> bool:
         """Whether a block of loops brings a box of a tensor to shared memory, and writes that."""
         return record_of(self.algo_choice).get("loops") == "boxes"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a block of loops has points of all axes of the outputs, as if these were one."""
+        return record_of(self.algo_choice).get("loops") == "flat"
 
     @property
     def slides_windows(self) -> bool:

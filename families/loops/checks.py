@@ -7,6 +7,7 @@ from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import record_of
 from polyc.families.family import bad_plan, refuse_choice
 from polyc.families.loops.boxes import find_box
+from polyc.families.loops.flat import find_flat
 from polyc.families.loops.lines import find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import find_shared
@@ -118,6 +119,21 @@ def _check_box(loops: Loops, plan: ScheduleOp) -> None:
             refuse_choice(plan, field, "movements of boxes do not have", there)
 
 
+def _check_flat(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse one axis of all points where outputs are not over the same axes of known sizes."""
+    if find_flat(loops) is None:
+        why = "has all points as one axis, where outputs have unlike axes or open sizes, or share"
+        refuse_choice(plan, "algo_choice", f"{why} reductions", '{"loops": "serial"}')
+    if plan.tile_sizes[0] > 1 or plan.integer("vectorize") > 1:
+        raise bad_plan(
+            plan,
+            f"has a tile of {plan.tile_sizes[0]} rows in vectors of {plan.integer('vectorize')}, "
+            "where all points are one row, each by itself; make both 1",
+        )
+    if plan.integer("split_k") > 1:
+        refuse_choice(plan, "split_k", "tiles of all points do not have", "1")
+
+
 def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse lines along which no windows slide, or that nothing resamples, or a tile that threads
     do not part."""
@@ -152,6 +168,8 @@ def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
 def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse what loops do not have; PolycError ``UnsupportedPlan``."""
     rows, columns, _ = plan.tile_sizes
+    if plan.is_flat:
+        _check_flat(loops, plan)
     if "partial_sums" in record_of(plan.algo_choice).values():
         _check_parts(loops, plan)
     elif plan.integer("split_k") > 1:

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from polyc.affine.expressions import linear_of
+from polyc.affine.expressions import Floor, expr_of, linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import ui64
@@ -63,6 +63,12 @@ several times as many results up to ``MORE`` times as many points."""
 
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
+
+LANES = 32
+"""Of a warp, whose neighbours have neighbouring columns where there are as many."""
+
+MANY_ROWS = 8
+"""Points of an axis from which on it may be a tile's rows in the place of a longer one."""
 
 MOST_TURNED = 2
 """Tensors that a kernel turns, each with a tile in shared memory."""
@@ -346,6 +352,13 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
                 continue
             if row is None or _extent(sizes[label]) >= _extent(sizes[row]):
                 row = label
+        long = column is not None and _extent(sizes[column]) >= LANES
+        if row is not None and column is not None and long and not (needed or across or inner):
+            # Places that depend on columns, and on no row, a thread finds once for all of its rows.
+            apart = not (_is_plain(values, row) or _is_plain(values, column))
+            plain = [a for a in leading if (sizes[a].constant() or 0) >= MANY_ROWS]
+            plain = [a for a in plain if apart and _is_plain(values, a)]
+            row = max(plain, key=lambda a: _extent(sizes[a]), default=row)
     outer = tuple(label for label in leading if label != row)
     one = Dim.const(1)
     ends = [one if label is None else sizes[label] for label in (row, column)]
@@ -353,6 +366,22 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _is_plain(values: Sequence[SSAValue], label: str) -> bool:
+    """Whether what values read is at an axis's own points: none of its places is a quotient of
+    these, and no index depends on it."""
+    for op in made_by(values):
+        if isinstance(op, IndexOp) and label in op.result.type.labels:
+            return False
+        if not isinstance(op, ReadOp) or label not in op.result.type.labels:
+            continue
+        at = op.result.type.labels.index(label)
+        for expr in op.map.data.results:
+            for atom, _ in linear_of(expr).terms:
+                if isinstance(atom, Floor) and at in expr_of(atom.num).used_dims():
+                    return False
+    return True
 
 
 def _are_short(kind: ValType, needed: Sequence[ReduceOp]) -> bool:

@@ -11,6 +11,7 @@ from math import gcd, prod
 from typing import cast
 
 from polyc.cost.reductions import SharedTile
+from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
@@ -21,6 +22,7 @@ from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, check_schedule
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.checks import check
+from polyc.families.loops.flat import find_flat
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.open_space import improved
 from polyc.families.loops.partial_sums import (
@@ -45,6 +47,7 @@ from polyc.families.loops.tiles import (
     VECTOR,
     WARPS,
     deepest,
+    flat_points,
     reduces_alone,
     tile_of,
     turned_names,
@@ -138,7 +141,22 @@ def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += _rows(loops, arch)
     found += [plan for plan in parted if plan not in first]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
+    if len(found) == 1 and (flat := _flat(loops, arch, found[0])) is not None:
+        return [flat]
     return found
+
+
+def _flat(loops: Loops, arch: str, scalar: ScheduleOp) -> ScheduleOp | None:
+    """A schedule whose blocks have points of all axes, where the model has it for faster than
+    ``scalar``, whose tile runs along two of them."""
+    if loops.kernel.symbol_names or find_flat(loops) is None:
+        return None
+    points = prod(size.constant() or 1 for size in type_of(loops.values[0]).shape)
+    tile = 1, flat_points(loops, arch, points)
+    plan = _schedule(loops, arch, False, "flat", 1, (), tile=tile, algorithm="flat")
+    sizes = dict[str, int]()
+    times = [modelled(loops.kernel, one, sizes).seconds for one in (plan, scalar)]
+    return plan if times[0] < times[1] else None
 
 
 def _rows(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
@@ -284,7 +302,7 @@ def _schedule(
     elif slid is not None:
         tile = slid.rows, slid.columns
         algorithm = algorithm if window is None else "windows"
-    else:
+    elif algorithm != "flat":
         algorithm = "serial" if way is None else "partial_sums"
     if tile is None:
         tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
@@ -397,6 +415,8 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
     kernel, spaces = loops.kernel, loops.spaces
     if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") in OF_LINES:
         return _restated_lines(loops, cast("list[int]", fields["tile"]))
+    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "flat":
+        return _restated_flat(loops, cast("list[int]", fields["tile"]))
     rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
     tails: dict[str, None] = {}
@@ -420,6 +440,19 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
         "bind": bind,
         "cache": _cached(loops, list(kept)),
         "predicate_tail": list(tails),
+    }
+
+
+def _restated_flat(loops: Loops, tile: Sequence[int]) -> Fields:
+    """The same where all axes are one."""
+    labels, sizes = type_of(loops.values[0]).labels, type_of(loops.values[0]).shape
+    whole = Assumption(prod(sizes, start=Dim.const(1)).mod(tile[1]), "==")
+    known, symbols = loops.kernel.assumptions, loops.kernel.symbol_names
+    return {
+        "vectorize_axis": f"{labels[-1]}.i.i",
+        "bind": {f"{label}.o": "block.x" for label in labels},
+        "cache": [],
+        "predicate_tail": [] if holds_always(whole, known, symbols) else [labels[0]],
     }
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from polyc.cost.places import finding
+from polyc.cost.time import TYPICAL
+from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer
@@ -15,6 +18,7 @@ from polyc.families.facts import power_of_two, power_within
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
+    Space,
     innermost_first,
     loads_of,
     made_by,
@@ -33,6 +37,8 @@ THREADS = 2048
 """That a multiprocessor has room for."""
 COLUMNS = 128
 """Of a tile with rows.  A warp then has whole rows, and a row's reduction stays in it."""
+NARROWEST = 32
+"""Of one with rows at least: a warp's threads have neighbours of a row."""
 PARTED = 32
 """Of one whose rows are parts of a reduction, so that there are more blocks: a warp's."""
 VECTOR = 8
@@ -84,6 +90,8 @@ def tile_of(
             wide = power_within(columns, beside if parts else elements)
     else:
         wide = COLUMNS if space.column is None else power_within(columns, COLUMNS)
+        if vector == 1 and not loops.reductions and space.column is not None:
+            wide = _narrowed(loops, space, wide, elements // (WARPS * warp))
     high = elements // wide
     if not parts:
         high = power_within(rows, high)
@@ -95,6 +103,39 @@ def tile_of(
         high = max(power_within(deepest(loops), high), WARPS * warp * vector // wide)
     # A warp has an element each at least.
     return (high, wide) if high * wide >= warp else (high, warp // high)
+
+
+def flat_points(loops: Loops, arch: str, points: int) -> int:
+    """Points of a tile where all axes are one: as many of each thread as of other tiles, and of a
+    block fewer where there would be no more than the multiprocessors."""
+    warp = ARCHS[arch].warp
+    wide = WARPS * warp * _results_each(loops, arch)
+    while wide > warp and points // wide < ARCHS[arch].multiprocessors:
+        wide //= 2
+    return wide
+
+
+def _narrowed(loops: Loops, space: Space, wide: int, each: int) -> int:
+    """Columns of a tile, ``wide`` or less, whose threads have ``each`` elements one by one.
+
+    Of a narrow one a thread has more rows of fewer columns, for which it finds once what depends on
+    these alone, as places of a resize do.
+    """
+    kernel = loops.expanded
+    values = Values(kernel, dict.fromkeys(kernel.symbol_names, TYPICAL))
+    outputs = [values.outputs[i] for i in space.outputs]
+    found = finding(values, outputs, [str(space.row)], [str(space.column)])
+    rows = space.sizes[-2].constant() or TYPICAL
+
+    def cost(columns: int) -> tuple[float, int]:
+        own = min(each, columns / min(columns, NARROWEST))
+        # Of few rows a thread's others are nobody's.
+        return found.each(max(1.0, min(each / own, rows)), own), -columns
+
+    widths = [wide]
+    while widths[-1] > NARROWEST:
+        widths.append(widths[-1] // 2)
+    return min(widths, key=cost)
 
 
 def _results_each(loops: Loops, arch: str) -> int:

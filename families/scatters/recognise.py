@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import without_sign
+from polyc.dialects.common.elements import is_integer, width, without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BroadcastInDimOp,
@@ -147,6 +148,33 @@ class Scatters:
         own = set(cast(ValType, self.scatter.updates.type).labels)
         batch = () if self.lists is None else (axis.label for axis in self.lists.batch)
         return own - set(self.scatter.labels) - set(batch)
+
+    @cached_property
+    def each(self) -> Lists | None:
+        """The same of elements, each with updates of its own: all axes but those of places are
+        ones that these depend on.  None where the innermost axis is one that no index depends on,
+        along which updates are read together, or updates are the same along an axis."""
+        found = self.lists
+        if found is None or self.axes[-1].label in self.lone:
+            return None
+        placed = [one.axis for one in found.placed]
+        batch = tuple(axis for axis in self.axes if axis not in placed)
+        if not {axis.label for axis in batch} <= self.lone | {a.label for a in found.batch}:
+            return None
+        return Lists(found.placed, batch)
+
+    @property
+    def key(self) -> str | None:
+        """The function of 32 bits by which atomics find what all updates of an element make of it,
+        whatever their order: the sum of integers, which wraps, or, of extremes, the largest number
+        without a sign that stands for an update.  None of other functions and of wider elements."""
+        fn, element = self.scatter.fn.data, self.scatter.result.type.element_type
+        whole = is_integer(element) and element != i1
+        if not (whole and width(element) <= 32) and element != f32:
+            return None
+        if fn in ("max", "min"):
+            return "umax"
+        return "add" if fn == "add" and whole else None
 
     @property
     def plain(self) -> bool:

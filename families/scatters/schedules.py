@@ -107,15 +107,18 @@ def _variant(way: str, vector: int) -> str:
 def _ways(scatters: Scatters) -> Iterator[tuple[str, list[Assumption]]]:
     """The ways that there are, each with what it asks of sizes; the last asks nothing."""
     count = prod((size for _, size in scatters.over), start=Dim.const(1))
-    if (lists := scatters.lists) is not None:
+    for way, least in (("last", SOME), ("atomic", SOME), ("listed", SEVERAL)):
+        lists = scatters.each if way == "atomic" else scatters.lists
+        if lists is None or _unlike(scatters, way) is not None:
+            continue
         rows = prod((one.axis.size for one in lists.placed), start=Dim.const(1))
         batch = prod((axis.size for axis in lists.batch), start=Dim.const(1))
         whole = (rows * batch, count * batch)
         countable = [Assumption(Dim.const(MOST) - size, ">=") for size in whole]
-        for way, least in (("last", SOME), ("listed", SEVERAL)):
-            if _unlike(scatters, way) is None:
-                yield way, [Assumption(count - least, ">="), *countable]
-                break
+        if not scatters.kernel.symbol_names:
+            least = SOME  # The model of time says where they pay.
+        yield way, [Assumption(count - least, ">="), *countable]
+        break
     if _unlike(scatters, "pooled") is None:
         yield "pooled", [Assumption(count - MANY, ">=")]
     yield "serial", []
@@ -267,6 +270,8 @@ def _unlike(scatters: Scatters, way: str) -> str | None:
     lists = scatters.lists
     if way == "pooled" and scatters.single is None:
         return "pools updates that fall to a row each, and these do not"
+    if way == "atomic" and (scatters.each is None or scatters.key is None):
+        return "combines updates in any order, as each element's own extreme or sum of 32 bits"
     if way in ("listed", "last") and (lists is None or scatters.row is None):
         return "lists the updates of each place, which indices of these do not say"
     if way in ("listed", "last"):

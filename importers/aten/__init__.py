@@ -7,6 +7,7 @@ from polyc.importers.aten import (
     losses,
     movements,
     networks,
+    patches,
     pointwise,
     products,
     reductions,
@@ -15,8 +16,8 @@ from polyc.importers.aten import (
 from polyc.importers.registry import converter, converter_of
 
 FILES = (
-    *(bags, creation, indexing, losses, movements, networks, pointwise, products, reductions),
-    resampled,
+    *(bags, creation, indexing, losses, movements, networks, patches, pointwise, products),
+    *(reductions, resampled),
 )
 """The files with converters, which are registered when these are imported."""
 

@@ -451,7 +451,7 @@ def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, None]:
 # Other sizes ---------------------------------------------------------------------------------
 
 
-def _resized(
+def resized(
     x: Value, output: Any, factors: Any, mode: str, coordinates: str, rounding: str | None = None
 ) -> Value:
     """Another grid of the last axes.  PyTorch's own scales are the sizes' quotients here: it is
@@ -486,7 +486,7 @@ def _is_multiple(size: SizeLike, wanted: SizeLike, by: float) -> bool:
     return by.is_integer() and dim_of(size * int(by)) == dim_of(wanted)
 
 
-def _factors(given: Sequence[float | None]) -> list[float] | None:
+def upsampling_factors(given: Sequence[float | None]) -> list[float] | None:
     known = [one for one in given if one is not None]
     return known if known and len(known) == len(given) else None
 
@@ -496,7 +496,7 @@ def _factors(given: Sequence[float | None]) -> list[float] | None:
     *("aten.upsample_nearest1d.vec", "aten.upsample_nearest2d.vec", "aten.upsample_nearest3d.vec"),
 )
 def upsample_nearest_vec(x: Value, output: Any, factors: Any) -> Value:
-    return _resized(x, output, factors, "nearest", "asymmetric", "floor")
+    return resized(x, output, factors, "nearest", "asymmetric", "floor")
 
 
 @converter(
@@ -506,7 +506,7 @@ def upsample_nearest_vec(x: Value, output: Any, factors: Any) -> Value:
     "aten.upsample_nearest3d.default",
 )
 def upsample_nearest(x: Value, output: Any, *factors: float | None) -> Value:
-    return _resized(x, output, _factors(factors), "nearest", "asymmetric", "floor")
+    return resized(x, output, upsampling_factors(factors), "nearest", "asymmetric", "floor")
 
 
 def _coordinates(align_corners: bool) -> str:
@@ -520,12 +520,12 @@ def _coordinates(align_corners: bool) -> str:
     "aten.upsample_trilinear3d.vec",
 )
 def upsample_linear_vec(x: Value, output: Any, align_corners: bool, factors: Any) -> Value:
-    return _resized(x, output, factors, "linear", _coordinates(align_corners))
+    return resized(x, output, factors, "linear", _coordinates(align_corners))
 
 
 @converter("torch", "aten.upsample_bicubic2d.vec")
 def upsample_bicubic_vec(x: Value, output: Any, align_corners: bool, factors: Any) -> Value:
-    return _resized(x, output, factors, "cubic", _coordinates(align_corners))
+    return resized(x, output, factors, "cubic", _coordinates(align_corners))
 
 
 _GRID_MODES = ("linear", "nearest", "cubic")

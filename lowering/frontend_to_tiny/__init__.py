@@ -49,7 +49,11 @@ from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
 from polyc.lowering.frontend_to_tiny.merged_rows import KeepRowsApart
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
-from polyc.lowering.frontend_to_tiny.pooling import LowerArgPool, LowerPool
+from polyc.lowering.frontend_to_tiny.pooling import (
+    LowerAdaptivePool,
+    LowerArgPool,
+    LowerPool,
+)
 from polyc.lowering.frontend_to_tiny.products import LowerGemm
 from polyc.lowering.frontend_to_tiny.random import LowerDropout, LowerRandom
 from polyc.lowering.frontend_to_tiny.reductions import LowerNorm, LowerReduce, LowerSoftmax
@@ -74,6 +78,7 @@ __all__ = [
     "DropUnusedConversion",
     "FrontendToTiny",
     "KeepRowsApart",
+    "LowerAdaptivePool",
     "LowerArgPool",
     "LowerArgReduce",
     "LowerAttention",
@@ -221,6 +226,7 @@ def patterns() -> list[RewritePattern]:
         LowerConvTranspose(),
         LowerAttention(),
         LowerPool(),
+        LowerAdaptivePool(),
         LowerArgPool(),
         LowerReduce(),
         LowerArgReduce(),

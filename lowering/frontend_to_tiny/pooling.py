@@ -6,6 +6,8 @@ Where the largest element of a window stands is in the largest of its keys, as o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -25,12 +27,23 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import Number, bounds, neutral, ui32
+from polyc.dialects.common.elements import Number, bounds, is_integer, neutral, ui32, width
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import product
 from polyc.dialects.frontend.pooling import WindowsOp
-from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
-from polyc.lowering.frontend_to_tiny.selection import is_wide, keyed, ordered, places, signed
+from polyc.lowering.frontend_to_tiny.builder import STORABLE, Builder, lowered, replace
+from polyc.lowering.frontend_to_tiny.selection import (
+    element_in,
+    is_wide,
+    keyed,
+    ordered,
+    places,
+    signed,
+)
+
+PASS, WORTH = 8, 2
+"""Steps of a window in the time that one more pass over memory takes, for each of its results, and
+by how many times fewer they are to be where windows are reduced along one axis after the other."""
 
 MOST_MASKS = 16
 """Taps of an axis that may be outside, up to which each is counted by itself."""
@@ -41,6 +54,9 @@ class LowerPool(RewritePattern):
 
     Legal when the operand is lowered.  A mean divides by a number where all windows have as many
     elements, and by the number of each otherwise: the product of what is counted along each axis.
+    Large windows are reduced along one axis after the other: so many steps are a sum of their
+    sizes, where together they are a product.  An extreme whose place is asked for too is left to
+    ``LowerArgPool``.
     """
 
     @op_type_rewrite_pattern
@@ -48,19 +64,104 @@ class LowerPool(RewritePattern):
         value = lowered(op.operand)
         if value is None:
             return
+        if _with_places(op) is not None:
+            return
         build, fn = Builder.before(op, rewriter), op.function
         if fn == "l1":
             value = build.unary("abs", value)
         elif fn == "l2":
             value = build.binary("mul", value, value)
         kind = fn if fn in ("max", "min") else "sum"
-        windows = _windows(op, build, value, neutral(kind, tiny.tensor_of(value).element_type))
-        result = build.reduce(kind, windows, _taps(op))
+        outside = neutral(kind, tiny.tensor_of(value).element_type)
+        result, rank = value, tiny.tensor_of(value).rank
+        for group in (parts := _passes(op)):
+            windows = _windows(op, build, result, outside, group)
+            result = build.reduce(kind, windows, range(rank, rank + len(group)))
+            if group is not parts[-1] and kind != "sum" and STORABLE in op.attributes:
+                # Rounding keeps the order of numbers: the extreme of rounded ones is the same.
+                cast("tiny.ReduceOp", result.owner).own = frontend.tensor_of(op.result).element_type
         if fn == "l2":
             result = build.unary("sqrt", result)
         elif fn == "mean":
             result = build.binary("div", result, _divisor(op, build))
         replace(op, result, rewriter)
+
+
+class LowerAdaptivePool(RewritePattern):
+    """``frontend.adaptive_pool`` → windows from each place on, a sample of them, and a reduction.
+
+    All windows of an axis have as many taps as the longest, and a mask leaves out what is not of a
+    shorter one: an element ``p`` is of window ``i`` while ``p * count < (i + 1) * size``.  A mean
+    divides by the number of each.  Legal when the operand is lowered.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: frontend.AdaptivePoolOp, rewriter: PatternRewriter, /) -> None:
+        value = lowered(op.operand)
+        if value is None:
+            return
+        build = Builder.before(op, rewriter)
+        rank, taps = tiny.tensor_of(value).rank, [_longest(*one) for one in op.windows]
+        kind = "sum" if op.function == "mean" else op.function
+        outside = neutral(kind, tiny.tensor_of(value).element_type)
+        low, high = ([0] * rank for _ in range(2))
+        for axis, most, (size, count) in zip(op.axes, taps, op.windows, strict=True):
+            # The last window may be a shorter one.
+            high[axis] = max(0, (count - 1) * size // max(1, count) + most - size)
+        if any(high):
+            value = build.add(tiny.PadOp(value, low, high, outside))
+        ones = [1] * len(taps)
+        value = build.add(tiny.WindowOp(value, op.axes, taps, ones, ones))
+        rows: list[AffineConstraintExpr] = []
+        for place, (axis, (size, count)) in enumerate(zip(op.axes, op.windows, strict=True)):
+            value = build.add(tiny.SampleOp(value, axis, count, size, 0, max(1, count)))
+            if _shortest(size, count) < taps[place]:
+                at, tap = AffineDimExpr(axis), AffineDimExpr(rank + place)
+                before = (at * size) // count + tap
+                rows.append(_at_least_zero((at + 1) * size - before * count - 1))
+        if rows:
+            graph = graph_of(op)
+            symbols = 0 if graph is None else len(graph.symbol_names)
+            inside = AffineSet(rank + len(taps), symbols, tuple(rows))
+            value = build.mask(value, inside, outside)
+        result = build.reduce(kind, value, range(rank, rank + len(taps)))
+        if op.function == "mean":
+            result = build.binary("div", result, _each(op, build))
+        replace(op, result, rewriter)
+
+
+def _longest(size: int, count: int) -> int:
+    """The elements of the longest of so many windows of an axis; 1 of none."""
+    ends = ((i * size // count, -(-(i + 1) * size // count)) for i in range(count))
+    return max((end - first for first, end in ends), default=1)
+
+
+def _shortest(size: int, count: int) -> int:
+    """And of the shortest one, which lacks one at most."""
+    return -(-size // count) if count else 1
+
+
+def _each(op: frontend.AdaptivePoolOp, build: Builder) -> SSAValue:
+    """How many elements each window has, in the shape of the result."""
+    shape = frontend.tensor_of(op.result).dims
+    plain, result = 1, None
+    for axis, (size, count) in zip(op.axes, op.windows, strict=True):
+        most, least = _longest(size, count), _shortest(size, count)
+        if most == least:
+            plain *= most
+            continue
+        at = AffineDimExpr(0)
+        last = (at + 1) * size - ((at * size) // count + least) * count - 1
+        graph = graph_of(op)
+        symbols = 0 if graph is None else len(graph.symbol_names)
+        one = build.splat(1.0, (shape[axis],))
+        more = build.mask(one, AffineSet(1, symbols, (_at_least_zero(last),)), 0.0)
+        many = build.binary("add", build.splat(float(least), (shape[axis],)), more)
+        many = many if len(shape) == 1 else build.expand(many, (axis,), shape)
+        result = many if result is None else build.binary("mul", result, many)
+    if result is None:
+        return build.splat(float(plain), shape)
+    return result if plain == 1 else build.binary("mul", result, build.splat(float(plain), shape))
 
 
 class LowerArgPool(RewritePattern):
@@ -70,7 +171,8 @@ class LowerArgPool(RewritePattern):
     equal elements the first in row-major order has the largest.  Around the operand is the least
     number of i64, which no key is, so that a window of nothing gives -1.  Integers of 64 bits leave
     no room for a place: theirs is the largest of those at which their window's extreme stands.
-    Legal when the operand is lowered.
+    The extreme itself of the same windows is taken out of the key.  Legal when the operand is
+    lowered.
     """
 
     @op_type_rewrite_pattern
@@ -78,24 +180,35 @@ class LowerArgPool(RewritePattern):
         value = lowered(op.operand)
         if value is None:
             return
-        build, fn = Builder.before(op, rewriter), op.function
+        beside = _extreme_of(op)
+        first = op if beside is None or op.is_before_in_block(beside) else beside
+        build, fn = Builder.before(first, rewriter), op.function
+        best: SSAValue | None = None
         # Complements: the first of equal elements has the largest.
         place = build.unary("not", _places_in_plane(op, build))
         if is_wide(value):
             least = bounds(i32)[0]
             element = tiny.tensor_of(value).element_type
             elements = _windows(op, build, value, neutral(fn, element))
-            best = build.reduce(fn, elements, _taps(op))
+            most = build.reduce(fn, elements, _taps(op))
             shape = tiny.tensor_of(elements).dims
-            there = build.compare("eq", elements, build.repeat(best, _taps(op), shape))
+            there = build.compare("eq", elements, build.repeat(most, _taps(op), shape))
             at = _windows(op, build, signed(build, place), least)
             none = build.splat(least, shape, i32)
             largest = build.reduce("max", build.select(there, at, none), _taps(op))
             found = signed(build, largest)
         else:
             key = keyed(build, ordered(build, value, turned=fn == "min", nan_above=True), place)
-            largest = build.reduce("max", _windows(op, build, key, bounds(i64)[0]), _taps(op))
+            largest, rank = key, tiny.tensor_of(key).rank
+            for group in _passes(op):
+                windows = _windows(op, build, largest, bounds(i64)[0], group)
+                largest = build.reduce("max", windows, range(rank, rank + len(group)))
             found = build.cast(largest, ui32)
+            if beside is not None:
+                element = tiny.tensor_of(value).element_type
+                room = any(low or high for low, high in op.room())
+                nothing = neutral(fn, element) if room else None
+                best = element_in(build, largest, element, turned=fn == "min", nothing=nothing)
         found = build.unary("not", found)
         element = frontend.tensor_of(op.result).element_type
         if not any(low or high for low, high in op.room()):
@@ -105,7 +218,35 @@ class LowerArgPool(RewritePattern):
             none = build.compare("eq", found, build.splat(bounds(ui32)[1], shape, ui32))
             result = build.cast(_in_operand(op, build, found), element)
             result = build.select(none, build.splat(-1, shape, element), result)
+        if beside is not None and best is not None:
+            replace(beside, best, rewriter)
         replace(op, result, rewriter)
+
+
+def _with_places(op: frontend.PoolOp) -> frontend.ArgPoolOp | None:
+    """The op that asks where the extremes of the same windows stand, which are found with them."""
+    for use in op.operand.uses:
+        other = use.operation
+        if not isinstance(other, frontend.ArgPoolOp) or not other.result.uses:
+            continue
+        if _extreme_of(other) is op:
+            return other
+    return None
+
+
+def _extreme_of(op: frontend.ArgPoolOp) -> frontend.PoolOp | None:
+    """The pool of the extremes whose places an op gives, where they are taken out of its keys."""
+    element = frontend.tensor_of(op.operand).element_type
+    if is_integer(element) and width(element) > width(i32):
+        return None
+    words = ("fn", "axes", "size", "stride", "padding", "dilation", "ceil_mode")
+    for use in op.operand.uses:
+        other = use.operation
+        if not isinstance(other, frontend.PoolOp) or other.parent is not op.parent:
+            continue
+        if all(other.properties.get(word) == op.properties.get(word) for word in words):
+            return other
+    return None
 
 
 def _taps(op: WindowsOp) -> range:
@@ -114,15 +255,41 @@ def _taps(op: WindowsOp) -> range:
     return range(rank, rank + len(op.axes))
 
 
-def _windows(op: WindowsOp, build: Builder, value: SSAValue, outside: Number) -> SSAValue:
-    """The elements of each window of ``value``, which has the operand's shape."""
+def _windows(
+    op: WindowsOp,
+    build: Builder,
+    value: SSAValue,
+    outside: Number,
+    group: Sequence[int] | None = None,
+) -> SSAValue:
+    """The elements of each window of ``value``, which has the operand's shape along a ``group`` of
+    the op's axes, all unless given."""
     rank = tiny.tensor_of(value).rank
-    if any(low or high for low, high in op.room()):
+    group = range(len(op.axes)) if group is None else group
+    room = {op.axes[i]: op.room()[i] for i in group}
+    if any(low or high for low, high in room.values()):
         low, high = ([0] * rank for _ in range(2))
-        for axis, (before, after) in zip(op.axes, op.room(), strict=True):
+        for axis, (before, after) in room.items():
             low[axis], high[axis] = before, after
         value = build.add(tiny.PadOp(value, low, high, outside))
-    return build.add(tiny.WindowOp(value, op.axes, op.size, op.stride, op.dilation))
+    size = [op.size[i] for i in group]
+    stride, dilation = ([n[i] for i in group] for n in (op.stride, op.dilation))
+    return build.add(tiny.WindowOp(value, list(room), size, stride, dilation))
+
+
+def _passes(op: WindowsOp) -> list[list[int]]:
+    """The axes of a pool, by number, that are reduced together, one group after the other: all at
+    once, or each by itself, those of large steps first, where that is much less to do."""
+    sizes = [size.constant() for size in op.size]
+    taps, every = [size for size in sizes if size], list(range(len(sizes)))
+    if len(taps) < len(sizes) or len(taps) < 2:
+        return [every]
+    order = sorted(every, key=lambda i: -op.stride[i])
+    steps = 0
+    for number, i in enumerate(order):
+        # What a pass leaves is as many times more as the others' steps are large.
+        steps += (taps[i] + PASS) * prod(op.stride[j] for j in order[number + 1 :])
+    return [[i] for i in order] if prod(taps) > WORTH * steps else [every]
 
 
 def _places_in_plane(op: frontend.ArgPoolOp, build: Builder) -> SSAValue:

@@ -16,7 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Shape
-from polyc.dialects.common.elements import bounds, computed, ui32, ui64, width
+from polyc.dialects.common.elements import Number, bounds, computed, ui32, ui64, width
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
 
@@ -54,6 +54,34 @@ def ordered(build: Builder, x: SSAValue, *, turned: bool, nan_above: bool = Fals
         x = build.binary("xor", build.cast(x, i32), number(bounds(i32)[0]))
     x = build.cast(x, i32)
     return build.cast(build.unary("not", x) if turned else x, i64)
+
+
+def element_in(
+    build: Builder, key: SSAValue, element: Attribute, *, turned: bool, nothing: Number | None
+) -> SSAValue:
+    """What a key is of, which ``keyed`` has of ``ordered`` with ``nan_above``; ``nothing`` for the
+    least i64, which is of no element, unless that never is."""
+    shape = shape_of(key)
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    top = build.cast(build.binary("shr", key, build.splat(HALF, shape, i64)), i32)
+    whole = build.unary("not", top) if turned else top
+    if element == f32:
+        below = build.binary("sub", number(bounds(i32)[0]), whole)
+        bits = build.select(build.compare("lt", whole, number(0)), below, whole)
+        if turned:  # NaN is above as it is.
+            bits = build.select(build.compare("eq", top, number(WIDEST)), number(WIDEST), bits)
+        found = build.add(tiny.BitcastOp(bits, f32))
+    elif element == ui32:
+        found = build.cast(build.binary("xor", whole, number(bounds(i32)[0])), ui32)
+    else:
+        found = build.cast(whole, element)
+    if nothing is None:
+        return found
+    least = build.compare("eq", key, build.splat(bounds(i64)[0], shape, i64))
+    return build.select(least, build.splat(nothing, shape, element), found)
 
 
 def places(build: Builder, shape: Shape, axis: int) -> SSAValue:

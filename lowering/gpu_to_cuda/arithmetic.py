@@ -49,6 +49,18 @@ times it is the 0 that 0 / b is.  Over 0 it is infinite and over NaN it is NaN, 
 NaN, as 0 / b is.
 """
 
+_PART = """float inverse = 1.0f / b, near = a * inverse, rest = fmaf(-near, b, a);
+return fabsf(rest) > 0.0f ? fmaf(rest, inverse, near) : near;"""
+"""``a / b`` for a whole ``b`` that is known: the compiler has its inverse, and no way is longer.
+
+``div.rn.f32`` asks of each numerator whether its short way is exact, and branches around the long
+one, so that nothing goes on beside it.  With n bits of a whole ``b`` below 2**22 ``rest`` is exact,
+and a quotient is farther from the middle of two f32 than the error of ``rest * inverse`` is, but
+where it is subnormal and that middle itself: of the two, which are equally near, it may be either
+(P. Markstein, IA-64 and Elementary Functions, 2000, chapter 8).  Of what is infinite or NaN
+``rest`` is NaN; where it is 0, ``near`` has the sign of a 0 too.
+"""
+
 
 ERF_NEAR = (
     0.12837912142276764,
@@ -113,6 +125,7 @@ def _arithmetic() -> list[DeviceFunction]:
         for name in ("max", "min")
     ]
     found.append(device_function("float divide(float a, float b)", _QUOTIENT))
+    found.append(device_function("float divide_by_whole(float a, float b)", _PART))
     found.append(
         device_function(
             "float exp2_approx(float x)",

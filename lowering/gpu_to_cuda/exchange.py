@@ -18,14 +18,15 @@ def reduction(space: str, function: str, element: str) -> DeviceFunction:
         ("i32", "add"): ("u32", "r", "u32"),
         ("i32", "max"): ("u32", "r", "s32"),
         ("i32", "min"): ("u32", "r", "s32"),
+        ("i32", "umax"): ("u32", "r", "u32"),
     }[element, function]
-    shared = space == "shared"
+    shared, word_of = space == "shared", function.removeprefix("u")
     place = '"r"(address)' if shared else '"l"(pointer)'
     return device_function(
         f"void reduce_{space}_{function}_{element}"
         f"({'u32 address' if shared else 'void* pointer'}, {word} value)",
         asm(
-            f"red.relaxed.{'cta' if shared else 'gpu'}.{space}.{function}.{kind} [%0], %1;",
+            f"red.relaxed.{'cta' if shared else 'gpu'}.{space}.{word_of}.{kind} [%0], %1;",
             ins=f'{place}, "{letter}"(value)',
         ),
     )

@@ -337,17 +337,38 @@ for _op in _FLOAT:
 def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
     """In a way that is as short for a numerator of 0, unless a constant says what is divided.
 
-    Where the op allows an approximation, one over a number is the device's own reciprocal.
+    Where the op allows an approximation, one over a number is the device's own reciprocal.  By a
+    whole number that is known it takes no branch.
     """
     if is_approximate(op) and _is_one(op.lhs):
         _require_f32(op)
         _elementwise(w, op, lambda row: w.call("reciprocal_approx", row[1]))
+        return
+    if _is_whole(op.rhs):
+        _require_f32(op)
+        _elementwise(w, op, lambda row: w.call("divide_by_whole", *row))
         return
     if any(isinstance(value.owner, arith.ConstantOp) for value in op.operands):
         _float(w, op)
         return
     _require_f32(op)
     _elementwise(w, op, lambda row: w.call("divide", *row))
+
+
+MOST_WHOLE = 1 << 22
+"""A divisor from which on a quotient by its inverse may not be the nearest."""
+
+
+def _is_whole(value: SSAValue) -> bool:
+    """Whether a divisor is a known whole number; a power of two is a product to the compiler."""
+    op = value.owner
+    number = op.value if isinstance(op, arith.ConstantOp) else None
+    if not isinstance(number, FloatAttr):
+        return False
+    size = abs(number.value.data)
+    if not 2 < size < MOST_WHOLE or size != int(size):
+        return False
+    return int(size) & (int(size) - 1) != 0
 
 
 def _is_one(value: SSAValue) -> bool:

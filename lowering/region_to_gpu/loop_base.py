@@ -32,6 +32,7 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
 from polyc.dialects.region.moments import moments_of
+from polyc.families.loops.flat import Flat, find_flat
 from polyc.families.loops.lines import Lines, LineTile, find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
@@ -87,9 +88,14 @@ def resampled_of(kernel: KernelOp, plan: ScheduleOp) -> Resampled | None:
     return find_resampled(Loops(kernel, kernel)) if plan.resamples_lines else None
 
 
+def flat_of(kernel: KernelOp, plan: ScheduleOp) -> Flat | None:
+    """The outputs as one axis, where a schedule has them so."""
+    return find_flat(Loops(kernel, kernel)) if plan.is_flat else None
+
+
 def parted_spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     """The spaces of a region's outputs as a schedule parts them."""
-    lines = lines_of(kernel, plan) or resampled_of(kernel, plan)
+    lines = lines_of(kernel, plan) or resampled_of(kernel, plan) or flat_of(kernel, plan)
     return spaces_of(kernel) if lines is None else [lines.space]
 
 
@@ -122,6 +128,8 @@ class LoopBase(Builder):
         """The windows that slide along lines of the outputs."""
         self.resampled = resampled_of(kernel, plan)
         """What is resampled along them."""
+        self.flat = flat_of(kernel, plan)
+        """The outputs as one axis."""
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
@@ -231,6 +239,8 @@ class LoopBase(Builder):
         labels = type_of(reduce.result).labels
         if self.lines is not None:
             return True, True
+        if self.flat is not None:
+            return False, True
         return (
             any(s.row in labels for s in self.spaces),
             any(s.column in labels for s in self.spaces),

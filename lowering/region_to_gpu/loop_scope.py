@@ -20,6 +20,7 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import MemRefType
+from polyc.families.loops.flat import Flat
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
 from polyc.families.loops.resampled import Resampled
@@ -212,6 +213,12 @@ def line_places(lines: Lines | Resampled, at: Coordinates) -> dict[str, AxisPlac
         places[label] = AxisPlace(0, row, inside, size if number else None)
     places[str(lines.space.column)] = AxisPlace(1, column)
     return places
+
+
+def flat_places(flat: Flat, at: Coordinates) -> dict[str, AxisPlace]:
+    """The same where all axes are one, along the columns of a tile."""
+    first = at[flat.space.column or ""]
+    return {label: AxisPlace(1, first, inside, size) for label, inside, size in flat.axes}
 
 
 def walks_of(space: Space, plan: ScheduleOp) -> list[Walk]:

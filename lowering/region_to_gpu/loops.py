@@ -41,6 +41,7 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     AxisPlace,
     Scope,
     Walk,
+    flat_places,
     held_along,
     line_places,
     placed_all,
@@ -141,7 +142,10 @@ class LoopBuilder(LoopBase):
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
         lines = self.of_lines
-        places = places_of(space, at) if lines is None else line_places(lines, at)
+        if self.flat is not None:
+            places = flat_places(self.flat, at)
+        else:
+            places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
         if self.moments is not None and not self.adds:
             self.rank = at[PART]

@@ -21,7 +21,8 @@ time: those of one list become a *run*, in their order, and runs of a list are l
 4. ``parts`` (``scatter_parts.py``): blocks combine the updates of a part.
 
 What these leave of a list is the same in every run.  Of ``set`` one kernel leaves for each place
-the last update that falls to it, by an atomic maximum.
+the last update that falls to it, by an atomic maximum; of extremes, and of sums of integers, what
+all updates make together, which is the same in any order (``scatter_atomics.py``).
 """
 
 from __future__ import annotations
@@ -187,8 +188,8 @@ class ListMaker:
     def spaces(self) -> list[Space]:
         """What the kernels leave for each other and, the last ones, for the scatter's own."""
         name, each = self.plan.kernel_name, [axis.size for axis in self.listed]
-        if self.way == "last":
-            return [Space(f"{name}_last", GlobalType.of(each, i32), zeroed=True)]
+        if self.way != "listed":
+            return [Space(f"{name}_{self.way}", GlobalType.of(each, i32), zeroed=True)]
         updates = [*self.batch, self.count]
         # What is of all lists and of tiles is before what is of a list along the rows, so that one
         # clearing does, and nothing is behind their end.
@@ -210,7 +211,7 @@ class ListMaker:
     @property
     def left(self) -> list[int]:
         """The workspaces that the scatter's own kernel reads."""
-        return [0] if self.way == "last" else [0, 2, 3, 4, 5, 9]
+        return [0] if self.way != "listed" else [0, 2, 3, 4, 5, 9]
 
     @property
     def unlisted(self) -> list[AxisAttr]:

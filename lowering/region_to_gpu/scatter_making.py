@@ -25,6 +25,7 @@ from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
 from polyc.lowering.region_to_gpu.point import COLUMN, Point
+from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
     FIRST,
@@ -153,6 +154,20 @@ class Making:
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
             at = [where[axis.label] for axis in self.maker.listed]
             point.emit.op(AtomicGlobalOp("max", self.number(point), last, at, here))
+
+        self.updates(None, then)
+
+    def atomics(self) -> None:
+        """What all updates of each place make together; 0 where there is none."""
+        scatter, found = self.scatters.scatter, self.space(0)
+        key = Key(scatter.fn.data, scatter.result.type.element_type)
+        function = self.scatters.key
+        assert function is not None
+
+        def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
+            at = [where[axis.label] for axis in self.maker.listed]
+            number = key.of(point.emit, point.scalar(scatter.updates))
+            point.emit.op(AtomicGlobalOp(function, number, found, at, here))
 
         self.updates(None, then)
 

@@ -273,7 +273,7 @@ def build_lists(
     maker: ListMaker, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
 ) -> list[gpu.KernelOp]:
     """The kernels of which a thread has an update."""
-    makes = [LongLists.last]
+    makes = [LongLists.atomics if maker.way == "atomic" else LongLists.last]
     if maker.way == "listed":
         makes = [LongLists.links, LongLists.order, LongLists.fill]
     made: list[gpu.KernelOp] = []

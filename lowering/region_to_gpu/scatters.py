@@ -47,6 +47,7 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
+from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ListMaker,
 )
@@ -102,7 +103,7 @@ class ScattersLowering(Walked):
         way = way_of(plan)
         if way not in AHEAD:
             return None
-        lists = self.scatters.lists
+        lists = self.scatters.each if way == "atomic" else self.scatters.lists
         assert lists is not None
         return ListMaker(self.scatters, lists, plan, way)
 
@@ -191,6 +192,8 @@ class ScatterBuilder(Builder):
             self.listed(held, places, origin)
         elif way == "last":
             self.last(held, places, origin)
+        elif way == "atomic":
+            self.atomic(held, places, origin)
         else:
             self.updates(self.emit, held, places, origin, self.scatters.over)
         self.store(held, places, origin)
@@ -387,6 +390,27 @@ class ScatterBuilder(Builder):
         axes |= self.maker.at(point, then.value(arith.IndexCastOp(place, INDEX), "place"))
         point.where = here
         self.write_where(self.emit, point, held, here)
+
+    def atomic(
+        self, held: SSAValue, places: Mapping[str, AffineExpr], origin: Sequence[SSAValue]
+    ) -> None:
+        """What all updates of each element make together, where there is one."""
+        assert self.maker is not None
+        (found,) = self.lists
+        block = Block(arg_types=[without_sign(self.element)])
+        block.args[0].name_hint = self.op.fn.data
+        point = Point(self.frame, block, {}, dict(places), 2, origin)
+        number = point.input(found, [places[axis.label] for axis in self.maker.listed])
+        here = point.emit.compare("ne", number, point.emit.int32(0))
+        update = Key(self.op.fn.data, self.element).back(point.emit, number)
+        point.take(self.op.updates, update)
+        wanted = Wanted(
+            self.op.updates,
+            held,
+            (ROW, COLUMN),
+            lambda point, update: self.joined(point, update, here),
+        )
+        self.emit.op(point.write(held, [wanted], self.op))
 
     def write_where(self, emit: Emit, point: Point, held: SSAValue, here: SSAValue) -> None:
         """The map that combines an update into the elements of a tile where it is ``here``."""

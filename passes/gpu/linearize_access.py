@@ -1,10 +1,11 @@
-"""``gpu-linearize-access``: coordinates as one element offset in 64 bits (S4.7)."""
+"""``gpu-linearize-access``: coordinates as one element offset of 64 bits (S4.7)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, scf
@@ -37,11 +38,17 @@ def linear_offset(
     unrolled loop adds to the last coordinate is added in 64 bits, where it is a constant that the
     instruction holds: the rest of the offset is computed once for all of the loop.  With
     ``strides`` the other coordinates are parted too, and a product of each part is taken.
+
+    The offsets of a tensor of known sizes that has less than ``SMALL`` elements are found in 32
+    bits where nothing is parted, and widened once: products of 64 bits are several instructions,
+    and take two registers each.
     """
     assert isinstance(tensor.type, GlobalType)
     if any(not isinstance(i.type, IndexType) for i in indices):
         return None
     kernel = enclosing_kernel(op)
+    if not last and not strides and is_small(tensor.type):
+        return widened(emit, _narrow(emit, indices, tensor.type))
     fixed: SSAValue | None = None
     moving: SSAValue | None = None
     for number, (index, dim) in enumerate(zip(indices, tensor.type.dims, strict=True), 1):
@@ -55,6 +62,30 @@ def linear_offset(
         moving = added(emit, times(emit, moving, size), widened(emit, step))
     total = added(emit, fixed, moving)
     return widened(emit, emit.index(0)) if total is None else total
+
+
+SMALL = 1 << 30
+"""Elements of a tensor from which on offsets are of 64 bits throughout: half of what 32 bits count,
+as tiles at its end have coordinates beyond it, which nothing is read or written at."""
+
+
+def is_small(kind: GlobalType) -> bool:
+    """Whether a tensor's sizes are known, and it has so few elements that 32 bits count them."""
+    sizes = [dim.constant() for dim in kind.dims]
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and prod(known) < SMALL
+
+
+def _narrow(emit: Emit, indices: Sequence[SSAValue], kind: GlobalType) -> SSAValue:
+    """The offset in 32 bits."""
+    total: SSAValue | None = None
+    for index, dim in zip(indices, kind.dims, strict=True):
+        if total is not None:
+            size = emit.index(dim.constant() or 0)
+            total = emit.value(arith.AddiOp(emit.value(arith.MuliOp(total, size)), index))
+        else:
+            total = index
+    return emit.index(0) if total is None else total
 
 
 def with_roles(scope: Operation) -> frozenset[KernelOp]:

@@ -28,7 +28,7 @@ from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, rescales, together
 
 WHOLE = {
-    "loops": ("serial", "partial_sums", "windows", "lines", "resampled", "boxes"),
+    "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
     "matmul": ("tiled", "partial_sums"),
     "rows": ("resident", "kept"),
 }

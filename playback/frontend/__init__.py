@@ -32,7 +32,7 @@ from polyc.playback.estimate import Estimate, products_of
 from polyc.playback.frontend.attention import attention
 from polyc.playback.frontend.convolutions import convolution
 from polyc.playback.frontend.gathers import gathered
-from polyc.playback.frontend.pooling import arg_pool, pool
+from polyc.playback.frontend.pooling import adaptive_pool, arg_pool, pool
 from polyc.playback.frontend.random import dropout, random
 from polyc.playback.frontend.resizing import resize
 from polyc.playback.frontend.sampling import grid_sample
@@ -193,6 +193,8 @@ class _Player:
                 return scattered(op, *args)
             case frontend.PoolOp():
                 return pool(op, args[0], self.symbols, self.exact)
+            case frontend.AdaptivePoolOp():
+                return adaptive_pool(op, args[0], self.exact)
             case frontend.ArgPoolOp():
                 return arg_pool(op, args[0], self.symbols)
             case frontend.SoftmaxOp() | frontend.LogSoftmaxOp():

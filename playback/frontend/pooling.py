@@ -41,6 +41,35 @@ def pool(op: frontend.PoolOp, x: Array, symbols: Mapping[str, int], exact: bool)
     return made / _counts(op, x.shape, places, size) if fn == "mean" else made
 
 
+def adaptive_pool(op: frontend.AdaptivePoolOp, x: Array, exact: bool) -> Array:
+    """The result of ``op`` on f32 or integers; sums of f32 are in f64 where ``exact``.
+
+    All windows of an axis are as long as the longest, and what is not of a window is outside.
+    """
+    kind = "sum" if op.function == "mean" else op.function
+    whole = x.dtype.kind in "iu"
+    outside = neutral(kind, functions.element_of(x.dtype)) if whole else functions.IDENTITY[kind]
+    places: list[Array] = []
+    count: Array = np.ones([1] * x.ndim, np.float32)
+    for axis, (size, windows) in zip(op.axes, op.windows, strict=True):
+        number = np.arange(windows)
+        first, end = number * size // max(1, windows), -(-(number + 1) * size // max(1, windows))
+        taps = np.arange(int((end - first).max(initial=1)))
+        place = first[:, None] + taps[None, :]
+        places.append(np.where(place < end[:, None], place, -1))
+        each = (end - first).reshape(-1, *[1] * (x.ndim - axis - 1))
+        count = count * each.astype(np.float32)
+    cut = [
+        elements_at(x, op.axes, [p[:, r] for p, r in zip(places, tap, strict=True)], outside)[None]
+        for tap in product(*(range(place.shape[1]) for place in places))
+    ]
+    every = np.concatenate(cut)
+    if kind != "sum" or whole:
+        return functions.reduce(kind, every, (0,))
+    made = widen(as_array(np.sum(every, axis=0, dtype=np.float64 if exact else np.float32)))
+    return made / count if op.function == "mean" else made
+
+
 def _places(op: WindowsOp, symbols: Mapping[str, int]) -> list[Array]:
     """Of each axis, the operand's element that each tap of each window is, inside or not."""
     shape = value_sizes(frontend.tensor_of(op.result), symbols)

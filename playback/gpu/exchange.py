@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.playback.atomics import combine_at
 from polyc.playback.gpu.accesses import GlobalSpace, SharedSpace
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER, UPDATED
@@ -16,9 +17,6 @@ from polyc.playback.gpu.counters import sectors
 from polyc.playback.gpu.lanes import Array, Mask, Value, is_lanes, some
 from polyc.playback.gpu.storage import GlobalTensor
 from polyc.playback.gpu.translator import Translator, simulates
-
-ATOMIC = {"add": np.add, "max": np.maximum, "min": np.minimum}
-"""Read-modify-write functions."""
 
 
 def _of_lanes(value: Value, lanes: Array, dtype: np.dtype[Any]) -> Array:
@@ -59,7 +57,8 @@ class Exchange:
     ) -> None:
         """One update a lane, in any order."""
         lanes, offsets = self._updated(number, tensor, indices, predicate, m)
-        ATOMIC[function].at(tensor.data, offsets, _of_lanes(value, lanes, tensor.data.dtype))
+        values = _of_lanes(value, lanes, tensor.data.dtype)
+        combine_at(function, tensor.data, offsets, values)
 
     def exchange_global(
         self,
@@ -149,7 +148,7 @@ class Exchange:
             self.core.cta.conflict(found, self.core.op(number), who, thread, True, False)
         self.shared.uninitialised(number, granules, threads, "an atomic")
         memory = self.shared.memory.bytes.view(dtype)
-        ATOMIC[function].at(memory, relative // 4, _of_lanes(value, lanes, dtype))
+        combine_at(function, memory, relative // 4, _of_lanes(value, lanes, dtype))
         self.core.counters.shared_read_bytes += 4 * relative.size
         self.core.counters.shared_write_bytes += 4 * relative.size
         self.shared.count(number, relative, lanes, 4)

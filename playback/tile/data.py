@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +30,7 @@ from polyc.dialects.gpu.hardware import (
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback import functions
+from polyc.playback.atomics import ATOMIC, combine_at
 from polyc.playback.estimate import Estimate, accumulated, as_estimate, scattered
 from polyc.playback.functions import (
     as_array,
@@ -217,9 +218,6 @@ COMBINE: dict[str, tuple[Any, float]] = {
     "min": (np.minimum, np.inf),
 }
 """What a reduction does with two values, and what it is over none; NaN stays NaN."""
-
-
-ATOMIC: Mapping[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def _over_nothing(kind: str, dtype: np.dtype[Any]) -> Any:
@@ -444,8 +442,7 @@ def _written(cta: Cta, op: StoreGlobalOp | AtomicGlobalOp) -> None:
     places, here, value = _places(cta, op)
     at = tuple(place[here] for place in places)
     if isinstance(op, AtomicGlobalOp):
-        with np.errstate(all="ignore"):
-            ATOMIC[op.function.data].at(tensor, at, value[here])
+        combine_at(op.function.data, tensor, at, value[here])
     else:
         tensor[at] = value[here]
 

@@ -89,6 +89,7 @@ def test_scatters_find_their_updates_as_the_page_says() -> None:
     shown = re.findall(r"\| `(\w+)` \| `(\w+)` \| (?:`set` of )?(\d+)?", text)
     assert shown == [
         ("last_vector", "last", str(SOME)),
+        ("atomic_vector", "atomic", str(SOME)),
         ("listed_vector", "listed", str(SEVERAL)),
         ("pooled_vector", "pooled", str(MANY)),
         ("vector", "serial", ""),

@@ -433,6 +433,13 @@ def pool(
     return cast(list[float], _alone(op, [array]).tolist())
 
 
+def adaptive_pool(fn: str, x: Sequence[float], count: int) -> list[float]:
+    array = np.asarray(x, np.float32)
+    operand = frontend.ConstantOp(0, frontend.tensor(array.shape, f32)).result
+    op = frontend.AdaptivePoolOp(fn, operand, [0], [count])
+    return cast(list[float], _alone(op, [array]).tolist())
+
+
 def window_places(
     fn: str,
     x: Sequence[Sequence[float]],
@@ -702,6 +709,7 @@ NAMES: dict[str, Any] = {
     "pad": pad,
     "place": place,
     "pool": pool,
+    "adaptive_pool": adaptive_pool,
     "window_places": window_places,
     "random_numbers": random_numbers,
     "ranged": ranged,

@@ -99,6 +99,18 @@ WINDOWS = {
         "2, 64, 20, 48",
     ),
     "cubic": ("resize cubic %x axes [2, 3] half_pixel", "2, 64, 20, 48", "2, 64, 40, 96"),
+    "corners": ("resize linear %x axes [2, 3] align_corners", "2, 64, 20, 48", "2, 64, 33, 80"),
+    "adaptive": ("adaptive_pool mean %x axes [2, 3]", "32, 64, 15, 15", "32, 64, 7, 7"),
+    "large windows": (
+        "pool max %x axes [2, 3] size [9, 9] stride [1, 1] padding [4, 4, 4, 4] dilation [1, 1]",
+        "4, 16, 20, 24",
+        "4, 16, 20, 24",
+    ),
+    "three channels": (
+        "pool mean %x axes [1, 2] size [3, 2] stride [2, 1] padding [1, 1, 0, 1] dilation [1, 1]",
+        "16, 65, 67, 3",
+        "16, 33, 67, 3",
+    ),
     "channels last": (
         "resize linear %x axes [1, 2] half_pixel",
         "2, 20, 48, 64",

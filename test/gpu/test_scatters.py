@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import f16, f32, i64
+from xdsl.dialects.builtin import f16, f32, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -55,6 +55,28 @@ def test_rows(build: Build, kind: Attribute, fn: str, arch: str) -> None:
                 assert_agree(found, wanted, f"{variant} {high}x{wide}x{count}")
                 ran.add(variant)
     assert len(ran) == len(program.variants) + 1
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("fn", ["max", "min", "add"])
+@pytest.mark.parametrize("kind", [f16, f32, i32, ui8], ids=str)
+def test_elements_by_atomics(build: Build, kind: Attribute, fn: str, arch: str) -> None:
+    """Of real numbers extremes alone, NaN and infinities among them."""
+    if fn == "add" and kind in (f16, f32):
+        return
+    module = rows(fn, kind, "V")
+    program = build(str(module), arch)
+    assert any("atomic" in name for name in program.kernels)
+    for high, count in ((50, 2000), (3000, 5000), (9, 40)):
+        for made in INDICES.values():
+            updates = numbers(kind, (count,))
+            if kind in (f16, f32):
+                updates[:4] = (np.nan, np.inf, -np.inf, -0.0)
+            arrays = [numbers(kind, (high,)), made(high, count).astype(np.int64), updates]
+            sizes = {"V": high, "N": count}
+            wanted = meant(module, arrays, sizes)
+            for variant, found in results(program, arrays, sizes):
+                assert_agree(found, wanted, f"{variant} {high} {count}")
 
 
 @pytest.mark.parametrize("arch", ARCHS)

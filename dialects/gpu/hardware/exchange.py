@@ -31,7 +31,7 @@ from polyc.dialects.gpu.types import GlobalType
 SHUFFLES = ("xor", "up", "down", "index")
 """How a lane names the lane that it reads from."""
 
-ATOMICS = ("add", "max", "min")
+ATOMICS = ("add", "max", "min", "umax")
 """Read-modify-write functions; on f32 only add."""
 
 

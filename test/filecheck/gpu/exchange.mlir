@@ -24,6 +24,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     %others = gpu.exchange_global add %n, %O[%i : index] if %p : !gpu.global<[M], i32>
     // CHECK-NEXT: gpu.atomic_shared "max" %t, %a : i32
     gpu.atomic_shared "max" %t, %a : i32
+    // CHECK-NEXT: gpu.atomic_shared "umax" %t, %a : i32
+    gpu.atomic_shared "umax" %t, %a : i32
     // CHECK-NEXT: %before = gpu.fetch_add_shared %t, %a : i32
     %before = gpu.fetch_add_shared %t, %a : i32
     // CHECK-NEXT: gpu.stmatrix %r[%i] to %a : memref<4xi32, #gpu<space register>>

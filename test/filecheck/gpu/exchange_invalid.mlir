@@ -35,7 +35,7 @@ gpu.module @m arch "sm_90a" symbols [M] {
 gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k(%i: index = symbol M) threads 32 {
     %n = arith.constant 1 : i32
-    // CHECK: an atomic is add, max, min, not "exchange"
+    // CHECK: an atomic is add, max, min, umax, not "exchange"
     gpu.atomic_shared "exchange" %n, %n : i32
     gpu.return
   }

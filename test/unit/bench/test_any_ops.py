@@ -123,6 +123,19 @@ MENDED = [
     ('scatter_along:16x24808x5:f32:{"axis": 2, "index": "i64", "of": 5, "fn": "add"}', 2),
     # Neighbours of a warp stored to lines of their own.
     ('nearest:145x3x45x20x39:f16:{"last": false, "to": [90, 40, 78], "corners": false}', 4),
+    # Elements had lists, which were kernels of their own, or saw all updates of their line.
+    ('scatter_along:1562592:f32:{"axis": 0, "index": "i64", "of": 390648, "fn": "max"}', 4),
+    ('scatter_along:3x800x1408x10:f16:{"axis": 1, "index": "i64", "of": 800, "fn": "add"}', 12),
+    # Each of 21 windows was a kernel.
+    ('adaptive:247x3x32x136:f16:{"last": false, "to": [14, 7]}', 4),
+    # Each element went through 169 others.
+    (
+        'max_pool:8x64x112x112:f16:{"last": false, "size": [13, 13], "stride": [1, 1], '
+        '"padding": [6, 6], "ceil": false, "dilation": [1, 1]}',
+        4,
+    ),
+    # Places that are no period's were found again for each row.
+    ('linear:99x1x201x165:f16:{"last": false, "to": [623, 512], "corners": true}', 4),
     # Rows were read by axes of two elements.
     ('take:6430x2x69x2:i32:{"axis": 0, "index": "i64", "of": 6430}', 1.2),
 ]

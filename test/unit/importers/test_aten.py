@@ -579,6 +579,24 @@ CASES: dict[str, tuple[Any, ...]] = {
                    aten.upsample_bicubic2d(x, [9, 12], True)),
         IMAGE,
     ),
+    "nearest exact": (
+        lambda x, y: (F.interpolate(x, size=(9, 5), mode="nearest-exact"),
+                      aten._upsample_nearest_exact2d(x, [3, 12]),
+                      F.interpolate(y, size=7, mode="nearest-exact")),
+        IMAGE, g(2, 3, 5),
+    ),
+    "unfold": (
+        lambda x, y: (F.unfold(x, (3, 2), dilation=(1, 2), padding=(1, 0), stride=(2, 1)),
+                      aten.im2col(x, [2, 2], [1, 1], [0, 0], [2, 2]), F.unfold(y, 3)),
+        IMAGE, g(2, 4, 5),
+    ),
+    "fold": (
+        lambda x, y, z: (F.fold(x, (5, 6), (3, 2), padding=(1, 0), stride=(2, 1)),
+                         F.fold(y, (5, 4), 2, stride=2),
+                         F.fold(y, (4, 3), 2, stride=2, padding=(0, 1)),
+                         F.fold(z, (4, 5), 2, dilation=2)),
+        g(2, 12, 15), g(2, 8, 4), g(8, 6),
+    ),
     "grid_sample": (
         lambda x, at: (F.grid_sample(x, at, align_corners=False),
                        F.grid_sample(x, at, "nearest", "border", True)),

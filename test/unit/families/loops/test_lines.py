@@ -290,21 +290,48 @@ def test_what_is_outside_of_an_extreme_comes_with_the_load(fn: str, element: str
     assert_agree(result.outputs, wanted)
 
 
-def test_a_maximum_and_its_place_are_one_kernel() -> None:
-    """Several reductions slide one after another, and what both are of is stored once."""
+HALVES = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
+
+
+@pytest.mark.parametrize("fn", ["max", "min"])
+@pytest.mark.parametrize("first", ["pool", "arg_pool"])
+def test_an_extreme_and_its_place_are_of_one_reduction(fn: str, first: str) -> None:
+    """The element is taken out of the key that its place is in, and both are stored at once."""
     x, y, z = (f"!frontend.tensor<[{n}], {e}>" for n, e in WITH_PLACES)
-    how = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
+    ops = [f"%0 = frontend.pool {fn} %x {HALVES} : {x} -> {y}"]
+    ops.append(f"%1 = frontend.arg_pool {fn} %x {HALVES} : {x} -> {z}")
+    both = "\n  ".join(ops if first == "pool" else ops[::-1])
     text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}, z: {z}) {{
-  %0 = frontend.pool max %x {how} : {x} -> {y}
-  %1 = frontend.arg_pool max %x {how} : {x} -> {z}
+  {both}
   frontend.output %0, %1 : {y}, {z}
 }}"""
     module = parse_text(make_context(), text, "pool.mlir")
     lines = lines_of(module)
+    assert lines is not None and len(lines.every) == 1
+    _agrees(module, ends=True)
+
+
+def test_two_reductions_are_one_kernel() -> None:
+    """Several reductions slide one after another, and what both are of is stored once."""
+    x, y, _ = (f"!frontend.tensor<[{n}], {e}>" for n, e in WITH_PLACES)
+    text = f"""frontend.graph @pool(%x: {x}) -> (y: {y}, z: {y}) {{
+  %0 = frontend.pool max %x {HALVES} : {x} -> {y}
+  %1 = frontend.pool min %x {HALVES} : {x} -> {y}
+  frontend.output %0, %1 : {y}, {y}
+}}"""
+    module = parse_text(make_context(), text, "pool.mlir")
+    lines = lines_of(module)
     assert lines is not None and len(lines.every) == 2
-    inputs, wanted = wanted_of(module, {})
+    _agrees(module, ends=False)
+
+
+def _agrees(module: ModuleOp, ends: bool) -> None:
+    """That the kernel computes what the graph means, of NaN and equal elements too."""
+    inputs, _ = wanted_of(module, {})
     inputs[0][0, 0, :3, :4] = np.nan
     inputs[0][1, 2, 4:, 8:] = 1.0
+    if ends:
+        inputs[0][0, 1, 4, 4:8] = (np.inf, -np.inf, -0.0, 0.0)
     wanted = meant(module, inputs, {})
     built = gpu_module_of(lowered(module, "gpu"))
     (variant,) = built.dispatch().variants()

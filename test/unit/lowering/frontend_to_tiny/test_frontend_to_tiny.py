@@ -19,6 +19,7 @@ from polyc.dialects.frontend import CastOp, ElementwiseOp, GemmOp, GraphOp, Outp
 from polyc.lowering.frontend_to_tiny import (
     DropUnusedConversion,
     FrontendToTiny,
+    LowerAdaptivePool,
     LowerArgPool,
     LowerArgReduce,
     LowerAttention,
@@ -244,6 +245,12 @@ MORE: dict[str, tuple[RewritePattern, str]] = {
         LowerPool(),
         "%r = frontend.pool mean %x axes [1] size [3] stride [1] padding [1, 1] dilation [1]"
         f" : {T} -> {T}",
+    ),
+    "frontend.adaptive_pool": (
+        LowerAdaptivePool(),
+        f"""%i = frontend.reshape %x : {T} -> {typed("M, M, 1")}
+        %j = frontend.adaptive_pool mean %i axes [2] : {typed("M, M, 1")}
+        %r = frontend.reshape %j : {typed("M, M, 1")} -> {T}""",
     ),
     "frontend.arg_pool": (
         LowerArgPool(),

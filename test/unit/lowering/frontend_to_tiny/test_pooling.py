@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32, i64
@@ -82,7 +83,56 @@ def test_many_are_summed() -> None:
     FrontendToTiny().apply(make_context(), module)
     ops = [*module.walk()]
     assert not any(isinstance(op, tiny.MaskOp) for op in ops)
-    assert sum(isinstance(op, tiny.ReduceOp) for op in ops) == 3
+    # Two of the windows, one axis after the other, and two of what counts.
+    assert sum(isinstance(op, tiny.ReduceOp) for op in ops) == 4
+
+
+@pytest.mark.parametrize("fn", ["max", "mean", "l2", "min"])
+@pytest.mark.parametrize("taps", [9, 13])
+def test_large_windows_are_reduced_along_one_axis_after_the_other(fn: str, taps: int) -> None:
+    """So many steps are a sum of the windows' sizes; what lies between is as narrow as elements
+    of which the extreme is one."""
+    s = Sketch("f", f16)
+    x = s.input("x", 2, 3, 14, 16)
+    how: Any = {"stride": [1, 2], "padding": [taps // 2, 2, 3, taps // 2], "ceil_mode": True}
+    module = s.done(y=s.add(frontend.PoolOp(fn, x, [2, 3], [taps, taps], **how)))
+    assert layers.failure(RandomProgram(module, {}), taps) is None
+    small = module.clone()
+    FrontendToTiny().apply(make_context(), small)
+    windows = [op for op in small.walk() if isinstance(op, tiny.WindowOp)]
+    # Along the axis of the larger step first, which leaves less.
+    assert [op.axes for op in windows][:2] == [(3,), (2,)]
+    kernels = [op for op in lowered(module.clone(), "region").walk() if isinstance(op, KernelOp)]
+    kind = f16 if fn in ("max", "min") else f32
+    assert len(kernels) == 2 and kernels[0].outs.data[0].element_type == kind
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted)
+
+
+def test_places_of_large_windows_are_found_along_one_axis_after_the_other() -> None:
+    s = Sketch("f", f16)
+    x = s.input("x", 2, 3, 13, 12)
+    how: Any = {"stride": [1, 2], "padding": [4, 4, 3, 4]}
+    best, where = (
+        kind("max", x, [2, 3], [9, 9], **how) for kind in (frontend.PoolOp, frontend.ArgPoolOp)
+    )
+    module = s.done(y=s.add(best), p=s.add(where))
+    assert layers.failure(RandomProgram(module, {}), 5) is None
+    FrontendToTiny().apply(make_context(), module)
+    assert sum(isinstance(op, tiny.ReduceOp) for op in module.walk()) == 2
+
+
+def test_windows_of_few_elements_or_large_steps_are_reduced_at_once() -> None:
+    for taps, step in ((5, 1), (9, 9)):
+        s = Sketch("few", f16)
+        x = s.input("x", 2, 3, 36, 36)
+        module = s.done(y=s.add(frontend.PoolOp("max", x, [2, 3], [taps, taps], stride=[step] * 2)))
+        FrontendToTiny().apply(make_context(), module)
+        assert sum(isinstance(op, tiny.ReduceOp) for op in module.walk()) == 1
 
 
 @pytest.mark.parametrize(

@@ -394,6 +394,33 @@ def test_a_quotient_of_zero_has_the_bits_of_the_division() -> None:
     assert _apart(1.0) > 0
 
 
+@pytest.mark.parametrize("divisor", [3, 6, 7, 9, 10, 49, 100, 311, 511, -12, 65535, 4194303])
+def test_a_quotient_by_a_known_whole_number_is_the_nearest(divisor: int) -> None:
+    """As the device function has it, of numbers of all sizes and of those near a middle; of two
+    subnormal ones that are equally near it may be either."""
+    draw = np.random.default_rng(abs(divisor))
+    bits = draw.integers(0, 2**32, 400_000, np.uint32)
+    middles = ((draw.integers(2**23, 2**24, 100_000) + 0.5) * divisor).astype(np.float32)
+    tiny = np.arange(-3000, 3000).astype(np.float32) * np.float32(2**-149)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)
+    a = np.concatenate([bits.view(np.float32), middles, np.nextafter(middles, 0), tiny, special])
+    b = np.float32(divisor)
+    with np.errstate(all="ignore"):
+        inverse = np.float32(1) / b
+        near = a * inverse
+        rest = (a.astype(np.float64) - near.astype(np.float64) * b).astype(np.float32)
+        moved = (near + rest.astype(np.float64) * inverse).astype(np.float32)
+        found, wanted = np.where(np.abs(rest) > 0, moved, near), a / b
+        exact = np.abs(a.astype(np.float64)) / abs(divisor) * 2.0**149
+        halfway = exact % 1 == 0.5
+    same = found.view(np.uint32) == wanted.view(np.uint32)
+    same |= np.isnan(found) & np.isnan(wanted)
+    tie = (np.abs(wanted) < 2.0**-126) & halfway
+    assert (same | tie).all() and (divisor % 2 == 0 or not tie.any())
+    off = np.abs(found[tie].astype(np.float64) - wanted[tie])
+    assert (off <= 2.0**-149).all()
+
+
 def _fused(a: Floats, b: Floats, c: float | Floats) -> Floats:
     """``fmaf``: what f64 adds to a product that it has whole is rounded once more, to f32."""
     return (a.astype(np.float64) * b.astype(np.float64) + c).astype(np.float32)

@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32, i32, i64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
-from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8, ui64
+from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8, ui32, ui64
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
 from polyc.families.scatters import schedules
+from polyc.families.scatters.recognise import find_scatters
 from polyc.families.scatters.schedules import MANY, POOLED
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu import scatter_lists
@@ -29,7 +30,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Size, Sketch
-from polyc.test.unit.lowering.region_to_gpu.test_scans import numbers, through
+from polyc.test.unit.lowering.region_to_gpu.test_scans import BEFORE, numbers, through
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
@@ -281,7 +282,7 @@ def test_updates_that_are_along_two_axes(fn: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("way", ["listed", "last"])
+@pytest.mark.parametrize("way", ["listed", "last", "atomic"])
 @pytest.mark.usefixtures("small")
 def test_each_line_has_lists_of_its_own(way: str, axis: int) -> None:
     """An index for each update: of each column a list a row, or of each row one a column."""
@@ -289,7 +290,7 @@ def test_each_line_has_lists_of_its_own(way: str, axis: int) -> None:
     x = s.input("x", "V", "D")
     shape: Sequence[Size] = ("N", "D") if axis == 0 else ("V", "N")
     i, u = s.input("i", *shape, element=i32), s.input("u", *shape)
-    fn = "set" if way == "last" else "max"
+    fn = {"last": "set", "listed": "mul", "atomic": "max"}[way]
     module = s.done(y=s.add(frontend.ScatterElementsOp(fn, x, i, u, axis, from_end=True)))
     there = (4, 70) if axis else (70, 6)
     at = hostile((4, 6)[axis], 70 * there[1 - axis], i32).reshape(there)
@@ -310,6 +311,54 @@ def test_an_index_for_each_update(axis: int) -> None:
     sizes = {"V": 4, "D": 6, "N": count}
     way = "pooled" if axis else "scalar"
     through(module, [numbers(f16, (4, 6)), at, numbers(f16, there)], sizes, way)
+
+
+# Atomics --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fn", ["max", "min", "add"])
+@pytest.mark.parametrize("kind", [f32, f16, bf16, i32, i8, ui8, ui32], ids=str)
+def test_atomics_find_extremes_and_sums_of_integers(fn: str, kind: Attribute) -> None:
+    """Of NaN, infinities and zeros of either sign too, and of the ends of integers' types."""
+    if fn == "add" and kind in FLOATS:
+        return
+    updates, x = numbers(kind, (40,)), numbers(kind, (9,))
+    if kind in FLOATS:
+        ends = (np.nan, np.inf, -np.inf, -0.0, 0.0, -np.nan)
+        updates[:6], x[4:7] = ends, (np.nan, -np.inf, -0.0)
+    else:
+        updates[:4] = (np.iinfo(updates.dtype).min, np.iinfo(updates.dtype).max) * 2
+        x[:2] = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    at = hostile(9, 40)
+    at[:6] = (0, 1, 2, 3, 3, 5)
+    sizes, way = {"V": 9, "N": 40}, "atomic"
+    arch = "sm_80" if kind == f16 else "sm_90a"
+    through(rows(fn, kind, "V"), [x, at, updates], sizes, way, arch)
+
+
+def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
+    """One index is for all rows of updates along a line, and not for the lines of a row."""
+    s = Sketch("f", i32)
+    x, i, u = s.input("x", 3, "V"), s.input("i", "N", element=i64), s.input("u", 3, "N")
+    module = s.done(y=s.add(frontend.ScatterOp("add", x, i, u, 1, from_end=True)))
+    arrays = [numbers(i32, (3, 11)), hostile(11, 50), numbers(i32, (3, 50))]
+    through(module, arrays, {"V": 11, "N": 50}, "atomic")
+    # Updates of a row are read together, and sums of real numbers have an order.
+    for fn, kind, shape in (("max", f32, (9, 4)), ("add", f32, (9,))):
+        module = rows(fn, kind, *shape, count=50)
+        for name in BEFORE:
+            run_pass(make_context(), build(name, "sm_90a"), module)
+        kernel = only(module, KernelOp)
+        names = [plan.variant.data for plan in schedules.schedules(find_scatters(kernel), "sm_90a")]
+        assert not any("atomic" in name for name in names)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_atomics_compile_without_a_spill(arch: str) -> None:
+    for fn, kind in (("max", f16), ("min", f32), ("add", i32)):
+        arrays = [numbers(kind, (9,)), hostile(9, 40), numbers(kind, (40,))]
+        module = rows(fn, kind, "V")
+        through(module, arrays, {"V": 9, "N": 40}, "atomic", arch, compiles=True)
 
 
 # Around a scatter -----------------------------------------------------------------------------
@@ -387,7 +436,9 @@ def test_what_is_around_compiles_without_a_spill(arch: str) -> None:
     through(module, arrays, {"V": 3, "D": 5, "N": 4}, None, arch, compiles=True)
 
 
-@pytest.mark.parametrize(("fn", "way"), [("set", "pooled"), ("add", "listed"), ("set", "last")])
+@pytest.mark.parametrize(
+    ("fn", "way"), [("set", "pooled"), ("add", "listed"), ("set", "last"), ("max", "atomic")]
+)
 def test_threads_that_take_turns_at_random_agree(
     fn: str, way: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

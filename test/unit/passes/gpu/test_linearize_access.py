@@ -1,4 +1,4 @@
-"""``gpu-linearize-access``: offsets are NumPy's row-major ones, and 64 bits wide."""
+"""``gpu-linearize-access``: offsets are NumPy's row-major ones, of 64 bits, or found in 32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import IndexType, i64
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
@@ -104,6 +104,24 @@ def test_products_are_64_bits_wide(access: str) -> None:
     assert offset(access, "M, N", (m, 1, n), (m - 1, n - 1)) == m * n - 1 > 2**31
     big = 2**31 - 1
     assert offset(access, "M, K, N", (2, big, big), (1, 2**30, 5)) == (big + 2**30) * big + 5
+
+
+@given(data=st.data())
+def test_offsets_of_known_small_tensors_are_found_in_32_bits(data: st.DataObject) -> None:
+    """And are NumPy's; a tensor of as many elements as ``SMALL`` has products of 64 bits."""
+    sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    at = [data.draw(st.integers(0, size - 1)) for size in sizes]
+    shape = ", ".join(map(str, sizes))
+    for access in ACCESSES.values():
+        if access is not CP_ASYNC:
+            found = offset(access, shape, (1, 1, 1), at)
+            assert found == np.ravel_multi_index(at, sizes)
+    module = run(program(LOAD, "32767, 32768", 2), PASS)
+    assert [op.result.type for op in find(module, arith.MuliOp)] == [IndexType()]
+    for large in ("32768, 32768", "M, 8"):
+        module = run(program(LOAD, large, 2), PASS)
+        assert [op.result.type for op in find(module, arith.MuliOp)] == [i64]
+    assert offset(LOAD, "2, 1073741824", (1, 1, 1), (1, 5)) == 2**30 + 5
 
 
 def test_a_scalar_is_at_offset_0() -> None:

@@ -1,0 +1,25 @@
+"""Atomic updates of an array's elements, by the function's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from polyc.playback.functions import Array
+
+ATOMIC: Mapping[str, np.ufunc] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+"""Read-modify-write functions."""
+
+
+def combine_at(function: str, data: Array, at: Any, values: Array) -> None:
+    """Combine ``values`` into the elements of ``data`` at places, each once for each of these.
+
+    ``umax`` is the maximum of 32 bits as numbers without a sign.
+    """
+    if function == "umax":
+        data, values = data.view(np.uint32), np.asarray(values, np.int32).view(np.uint32)
+        function = "max"
+    with np.errstate(all="ignore"):
+        ATOMIC[function].at(data, at, values)
