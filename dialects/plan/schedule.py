@@ -19,7 +19,14 @@ from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import AssumptionsAttr
 from polyc.dialects.common.precision import COARSER
-from polyc.dialects.plan.fields import FIELDS, Record, Value, from_attr, record_of
+from polyc.dialects.plan.fields import (
+    FIELDS,
+    MERGED_ROWS,
+    Record,
+    Value,
+    from_attr,
+    record_of,
+)
 
 
 class Schedule(IRDLOperation):
@@ -157,6 +164,12 @@ class Schedule(IRDLOperation):
         choice = record_of(self.algo_choice)
         way = str(choice.get("matmul", choice.get("conv")))
         return way if way in COARSER else None
+
+    @property
+    def merges_rows(self) -> bool:
+        """Whether rows of a tile go on in the next matrix of a batch, or the next image, and are
+        columns of what is stored."""
+        return MERGED_ROWS in record_of(self.algo_choice).values()
 
     @property
     def operand_bytes(self) -> int:
