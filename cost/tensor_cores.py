@@ -182,7 +182,9 @@ def _awaited(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> float:
 
 
 def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
-    """A block's points of each axis that the grid parts; ``pixels`` stands for several."""
+    """A block's points of each axis that the grid parts.
+
+    One that is no axis of the region stands for several: ``pixels``, or merged rows of a batch."""
     rows, columns, _ = plan.tile_sizes
     bound = plan.bind.data
     last = plan.vectorize_axis.data.partition(".")[0]
@@ -264,7 +266,7 @@ def _padding(values: Values, reduce: ReduceOp, tile: Mapping[str, int]) -> float
     labels = val_type(reduce.operand).labels
     more = 1.0
     for label, step in tile.items():
-        if label in labels or label == "pixels":
+        if label in labels or label not in values.extents:
             size = _extent(values, label, tile)
             more *= -(-size // step) * step / max(1, size)
     return more
@@ -447,7 +449,7 @@ def _operand_bytes(
         for label, step in tile.items():
             if any(_is_grouped(read, label) for read in reads):
                 own -= {label}
-            if label not in own and not (label == "pixels" and pixels):
+            if label not in own and (label in values.extents or not pixels):
                 again *= -(-_extent(values, label, tile) // step)
         tensor = reads[0].tensor if reads else factor
         moved = again * values.points(own) * size

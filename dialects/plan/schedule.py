@@ -191,9 +191,10 @@ class Schedule(IRDLOperation):
     def stores_lines(self) -> bool:
         """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them.
 
-        What copies operands, and a convolution, may have others: ``vectorize`` says it.
+        What copies operands, a convolution, and what merges rows may have others: ``vectorize``
+        says it.
         """
-        always = self.loader.data == "tma" and self.pattern != "conv"
+        always = self.loader.data == "tma" and self.pattern != "conv" and not self.merges_rows
         return always or self.integer("vectorize") * self.operand_bytes == 16
 
     @property

@@ -10,7 +10,7 @@ output, columns filters, and the sum runs over the taps and the channels.  Where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,7 +18,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
+from xdsl.ir.affine import AffineDimExpr, AffineSet
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
@@ -31,7 +31,7 @@ from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
 from polyc.families.conv.refusal import WAY_OUT, refused
 from polyc.families.conv.whole import MAX_PADDING, VECTOR, WholeWindows, taken_whole, whole_windows
-from polyc.families.facts import DEPTH, ends_cleanly, holds_always, same_size
+from polyc.families.facts import DEPTH, ends_cleanly, exprs_of, holds_always, same_size, uses
 from polyc.poly.contraction import Operand, Window
 from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
@@ -351,25 +351,6 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
     if first >= 0 and not guarded and not any(uses(op, e, axes) for e in rest):
         return None
     return f"its epilogue reads {op.tensor.name_hint} at {op.map.data}, not pixel by pixel"
-
-
-def exprs_of(op: ReadOp | IndexOp | InsideOp) -> Iterator[AffineExpr]:
-    """The expressions of the axes of an op's result that it has."""
-    sets = [op.set] if isinstance(op, InsideOp) else []
-    if isinstance(op, IndexOp):
-        yield op.expr
-    if isinstance(op, ReadOp):
-        yield from op.map.data.results
-        sets += [] if op.guard is None else [op.guard]
-    for found in sets:
-        for row in found.data.constraints:
-            yield from (row.lhs, row.rhs)
-
-
-def uses(op: ReadOp | IndexOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
-    """Whether an expression of the axes of an op's result uses one of ``axes``."""
-    labels = op.result.type.labels
-    return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())
 
 
 def _image_axes(

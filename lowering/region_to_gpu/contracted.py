@@ -195,8 +195,8 @@ class Contracted(Builder):
 
     @property
     def wraps(self) -> Dim | None:
-        """Of an output ``[matrices, columns, rows]``, whose tiles have rows of several matrices, how
-        many rows a matrix has; None of others."""
+        """How many rows a matrix has of an output ``[matrices, columns, rows]``, whose tiles have
+        rows of several; None of others."""
         return None
 
     @property
@@ -381,7 +381,6 @@ class Contracted(Builder):
             end, view = tile.CopyEnd(target.tensor, place), tile.CopyView(axes=axes)
             emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel(loader)))
         return emit.ops[made:]
-
 
     def turned_stores(
         self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]

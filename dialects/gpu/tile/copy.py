@@ -281,8 +281,8 @@ class CopyOp(IRDLOperation):
     ring.
 
     ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
-    ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.  Or it is of
-    a fragment that goes to a shared tile transposed, all of it or from a ``window`` of it on.
+    ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.  Or a
+    fragment goes to a shared tile transposed, all of it or from a ``window`` of it on.
 
     With ``wraps 0`` a tile that is stored has columns that lie in several points of axis 0 of the
     tensor: those beyond the end of its last axis are at the start of that, one point further, as

@@ -34,7 +34,8 @@ class LowerLooseStore(RewritePattern):
     alone, as does one in front of the tensor's edge.
 
     Legality: elements have 16 bits, rows of the tensor are aligned to no more, and the tile has
-    whole pairs, and columns that do not wrap.  Others are stored as wide as rows are aligned (``LowerRegisterStore``).
+    whole pairs, and columns that do not wrap.  Others are stored as wide as rows are aligned
+    (``LowerRegisterStore``).
     """
 
     @op_type_rewrite_pattern

@@ -336,10 +336,7 @@ class LowerSharedFragment(RewritePattern):
         found: list[int] = []
         for r in range(0, len(spread.registers), width):
             inside = {
-                all(
-                    0 <= p - s < n
-                    for p, s, n in zip(spread.at(t, r), start, sizes, strict=True)
-                )
+                all(0 <= p - s < n for p, s, n in zip(spread.at(t, r), start, sizes, strict=True))
                 for t in range(len(spread.threads))
             }
             if len(inside) > 1:

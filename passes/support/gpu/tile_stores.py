@@ -146,9 +146,7 @@ class LowerStmatrix(RewritePattern):
         return None if chosen is None else (layout, shift, chosen)
 
     @staticmethod
-    def pairs(
-        spread: Spread, sizes: tuple[int, ...], shift: tuple[int, ...]
-    ) -> list[int] | None:
+    def pairs(spread: Spread, sizes: tuple[int, ...], shift: tuple[int, ...]) -> list[int] | None:
         """The first registers of the pairs of blocks that are stored; None where not all fit."""
         if spread.rank != 2 or len(spread.registers) % (2 * BLOCK) or len(spread.threads) % WARP:
             return None

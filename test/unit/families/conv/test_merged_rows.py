@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.region import KernelOp as RegionOp
-from polyc.families.conv.recognise import find_convolution
-from polyc.families.conv.schedules import CONV, schedules
-from polyc.families.conv.variants import merged_of
 from polyc.families.space import Tiling
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished

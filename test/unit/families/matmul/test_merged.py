@@ -1,0 +1,80 @@
+"""Products whose rows are those of all matrices, though outputs have them last in each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.region import KernelOp as RegionOp
+from polyc.families.family import fitted
+from polyc.families.matmul import merged
+from polyc.families.matmul.recognise import find_contraction
+from polyc.families.matmul.schedules import schedule_fields
+from polyc.families.space import Tiling
+from polyc.lowering.gpu_to_cuda import cuda_units
+from polyc.passes.finish import finished
+from polyc.passes.pipeline import build
+from polyc.playback import tile
+from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
+from polyc.runtime import nvrtc
+from polyc.test.support.gemm_programs import Product, inputs_of, regions
+from polyc.test.support.gpu_text import only
+from polyc.tools.play import play
+from polyc.tools.registry import make_context
+
+ARCH = "sm_90a"
+
+
+def product(pixels: int, k: int, m: int, batch: int, bias: bool = False) -> Product:
+    """Filters by the pixels of images, whose channels are last."""
+    more = (((m, 1), "add"),) if bias else ()
+    return Product((m, k), (batch, pixels, k), (batch, m, pixels), ("transpose_b",), more)
+
+
+def built(text: str, plan: Tiling) -> ModuleOp:
+    module = regions(text)
+    region = only(module, RegionOp)
+    gemm = find_contraction(region)
+    variant = merged.variant_of(gemm, plan)
+    fields = schedule_fields(gemm, ARCH, variant)
+    block = region.parent_block()
+    assert block is not None
+    block.insert_op_after(fitted(region.sym_name.data, variant.name, fields, ()), region)
+    build("region-to-gpu", ARCH).apply(make_context(), module)
+    return module
+
+
+CASES = {
+    "images of 14 by 14": (product(196, 40, 72, 2, bias=True), Tiling(128, 96, 4)),
+    "images of 7 by 7": (product(49, 72, 40, 4), Tiling(64, 64, 4, at_once=2)),
+    "whole panels, by TMA": (product(64, 72, 136, 3), Tiling(128, 128, 4, persistent=True)),
+    "vectors, by threads": (product(24, 64, 64, 5), Tiling(128, 64, 4, persistent=True)),
+    "parts in a cluster": (product(36, 200, 64, 3), Tiling(64, 64, 4, parts=2)),
+}
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("name", CASES)
+def test_the_kernels_agree_with_the_region(name: str) -> None:
+    """In tiles and in threads, without a race; and they spill nothing."""
+    own, plan = CASES[name]
+    module = regions(own.text)
+    inputs = inputs_of(module, {})
+    wanted = play(module, "g", inputs, {})
+    assert wanted is not None
+    found = gpu_module_of(built(own.text, plan))
+    kernel = only(found, KernelOp).sym_name.data
+    np.testing.assert_array_equal(tile.run(found, inputs, {}, kernel)[0], wanted[0])
+    threads = finished(found)
+    ran = simulate(threads, inputs, {}, kernel, schedule="random", completion="random")
+    ran.check()
+    np.testing.assert_array_equal(ran.outputs[0], wanted[0])
+    turned = [op.transpose is not None for op in threads.walk() if isinstance(op, hw.StmatrixOp)]
+    assert turned and all(turned)
+    for result in nvrtc.compile_each(cuda_units(threads), ARCH):
+        spilled = {name: info.spill_bytes for name, info in result.kernels.items()}
+        assert set(spilled.values()) <= {0}, (spilled, nvrtc.version())
