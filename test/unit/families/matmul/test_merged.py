@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.region import KernelOp as RegionOp
-from polyc.families.family import fitted
+from polyc.families.family import Fields, fitted
 from polyc.families.matmul import merged
 from polyc.families.matmul.recognise import find_contraction
-from polyc.families.matmul.schedules import schedule_fields
+from polyc.families.matmul.schedules import schedule_fields, schedules
 from polyc.families.space import Tiling
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
@@ -78,3 +82,46 @@ def test_the_kernels_agree_with_the_region(name: str) -> None:
     for result in nvrtc.compile_each(cuda_units(threads), ARCH):
         spilled = {name: info.spill_bytes for name, info in result.kernels.items()}
         assert set(spilled.values()) <= {0}, (spilled, nvrtc.version())
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        (Product((40, 64), (3, 64, 49), (3, 40, 49)), "is not all of a tensor [i0, i2, r0]"),
+        (replace(product(49, 64, 40, 3), out="f32"), "not of 16 bits"),
+        (product(49, 60, 40, 3), "no multiples of 8"),
+        (replace(product(49, 64, 40, 3), more=(((3, 40, 49), "add"),)), "along i0 or i2"),
+        (Product((3, 40, 64), (3, 49, 64), (3, 40, 49), ("transpose_b",)), "another one in each"),
+        (Product((40, 64), ("B", 49, 64), ("B", 40, 49), ("transpose_b",)), "are not known"),
+    ],
+    ids=["along pixels", "f32", "rows in no vectors", "a residual", "of each matrix", "open"],
+)
+def test_what_it_is_not_for(own: Product, why: str) -> None:
+    gemm = find_contraction(only(regions(own.text), RegionOp))
+    assert why in (merged.why_not(gemm) or ""), merged.why_not(gemm)
+    assert not merged.ranked(gemm, ARCH)
+    with pytest.raises(PolycError, match="way of matmul .merged_rows.*use .tiled"):
+        merged.check(gemm, fitted("g", "own", merged_fields(), ()))
+
+
+def merged_fields() -> Fields:
+    gemm = find_contraction(only(regions(product(49, 64, 40, 3).text), RegionOp))
+    return schedule_fields(gemm, ARCH, merged.variant_of(gemm, Tiling(64, 64, 4)))
+
+
+def test_a_plan_stores_no_more_at_once_than_follow_each_other() -> None:
+    gemm = find_contraction(only(regions(product(49, 64, 40, 3).text), RegionOp))
+    wide = fitted("g", "own", {**merged_fields(), "vectorize": 8}, ())
+    with pytest.raises(PolycError, match="stores 8 elements at once, and a matrix has 49 rows"):
+        merged.check(gemm, wide)
+
+
+def test_the_model_chooses_it_where_matrices_fill_tiles_badly() -> None:
+    """49 rows of each take tiles of 64, those of 32 matrices whole ones of 128."""
+    gemm = find_contraction(only(regions(product(49, 768, 3072, 32).text), RegionOp))
+    (plan, *_) = schedules(gemm, ARCH)
+    assert plan.merges_rows and plan.variant.data.startswith("merged_")
+    seen = merged.merged(gemm)
+    assert (seen.size(seen.m), seen.n, seen.batch) == (Dim.const(32 * 49), gemm.m, ())
+    large = find_contraction(only(regions(product(4096, 320, 1024, 2).text), RegionOp))
+    assert not any(plan.merges_rows for plan in schedules(large, ARCH))
