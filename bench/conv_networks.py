@@ -288,11 +288,11 @@ def is_conv(kernel: KernelOp) -> bool:
 
 def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Plan]]:
     """The first plans of the space for a convolution and some of the others, with what the model
-    expects in us; none of one that is several kernels beside those of its filter, or a product.
+    expects of their kernel in us, without a copy of the image beside it; none of a product.
     """
     kernels = [op for op in lowered(case, "tiny", "index", "region").walk() if is_kernel(op)]
-    found = [op for op in kernels if not all(tensor.is_constant for tensor in op.inputs)]
-    if len(found) != 1 or not is_conv(found[0]):
+    found = [op for op in kernels if is_conv(op)]
+    if len(found) != 1:
         return []
     conv = find_convolution(found[0])
     if not problems.has_space(conv):
