@@ -264,6 +264,8 @@ def _planned(case: Case, own: Plan) -> Any:
         variant = variants.of_planes(conv, tiling)
     elif own.merged:
         variant = variants.merged_of(conv, tiling)
+    elif (width := problems.stored_width(conv)) < problems.VECTOR:
+        variant = variants.stored_by(width, variant)
     when = schedules.conditions(conv, variant)
     assert when is not None
     fields = schedules.schedule_fields(conv, ARCH, variant)
