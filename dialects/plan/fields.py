@@ -189,8 +189,12 @@ MERGED_ROWS = "merged_rows"
 rows are pixels of all images, though the output has its columns first in each: what a block stores
 is turned on its way."""
 
+TURNED_STORE = "turned_store"
+"""The way of a product whose rows are the last axis of its output, and whose columns are the one
+before: what a block stores is turned on its way."""
+
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("tiled", "partial_sums", "implicit_gemm", MERGED_ROWS, *COARSER),
+    "matmul": ("tiled", "partial_sums", "implicit_gemm", MERGED_ROWS, TURNED_STORE, *COARSER),
     "conv": ("implicit_gemm", "partial_sums", "im2col", MERGED_ROWS, TF32),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),

@@ -194,8 +194,8 @@ class ScheduleResources(Schedule):
     @property
     def staged_tile(self) -> tuple[int, int] | None:
         """[rows, columns] of the output's part that a block stores at once through shared memory:
-        a persistent one by TMA, and any by threads where rows may begin at any element; or where
-        rows are merged, which become columns of it.
+        a persistent one by TMA, and any by threads where rows may begin at any element, or where
+        it is turned.
 
         It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
         as the ring leaves.  None where threads store from registers.
@@ -206,7 +206,7 @@ class ScheduleResources(Schedule):
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
         row = m * OPERAND_BYTES * self.tiles_at_once
-        if self.merges_rows:
+        if self.turns_stores:
             n //= self.integer("split_k")
             widths = [w for w in (*STAGED_COLUMNS, *TURNED_COLUMNS) if n % w == 0] or [n]
         elif not self.stores_lines:

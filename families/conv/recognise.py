@@ -183,8 +183,8 @@ class Convolution:
                 continue
             if any(uses(op, expr, self.pixel_axes) for expr in exprs_of(op)):
                 return "its epilogue reads or counts pixels or images of its output"
-        outs = self.kernel.outs.data
-        if len(outs) > 1 or element_bytes(outs[0].element_type) != OPERAND_BYTES:
+        sizes = [element_bytes(out.element_type) for out in self.kernel.outs.data]
+        if sizes != [OPERAND_BYTES]:
             return "it has another output than one of 16 bits"
         return None
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import MERGED_ROWS, Record, Value, record_of
+from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE, Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
@@ -53,6 +53,10 @@ from polyc.families.structure import check_multiplier, check_reduction, check_sp
 FLAT, GATHER, MERGES = 6, 6, 6
 """Plans beside these that take rows of an operand as one, whose producers load it, or whose tiles
 have rows of several matrices."""
+
+WORTH_TURNING = 0.95
+"""Of what others take, what plans take at most that turn what they store: it costs a little more
+than the model has."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -109,12 +113,16 @@ def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
 def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
     """A product as the kernels of a schedule's fields see it."""
     way = cast("dict[str, str]", fields.get("algo_choice", {})).get("matmul")
-    return merged.merged(gemm) if way == MERGED_ROWS else tensor_float.as_fields(gemm, fields)
+    if way in (MERGED_ROWS, TURNED_STORE):
+        return merged.seen(gemm, way)
+    return tensor_float.as_fields(gemm, fields)
 
 
 def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
     """A product as a schedule's kernel sees it."""
-    return merged.merged(gemm) if plan.merges_rows else tensor_float.as_planned(gemm, plan)
+    if plan.turns_stores:
+        return merged.seen(gemm, MERGED_ROWS if plan.merges_rows else TURNED_STORE)
+    return tensor_float.as_planned(gemm, plan)
 
 
 def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
@@ -180,10 +188,15 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if loose := loose_variants(gemm, arch):
         return loose
-    if plans := merged.ranked(gemm, arch):
-        time, plan = plans[0]
-        if time < _apart(gemm, arch):
-            return [merged.variant_of(gemm, plan)]
+    turned = [
+        (time, merged.variant_of(gemm, plan, way))
+        for way in merged.NAMES
+        for time, plan in merged.ranked(gemm, arch, way)[:1]
+    ]
+    if turned:
+        time, variant = min(turned, key=lambda one: one[0])
+        if time < WORTH_TURNING * _apart(gemm, arch):
+            return [variant]
     if is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
@@ -237,10 +250,11 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
     found: list[ScheduleOp] = []
-    for _, plan in merged.ranked(gemm, arch)[:MERGES]:
-        variant = merged.variant_of(gemm, plan)
-        fields = schedule_fields(gemm, arch, variant)
-        found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
+    for way in merged.NAMES:
+        for _, plan in merged.ranked(gemm, arch, way)[:MERGES]:
+            variant = merged.variant_of(gemm, plan, way)
+            fields = schedule_fields(gemm, arch, variant)
+            found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
     gathers = (v for late in (False, True) for v in gather_variants(gemm, arch, GATHER, late))
     for variant in (*gathers, *flat_variants(gemm, arch, FLAT)):
         fields = schedule_fields(gemm, arch, variant)
@@ -330,7 +344,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         check_flat(gemm, plan)
     if plan.gathers:
         check_gather(gemm, plan)
-    if plan.merges_rows:
+    if plan.turns_stores:
         merged.check(gemm, plan)
     kernel, given, gemm = gemm.kernel, gemm, as_planned(gemm, plan)
     check_reduction(gemm.names, plan)

@@ -346,7 +346,7 @@ class Contracted(Builder):
         steps.write_statistics()
         if self.staged is not None:
             assert whole is not None
-            stores = self.stores if self.wraps is None else self.turned_stores
+            stores = self.turned_stores if self.plan.turns_stores else self.stores
             for op in stores(at, whole, out, self.staged):
                 located(op, end)
 
@@ -385,25 +385,26 @@ class Contracted(Builder):
     def turned_stores(
         self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]
     ) -> list[Operation]:
-        """The same to an output that has its columns first in each matrix: turned on its way to
-        shared memory, and from there on matrix by matrix, by TMA where whole panels of it lie in
-        one."""
+        """The same to an output that has its columns before its rows: turned on its way to shared
+        memory, and from there on, where rows of a tile lie in several matrices, in each of these,
+        by TMA where whole panels of it lie in one."""
         emit, made = self.emit, len(self.emit.ops)
-        assert isinstance(fragment.type, FragmentType) and self.wraps is not None
-        *_, m, n = self.axes
+        assert isinstance(fragment.type, FragmentType)
+        *batch, m, n = self.axes
         rows, width = staged
         kind = SharedType.of((width, rows), fragment.type.element_type)
         shared = emit.value(SharedTileOp(kind), "out_tile")
-        whole = (self.wraps.constant() or 1) % PANEL == 0 and rows % PANEL == 0
+        whole = self.wraps is None or (self.wraps.constant() or 1) % PANEL == 0
         travel = tile.CopyTravel("tma" if whole and self.plan.stores_lines else "register")
-        zero = emit.index(0)
+        view = tile.CopyView(wraps=None if self.wraps is None else 0)
+        matrix = [at[axis] for axis in batch] if self.wraps is None else [emit.index(0)]
         for start in range(0, fragment.type.sizes[1], width):
             part = None if fragment.type.sizes == staged else (0, start)
             turn = tile.CopyView(part, turned=True)
             emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), turn))
             column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
-            end = tile.CopyEnd(target.tensor, [zero, column, at[m]])
-            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, tile.CopyView(wraps=0), travel))
+            end = tile.CopyEnd(target.tensor, [*matrix, column, at[m]])
+            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, travel))
         return emit.ops[made:]
 
 

@@ -60,7 +60,7 @@ class GemmLowering(ContractedLowering):
 
     def aligned(self, plan: ScheduleOp) -> list[int]:
         others = super().aligned(plan)
-        if plan.merges_rows:
+        if plan.turns_stores:
             return merged.alignments(self.gemm, others)
         if plan.tensor_float:
             return tensor_float.alignments(self.gemm, plan, others)
@@ -124,7 +124,7 @@ class Matrices(Contracted):
                 for side in self.sides
                 for first, second in [side.tile_axes]
             ],
-            staged=plan.staged_tile if plan.merges_rows else staged_tile(gemm, plan),
+            staged=plan.staged_tile if plan.turns_stores else staged_tile(gemm, plan),
             follow=[op for op in gemm.follow if isinstance(op, ReduceOp)],
             has_tail=gemm.size(gemm.n) != Dim.const(last.tile * last.beside),
             adds=adds,

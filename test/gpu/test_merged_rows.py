@@ -38,5 +38,5 @@ def test_convolutions(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str) -> None:
-    own, plan = PRODUCTS[name]
-    check(own.text, of_product(own.text, plan))
+    own, plan, *way = PRODUCTS[name]
+    check(own.text, of_product(own.text, plan, *way))

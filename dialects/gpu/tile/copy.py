@@ -445,9 +445,9 @@ class CopyOp(IRDLOperation):
     @property
     def transposes(self) -> bool:
         """Whether a fragment goes to a shared tile transposed."""
-        held = (self.source.type, self.target.type)
-        within = isinstance(held[0], FragmentType) and isinstance(held[1], SharedType)
-        return self.turned is not None and within and len(held[1].sizes) == 2
+        if self.turned is None or not isinstance(self.source.type, FragmentType):
+            return False
+        return isinstance(self.target.type, SharedType) and len(self.target.type.sizes) == 2
 
     @property
     def tile_axes(self) -> tuple[int, ...]:

@@ -121,7 +121,7 @@ def test_what_it_is_not_for(conv: Conv, why: str) -> None:
     found = find_convolution(only(regions(conv.text), RegionOp))
     assert why in (found.why_not_merged or "")
     if found.turned:
-        with pytest.raises(PolycError, match="way of conv .merged_rows.*use .implicit_gemm"):
+        with pytest.raises(PolycError, match=r"way of conv .merged_rows.*use .implicit_gemm"):
             under(regions(conv.text), Tiling(128, 128, 4), "tiles", merged=True)
 
 

@@ -12,6 +12,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE
 from polyc.dialects.region import KernelOp as RegionOp
 from polyc.families.family import Fields, fitted
 from polyc.families.matmul import merged
@@ -39,11 +40,11 @@ def product(pixels: int, k: int, m: int, batch: int, bias: bool = False) -> Prod
     return Product((m, k), (batch, pixels, k), (batch, m, pixels), ("transpose_b",), more)
 
 
-def built(text: str, plan: Tiling) -> ModuleOp:
+def built(text: str, plan: Tiling, way: str = MERGED_ROWS) -> ModuleOp:
     module = regions(text)
     region = only(module, RegionOp)
     gemm = find_contraction(region)
-    variant = merged.variant_of(gemm, plan)
+    variant = merged.variant_of(gemm, plan, way)
     fields = schedule_fields(gemm, ARCH, variant)
     block = region.parent_block()
     assert block is not None
@@ -52,12 +53,27 @@ def built(text: str, plan: Tiling) -> ModuleOp:
     return module
 
 
-CASES = {
+CASES: dict[str, tuple[Product, Tiling] | tuple[Product, Tiling, str]] = {
     "images of 14 by 14": (product(196, 40, 72, 2, bias=True), Tiling(128, 96, 4)),
     "images of 7 by 7": (product(49, 72, 40, 4), Tiling(64, 64, 4, at_once=2)),
     "whole panels, by TMA": (product(64, 72, 136, 3), Tiling(128, 128, 4, persistent=True)),
     "vectors, by threads": (product(24, 64, 64, 5), Tiling(128, 64, 4, persistent=True)),
     "parts in a cluster": (product(36, 200, 64, 3), Tiling(64, 64, 4, parts=2)),
+    "one matrix of a batch, along pixels": (
+        Product((24, 40), (3, 40, 72), (3, 24, 72), more=(((24, 1), "add"),)),
+        Tiling(128, 32, 4, persistent=True),
+        TURNED_STORE,
+    ),
+    "one matrix of a batch, along k": (
+        product(88, 72, 40, 2),
+        Tiling(64, 64, 4, at_once=2),
+        TURNED_STORE,
+    ),
+    "one matrix": (
+        Product((24, 40), (40, 200), (24, 200)),
+        Tiling(192, 32, 4, persistent=True, depth=32),
+        TURNED_STORE,
+    ),
 }
 
 
@@ -65,12 +81,12 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_kernels_agree_with_the_region(name: str) -> None:
     """In tiles and in threads, without a race; and they spill nothing."""
-    own, plan = CASES[name]
+    own, plan, *way = CASES[name]
     module = regions(own.text)
     inputs = inputs_of(module, {})
     wanted = play(module, "g", inputs, {})
     assert wanted is not None
-    found = gpu_module_of(built(own.text, plan))
+    found = gpu_module_of(built(own.text, plan, *way))
     kernel = only(found, KernelOp).sym_name.data
     np.testing.assert_array_equal(tile.run(found, inputs, {}, kernel)[0], wanted[0])
     threads = finished(found)
@@ -87,7 +103,7 @@ def test_the_kernels_agree_with_the_region(name: str) -> None:
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        (Product((40, 64), (3, 64, 49), (3, 40, 49)), "is not all of a tensor [i0, i2, r0]"),
+        (Product((40, 64), (3, 64, 48), (3, 40, 48)), "is not all of a tensor [i0, i2, r0]"),
         (replace(product(49, 64, 40, 3), out="f32"), "not of 16 bits"),
         (product(49, 60, 40, 3), "no multiples of 8"),
         (replace(product(49, 64, 40, 3), more=(((3, 40, 49), "add"),)), "along i0 or i2"),
@@ -100,7 +116,7 @@ def test_what_it_is_not_for(own: Product, why: str) -> None:
     gemm = find_contraction(only(regions(own.text), RegionOp))
     assert why in (merged.why_not(gemm) or ""), merged.why_not(gemm)
     assert not merged.ranked(gemm, ARCH)
-    with pytest.raises(PolycError, match="way of matmul .merged_rows.*use .tiled"):
+    with pytest.raises(PolycError, match=r"way of matmul .merged_rows.*use .tiled"):
         merged.check(gemm, fitted("g", "own", merged_fields(), ()))
 
 
@@ -125,3 +141,6 @@ def test_the_model_chooses_it_where_matrices_fill_tiles_badly() -> None:
     assert (seen.size(seen.m), seen.n, seen.batch) == (Dim.const(32 * 49), gemm.m, ())
     large = find_contraction(only(regions(product(4096, 320, 1024, 2).text), RegionOp))
     assert not any(plan.merges_rows for plan in schedules(large, ARCH))
+    few = Product((16, 16), (32, 16, 12544), (32, 16, 12544))
+    (plan, *_) = schedules(find_contraction(only(regions(few.text), RegionOp)), ARCH)
+    assert plan.turns_stores and not plan.merges_rows and plan.tile_sizes[1] == 32
