@@ -190,7 +190,7 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         return loose
     turned = [
         (time, merged.variant_of(gemm, plan, way))
-        for way in merged.NAMES
+        for way in (merged.NAMES if gemm.batch else ())
         for time, plan in merged.ranked(gemm, arch, way)[:1]
     ]
     if turned:
