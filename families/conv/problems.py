@@ -61,8 +61,9 @@ def exact_form(conv: Convolution) -> ExactForm:
 
 
 def merged_form(conv: Convolution) -> ranking.Form:
-    """What there is beside its sizes of a convolution whose rows are pixels of all images, while its
-    output has filters first: all tiles go through shared memory."""
+    """What there is beside its sizes of a convolution whose rows are pixels of all images.
+
+    All of its tiles go through shared memory."""
     return replace(form_of(conv.merged), loose=True, sums=False)
 
 

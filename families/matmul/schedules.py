@@ -188,15 +188,11 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if loose := loose_variants(gemm, arch):
         return loose
-    turned = [
-        (time, merged.variant_of(gemm, plan, way))
-        for way in (merged.NAMES if gemm.batch else ())
-        for time, plan in merged.ranked(gemm, arch, way)[:1]
-    ]
-    if turned:
-        time, variant = min(turned, key=lambda one: one[0])
+    # Those of one matrix were not timed: they may be measured, and are not chosen.
+    if plans := merged.ranked(gemm, arch):
+        time, plan = plans[0]
         if time < WORTH_TURNING * _apart(gemm, arch):
-            return [variant]
+            return [merged.variant_of(gemm, plan)]
     if is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
