@@ -229,9 +229,20 @@ def chosen(case: Case) -> Program:
     return _kept(case, "", lambda: lowered(case, *STAGES))
 
 
-def planned(case: Case, tiling: Tiling) -> Program:
+class Plan(NamedTuple):
+    """A plan of the space, of pixels of all images as rows where it has them ``merged``."""
+
+    tiling: Tiling
+    merged: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.tiling.named("merged") if self.merged else self.tiling.name
+
+
+def planned(case: Case, plan: Plan) -> Program:
     """A convolution under a plan of the space."""
-    return _kept(case, tiling.name, lambda: _planned(case, tiling))
+    return _kept(case, plan.name, lambda: _planned(case, plan))
 
 
 def _kept(case: Case, plan: str, lower: Callable[[], Any]) -> Program:
@@ -240,7 +251,8 @@ def _kept(case: Case, plan: str, lower: Callable[[], Any]) -> Program:
     return Program(kept.origin(entry, lambda: finished(lower())))
 
 
-def _planned(case: Case, tiling: Tiling) -> Any:
+def _planned(case: Case, own: Plan) -> Any:
+    tiling = own.tiling
     ctx, module = make_context(), lowered(case, "tiny", "index", "region", "plan")
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp) and is_conv(op))
     conv = find_convolution(kernel)
@@ -250,6 +262,10 @@ def _planned(case: Case, tiling: Tiling) -> Any:
     variant = variants.variant_of(tiling, ())
     if conv.planes:
         variant = variants.of_planes(conv, tiling)
+    elif own.merged:
+        variant = variants.merged_of(conv, tiling)
+    elif (width := problems.stored_width(conv)) < problems.VECTOR:
+        variant = variants.stored_by(width, variant)
     when = schedules.conditions(conv, variant)
     assert when is not None
     fields = schedules.schedule_fields(conv, ARCH, variant)
@@ -272,21 +288,27 @@ def is_conv(kernel: KernelOp) -> bool:
     return not constant and BY_NAME["conv"].takes(kernel)
 
 
-def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Tiling]]:
+def space_of(case: Case, tried: int, spread: int) -> list[tuple[float, Plan]]:
     """The first plans of the space for a convolution and some of the others, with what the model
-    expects in us; none of one that is several kernels beside those of its filter, or a product.
+    expects of their kernel in us, without a copy of the image beside it; none of a product.
     """
     kernels = [op for op in lowered(case, "tiny", "index", "region").walk() if is_kernel(op)]
-    found = [op for op in kernels if not all(tensor.is_constant for tensor in op.inputs)]
-    if len(found) != 1 or not is_conv(found[0]):
+    found = [op for op in kernels if is_conv(op)]
+    if len(found) != 1:
         return []
     conv = find_convolution(found[0])
     if not problems.has_space(conv):
         return []
-    problem, form = problems.problem_of(conv), problems.form_of(conv)
-    form = problems.planes_form(conv) if conv.planes else form
-    sizes: Any = tuple(size.constant() for size in problem.sizes)
-    plans = ranking.ranked(sizes, ARCH, form)
+    form = problems.planes_form(conv) if conv.planes else problems.form_of(conv)
+    seen = [(conv, form, False)]
+    if conv.why_not_merged is None:
+        seen.append((conv.merged, problems.merged_form(conv), True))
+    plans: list[tuple[int, Plan]] = []
+    for one, form, merged in seen:
+        sizes: Any = tuple(size.constant() for size in problems.problem_of(one).sizes)
+        found = ranking.ranked(sizes, ARCH, form)
+        plans += [(time, Plan(plan, merged)) for time, plan in found]
+    plans.sort(key=lambda plan: plan[0])
     near = [one for one in plans[tried:] if one[0] < 2 * plans[0][0]]
     others = random.Random(case.name).sample(near, min(spread, len(near)))
     return [(time / 1e3, plan) for time, plan in (*plans[:tried], *others)]
@@ -296,15 +318,15 @@ class Made(NamedTuple):
     """A plan of a convolution, what the model expects of it in us, and what is wrong with its
     program, if anything is."""
 
-    plan: Tiling
+    plan: Plan
     model_us: float
     fault: str
 
 
-def compiled(case: Case, tiling: Tiling | None) -> str:
+def compiled(case: Case, plan: Plan | None) -> str:
     """Bring a program to the disk; what is wrong with it, if anything is."""
     try:
-        kernels = (chosen(case) if tiling is None else planned(case, tiling)).kernels
+        kernels = (chosen(case) if plan is None else planned(case, plan)).kernels
     except Exception as error:  # One that fails is reported, and the others go on.
         return f"{type(error).__name__}: {str(error)[:300]}"
     spilled = [kernel for kernel, info in kernels.items() if info.spill_bytes]

@@ -48,6 +48,11 @@ AWAITED = 0.7
 """Latencies of memory in which the pixels come that a producer's threads load at once, beside what
 else goes on: 8 products of 14 by 14 pixels take 0.8 to 1.2 of what is expected so (an H100)."""
 
+LATE_STORE = 2.2e-6
+"""What an element of an output takes whose operand cp.async brings row by row, in latencies of
+memory on the whole chip: threads store a few neighbours each.  12 products of 14 by 14 pixels take
+half a microsecond more for each megabyte of it than is expected else (an H100)."""
+
 _BESIDE = (StringAttr("warpgroup"), StringAttr("warp.y"))
 """What the rows of a tile are parted among, as a schedule binds them."""
 
@@ -129,6 +134,9 @@ def contracted_work(values: Values, plan: ScheduleOp, there: int) -> Work:
         work.beside += HELD * work.blocks / parts * rows * deep
         ends = (values.points(val_type(v).labels) for v in values.kernel.yield_op.values)
         work.operations += HELD_STORE * sum(ends)
+    if plan.loader.data == "gather_async":
+        ends = (values.points(val_type(v).labels) for v in values.kernel.yield_op.values)
+        work.alone += LATE_STORE * sum(ends)
     if plan.loader.data == "gather" and plan.mma.data == "wgmma":
         (reduce,) = (r for r in values.contractions() if r.label in named)
         turns = ceil(work.blocks / (plan.target.multiprocessors * there))
@@ -182,7 +190,9 @@ def _awaited(values: Values, plan: ScheduleOp, reduce: ReduceOp) -> float:
 
 
 def _tile(values: Values, plan: ScheduleOp) -> dict[str, int]:
-    """A block's points of each axis that the grid parts; ``pixels`` stands for several."""
+    """A block's points of each axis that the grid parts.
+
+    One that is no axis of the region stands for several: ``pixels``, or merged rows of a batch."""
     rows, columns, _ = plan.tile_sizes
     bound = plan.bind.data
     last = plan.vectorize_axis.data.partition(".")[0]
@@ -264,7 +274,7 @@ def _padding(values: Values, reduce: ReduceOp, tile: Mapping[str, int]) -> float
     labels = val_type(reduce.operand).labels
     more = 1.0
     for label, step in tile.items():
-        if label in labels or label == "pixels":
+        if label in labels or label not in values.extents:
             size = _extent(values, label, tile)
             more *= -(-size // step) * step / max(1, size)
     return more
@@ -447,7 +457,7 @@ def _operand_bytes(
         for label, step in tile.items():
             if any(_is_grouped(read, label) for read in reads):
                 own -= {label}
-            if label not in own and not (label == "pixels" and pixels):
+            if label not in own and (label in values.extents or not pixels):
                 again *= -(-_extent(values, label, tile) // step)
         tensor = reads[0].tensor if reads else factor
         moved = again * values.points(own) * size

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
+
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine import isl
 from polyc.cost.products import STEP
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
-from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 
 
@@ -129,3 +131,22 @@ def fixed_symbols(kernel: KernelOp) -> dict[str, int]:
             if value is not None:
                 found[names[0]] = value
     return found
+
+
+def exprs_of(op: ReadOp | IndexOp | InsideOp) -> Iterator[AffineExpr]:
+    """The expressions of the axes of an op's result that it has."""
+    sets = [op.set] if isinstance(op, InsideOp) else []
+    if isinstance(op, IndexOp):
+        yield op.expr
+    if isinstance(op, ReadOp):
+        yield from op.map.data.results
+        sets += [] if op.guard is None else [op.guard]
+    for found in sets:
+        for row in found.data.constraints:
+            yield from (row.lhs, row.rhs)
+
+
+def uses(op: ReadOp | IndexOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
+    """Whether an expression of the axes of an op's result uses one of ``axes``."""
+    labels = op.result.type.labels
+    return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())

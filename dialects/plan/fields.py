@@ -184,9 +184,18 @@ def no_field(name: str) -> str:
     return f"a schedule has no field {name!r}; its fields are {known}"
 
 
+MERGED_ROWS = "merged_rows"
+"""The way of a product whose rows are those of all matrices of a batch, or of a convolution whose
+rows are pixels of all images, though the output has its columns first in each: what a block stores
+is turned on its way."""
+
+TURNED_STORE = "turned_store"
+"""The way of a product whose rows are the last axis of its output, and whose columns are the one
+before: what a block stores is turned on its way."""
+
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("tiled", "partial_sums", "implicit_gemm", *COARSER),
-    "conv": ("implicit_gemm", "partial_sums", "im2col", TF32),
+    "matmul": ("tiled", "partial_sums", "implicit_gemm", MERGED_ROWS, TURNED_STORE, *COARSER),
+    "conv": ("implicit_gemm", "partial_sums", "im2col", MERGED_ROWS, TF32),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last", "atomic"),

@@ -55,6 +55,9 @@ STAGED_COLUMNS = (128, 64)
 LOOSE_COLUMNS = (32, 16, 8)
 """The same of rows that threads store: they go in whole numbers along rows of so many."""
 
+TURNED_COLUMNS = (32, 16)
+"""The same of what is turned on its way: whole blocks of 16 by 16."""
+
 EXCHANGED = 1024
 """Bytes of shared memory that warps exchange what they have of reductions in, at most."""
 
@@ -197,7 +200,8 @@ class ScheduleResources(Schedule):
     @property
     def staged_tile(self) -> tuple[int, int] | None:
         """[rows, columns] of the output's part that a block stores at once through shared memory:
-        a persistent one by TMA, and any by threads where rows may begin at any element.
+        a persistent one by TMA, and any by threads where rows may begin at any element, or where
+        it is turned.
 
         It has its own shared memory, as the ring fills for the next tile meanwhile: as much of it
         as the ring leaves.  None where threads store from registers.
@@ -208,7 +212,10 @@ class ScheduleResources(Schedule):
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
         row = m * OPERAND_BYTES * self.tiles_at_once
-        if not self.stores_lines:
+        if self.turns_stores:
+            n //= self.integer("split_k")
+            widths = [w for w in (*STAGED_COLUMNS, *TURNED_COLUMNS) if n % w == 0] or [n]
+        elif not self.stores_lines:
             if self.pattern != "matmul" or not self.target.wgmma:
                 return None
             n //= self.integer("split_k")

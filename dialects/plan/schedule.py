@@ -19,7 +19,15 @@ from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import AssumptionsAttr
 from polyc.dialects.common.precision import COARSER
-from polyc.dialects.plan.fields import FIELDS, Record, Value, from_attr, record_of
+from polyc.dialects.plan.fields import (
+    FIELDS,
+    MERGED_ROWS,
+    TURNED_STORE,
+    Record,
+    Value,
+    from_attr,
+    record_of,
+)
 
 
 class Schedule(IRDLOperation):
@@ -159,6 +167,17 @@ class Schedule(IRDLOperation):
         return way if way in COARSER else None
 
     @property
+    def merges_rows(self) -> bool:
+        """Whether rows of a tile go on in the next matrix of a batch, or the next image, and are
+        columns of what is stored."""
+        return MERGED_ROWS in record_of(self.algo_choice).values()
+
+    @property
+    def turns_stores(self) -> bool:
+        """Whether rows of a tile are columns of what is stored, merged or of one matrix."""
+        return self.merges_rows or TURNED_STORE in record_of(self.algo_choice).values()
+
+    @property
     def operand_bytes(self) -> int:
         """Bytes of an element of a product's operands: tensor cores take 16 bits but where a
         precision of f32 is theirs, threads f32."""
@@ -178,9 +197,10 @@ class Schedule(IRDLOperation):
     def stores_lines(self) -> bool:
         """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them.
 
-        What copies operands, and a convolution, may have others: ``vectorize`` says it.
+        What copies operands, a convolution, and what is turned may have others: ``vectorize`` says
+        it.
         """
-        always = self.loader.data == "tma" and self.pattern != "conv"
+        always = self.loader.data == "tma" and self.pattern != "conv" and not self.turns_stores
         return always or self.integer("vectorize") * self.operand_bytes == 16
 
     @property

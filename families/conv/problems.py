@@ -60,6 +60,13 @@ def exact_form(conv: Convolution) -> ExactForm:
     return ExactForm(taps=conv.taps, largest=LARGE_TILE * LARGE_TILE)
 
 
+def merged_form(conv: Convolution) -> ranking.Form:
+    """What there is beside its sizes of a convolution whose rows are pixels of all images.
+
+    All of its tiles go through shared memory."""
+    return replace(form_of(conv.merged), loose=True, sums=False)
+
+
 def planes_form(conv: Convolution) -> ranking.Form:
     """What there is beside its sizes of a convolution whose image has planes."""
     pixels, step = pixels_at_once(conv), conv.geometry.steps[1]

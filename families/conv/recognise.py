@@ -11,25 +11,27 @@ output, columns filters, and the sum runs over the taps and the channels.  Where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSet
+from xdsl.ir.affine import AffineDimExpr, AffineSet
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.dim import Assumption, Dim, Shape, shape_text
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.im2col import Im2colAttr
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
 from polyc.families.conv.refusal import WAY_OUT, refused
 from polyc.families.conv.whole import MAX_PADDING, VECTOR, WholeWindows, taken_whole, whole_windows
-from polyc.families.facts import DEPTH, ends_cleanly, holds_always, same_size
+from polyc.families.facts import DEPTH, ends_cleanly, exprs_of, holds_always, same_size, uses
 from polyc.poly.contraction import Operand, Window
 from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
@@ -53,8 +55,10 @@ class Convolution:
     """A convolution as an implicit GEMM in a region.
 
     ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, or where it
-    is ``turned`` that before rows and columns, ``channels`` the summed axis beside the taps.  The
-    image has its channels last, or with ``planes`` before rows and columns.
+    has its ``filters_first`` that before rows and columns, ``channels`` the summed axis beside the
+    taps.  The image has its channels last, or with ``planes`` before rows and columns.  Where it is
+    ``turned``, rows of the product are filters, and columns pixels of one image: so is one with its
+    filters first, but where a plan merges the pixels of all images (:meth:`merged`).
     """
 
     kernel: KernelOp
@@ -69,6 +73,7 @@ class Convolution:
     groups: Groups
     turned: bool = False
     planes: bool = False
+    filters_first: bool = False
     whole: bool = False
     """Whether a step has points of whole windows: ``channels`` are those, plane by plane, and in
     each its taps."""
@@ -113,7 +118,7 @@ class Convolution:
     def output_dims(self) -> Shape:
         """The output's sizes: images, rows, columns, filters."""
         shape = self.kernel.outs.data[0].shape
-        if self.turned:
+        if self.filters_first:
             return (shape[0], *shape[2:], shape[1])
         return shape
 
@@ -138,7 +143,8 @@ class Convolution:
     @property
     def line(self) -> Dim:
         """The number of neighbours in a row of the implicit GEMM's output."""
-        return self.pixels if self.turned else self.size(self.filters)
+        _, rows, columns, filters = self.output_dims
+        return rows * columns if self.filters_first else filters
 
     @property
     def reads_by_pixels(self) -> bool:
@@ -149,11 +155,38 @@ class Convolution:
 
     @property
     def matrix_dims(self) -> Shape:
-        """The output's sizes as a matrix, pixels and filters; images, filters and pixels where it
-        is ``turned``.
+        """The output's sizes as a matrix, pixels and filters; images, filters and pixels of one
+        where it has its filters first.
         """
-        images, *_, filters = self.output_dims
-        return (images, filters, self.pixels) if self.turned else (self.pixels, filters)
+        images, rows, columns, filters = self.output_dims
+        if self.filters_first:
+            return (images, filters, rows * columns)
+        return (self.pixels, filters)
+
+    @property
+    def merged(self) -> Convolution:
+        """The same with pixels of all images as rows, and filters as columns."""
+        return replace(self, turned=False)
+
+    @property
+    def why_not_merged(self) -> str | None:
+        """Why its pixels are no rows that are stored with filters first; None where they are."""
+        if not self.filters_first:
+            return "its output has its filters last, so that its pixels are rows anyway"
+        if self.planes or self.groups.filters or self.is_exact:
+            return "it is of one group of 16 bits, of an image with its channels last"
+        if any(size.constant() is None for size in self.output_dims):
+            return "its output has sizes that are not known"
+        operands = {*self.image.operations(), *self.filter.operations()}
+        for op in self.kernel.body.block.ops:
+            if op in operands or not isinstance(op, ReadOp | IndexOp | InsideOp):
+                continue
+            if any(uses(op, expr, self.pixel_axes) for expr in exprs_of(op)):
+                return "its epilogue reads or counts pixels or images of its output"
+        sizes = [element_bytes(out.element_type) for out in self.kernel.outs.data]
+        if sizes != [OPERAND_BYTES]:
+            return "it has another output than one of 16 bits"
+        return None
 
     @property
     def filter_dims(self) -> Shape:
@@ -219,6 +252,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         groups,
         turned,
         planes,
+        filters_first=turned,
     )
     if planes and not turned:
         raise refused(product, f"the channels of {image.name} are not its last axis", image.read)
@@ -245,6 +279,7 @@ def _of_whole_windows(whole: WholeWindows) -> Convolution:
         Groups(),
         turned=True,
         planes=True,
+        filters_first=True,
         whole=True,
     )
     _check_epilogue(product, found)
@@ -269,7 +304,7 @@ def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
     are no axis of a tile.
     """
     axes = conv.pixel_axes[len(conv.batch) :]
-    return any(_uses(read, e, axes) for e in read.map.data.results)
+    return any(uses(read, e, axes) for e in read.map.data.results)
 
 
 def merged_pixels(conv: Convolution, read: ReadOp) -> int:
@@ -298,30 +333,24 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
     axes = conv.pixel_axes[len(conv.batch) :]
     if isinstance(op, InsideOp):
         rows = op.set.data.constraints
-        if any(_uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
+        if any(uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
             return "a condition of its epilogue is on rows and columns of its output"
         return None
     if isinstance(op, IndexOp):
-        used = _uses(op, op.expr, axes)
+        used = uses(op, op.expr, axes)
         return "its epilogue counts rows and columns of its output" if used else None
     if not isinstance(op, ReadOp):
         return None
     guard = () if op.guard is None else op.guard.data.constraints
-    guarded = any(_uses(op, side, axes) for row in guard for side in (row.lhs, row.rhs))
+    guarded = any(uses(op, side, axes) for row in guard for side in (row.lhs, row.rhs))
     if not guarded and not reads_pixels(conv, op):
         return None
     first = merged_pixels(conv, op)
     results = op.map.data.results
     rest = results if first < 0 else (*results[:first], *results[first + len(axes) :])
-    if first >= 0 and not guarded and not any(_uses(op, e, axes) for e in rest):
+    if first >= 0 and not guarded and not any(uses(op, e, axes) for e in rest):
         return None
     return f"its epilogue reads {op.tensor.name_hint} at {op.map.data}, not pixel by pixel"
-
-
-def _uses(op: ReadOp | IndexOp | InsideOp, expr: AffineExpr, axes: Sequence[str]) -> bool:
-    """Whether an expression of the axes of an op's result uses one of ``axes``."""
-    labels = op.result.type.labels
-    return any(isinstance(e, AffineDimExpr) and labels[e.position] in axes for e in expr.dfs())
 
 
 def _image_axes(

@@ -14,7 +14,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import TF32
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.fields import MERGED_ROWS, Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.conv.problems import (
@@ -152,13 +152,16 @@ def _all_pixels(conv: Convolution) -> Dim:
 def schedule_fields(conv: Convolution, arch: str, variant: ConvVariant) -> Fields:
     """Every field of a variant's schedule for this convolution."""
     implicit: Record = {"conv": "implicit_gemm"}
-    chosen = {"algo_choice": implicit, **variant.fields, **_tile(conv, variant.fields)}
+    chosen: Fields = {"algo_choice": implicit, **variant.fields}
+    conv = as_fields(conv, chosen)
+    chosen |= _tile(conv, variant.fields)
     chosen |= {"arch": arch, "tensorize": cast("str", conv.reduce.label)}
     return {**chosen, **restated(conv, chosen)}
 
 
 def restated(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the convolution and a schedule's other ``fields``."""
+    conv = as_fields(conv, fields)
     grouped = fields["mma"] == "wgmma"
     out, acc = conv.kernel.res_names.data[0].data, cast("str", conv.reduce.label)
     (rows, columns), c = conv.tile_axes, conv.channels
@@ -190,6 +193,17 @@ def restated(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
         },
         "local_edges": [*edges, {"from": acc, "to": last, "buffer": "reg"}],
     }
+
+
+def as_fields(conv: Convolution, fields: Mapping[str, Value]) -> Convolution:
+    """A convolution as the kernels of a schedule's fields see it."""
+    way = cast("dict[str, str]", fields["algo_choice"]).get("conv")
+    return conv.merged if way == MERGED_ROWS else conv
+
+
+def as_planned(conv: Convolution, plan: ScheduleOp) -> Convolution:
+    """A convolution as a schedule's kernel sees it."""
+    return conv.merged if plan.merges_rows else conv
 
 
 def _tile(conv: Convolution, fields: Mapping[str, Value]) -> Fields:
@@ -266,6 +280,21 @@ def _check_tensor_float(conv: Convolution, plan: ScheduleOp) -> None:
     refuse_choice(plan, f"way of conv ({TF32})", why, '"implicit_gemm"')
 
 
+def _check_merged(conv: Convolution, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule that merges pixels which are no rows of one matrix."""
+    if (why := conv.why_not_merged) is not None:
+        refuse_choice(plan, f"way of conv ({MERGED_ROWS})", why, '"implicit_gemm"')
+    if plan.loader.data != "tma":
+        why = f"is of pixels that tma brings, and the loader is {plan.loader.data}"
+        refuse_choice(plan, f"way of conv ({MERGED_ROWS})", why, '"implicit_gemm"')
+    if plan.integer("vectorize") > (width := stored_width(conv)):
+        raise bad_plan(
+            plan,
+            f"stores {plan.integer('vectorize')} pixels at once, and an image has {conv.line}; "
+            f"store {width}",
+        )
+
+
 def fault(conv: Convolution, plan: ScheduleOp) -> str | None:
     """What of a schedule does not suit the convolution, or None."""
     _, columns, depth = plan.tile_sizes
@@ -332,6 +361,9 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"
         raise bad_plan(plan, why)
+    if plan.merges_rows:
+        _check_merged(conv, plan)
+        conv = conv.merged
     if plan.tensor_float:
         _check_tensor_float(conv, plan)
     else:

@@ -10,7 +10,7 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.precision import TF32
-from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.fields import MERGED_ROWS, Value
 from polyc.dialects.plan.k_major import STEPS
 from polyc.families import ranking
 from polyc.families.conv.problems import (
@@ -19,6 +19,7 @@ from polyc.families.conv.problems import (
     exact_form,
     form_of,
     has_space,
+    merged_form,
     planes_form,
     problem_of,
     stored_width,
@@ -125,6 +126,8 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
         return (*TMA, *GATHERS[1:])
     problem = problem_of(conv)
     form = form_of(conv)
+    if first := merged_variants(conv, arch, 1):
+        return (*first, *GATHERS[1:])
     plans = ranking.chosen(problem, arch, form)
     where = ranking.conditions(problem, plans, arch, form)
     width, found = stored_width(conv), tuple(map(variant_of, plans, where))
@@ -134,6 +137,30 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
         small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
         found += (replace(stored_by(1, small), name="tma_singly"),)
     return (*found, *GATHERS[1:])
+
+
+def merged_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:
+    """So many whose rows are pixels of all images, of an output with its filters first, where the
+    model of time has the first of them ahead of those whose columns are pixels of one image."""
+    if conv.why_not_merged is not None:
+        return ()
+    both = (conv, form_of(conv)), (conv.merged, merged_form(conv))
+    times: list[int] = []
+    for seen, form in both:
+        batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(seen)))
+        times.append(ranking.ranked((batch, m, n, k), arch, form)[0][0])
+    if times[0] <= times[1]:
+        return ()
+    plans = ranking.fastest(problem_of(conv.merged), arch, merged_form(conv), count)
+    return tuple(merged_of(conv, plan) for plan in plans)
+
+
+def merged_of(conv: Convolution, plan: Tiling) -> ConvVariant:
+    """The variant of a plan of the space whose rows are pixels of all images."""
+    found = variant_of(plan, ())
+    way: Value = {"conv": MERGED_ROWS}
+    fields = {**found.fields, "algo_choice": way, "vectorize": stored_width(conv)}
+    return replace(found, name=plan.named("merged"), fields=fields, filters=1)
 
 
 def exact_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import f32
@@ -82,6 +83,9 @@ COMPUTED = "make what is computed an output of a graph of its own"
 
 JOIN = "join them in a graph of their own"
 
+MERGED = "rows"
+"""The axis that the rows of all matrices of a batch are, where a plan merges them."""
+
 MOST_PRODUCTS = 2
 """Products whose accumulators a tile's threads hold beside each other."""
 
@@ -119,6 +123,8 @@ class Contraction:
     """Products that share the operand of the rows, and meet this one in the epilogue."""
     follow: tuple[ReduceOp | ReduceTogetherOp, ...] = ()
     """Reductions along n in the epilogue, in order."""
+    merges: tuple[str, ...] = ()
+    """The axes that are one, ``MERGED``, as the kernels of a plan see it."""
 
     @property
     def parts(self) -> tuple[Beside, ...]:
@@ -158,6 +164,9 @@ class Contraction:
 
     def size(self, axis: str) -> Dim:
         """The number of points of an axis."""
+        if axis == MERGED and self.merges:
+            sizes = (axis_size(self.reduce, one) for one in self.merges)
+            return prod(sizes, start=Dim.const(1))
         return axis_size(self.reduce, axis)
 
     @property

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from math import inf
 from typing import cast
 
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE, Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
 from polyc.families.facts import DEPTH, ends_cleanly, holds_always, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
-from polyc.families.matmul import padded, tensor_float
+from polyc.families.matmul import merged, padded, tensor_float
 from polyc.families.matmul.conditions import (
     conditions,
     filled_facts,
@@ -49,8 +50,13 @@ from polyc.families.matmul.variants import (
 from polyc.families.space import Tiling
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 
-FLAT, GATHER = 6, 6
-"""Plans beside these that take rows of an operand as one, or whose producers load it."""
+FLAT, GATHER, MERGES = 6, 6, 6
+"""Plans beside these that take rows of an operand as one, whose producers load it, or whose tiles
+have rows of several matrices."""
+
+WORTH_TURNING = 0.95
+"""Of what others take, what plans take at most that turn what they store: it costs a little more
+than the model has."""
 
 MEASURED = 12
 """Plans of the space that are worth measuring."""
@@ -75,7 +81,7 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
 
 def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
     """The fields that follow from the product and a schedule's other ``fields``."""
-    gemm = tensor_float.as_fields(gemm, fields)
+    gemm = as_fields(gemm, fields)
     m, n, k = gemm.m, gemm.n, gemm.k
     grouped = fields["mma"] == "wgmma"
     steps = gemm.epilogue
@@ -102,6 +108,21 @@ def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
         },
         "local_edges": [{"from": acc, "to": target, "buffer": "reg"}],
     }
+
+
+def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
+    """A product as the kernels of a schedule's fields see it."""
+    way = cast("dict[str, str]", fields.get("algo_choice", {})).get("matmul")
+    if way in (MERGED_ROWS, TURNED_STORE):
+        return merged.seen(gemm, way)
+    return tensor_float.as_fields(gemm, fields)
+
+
+def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
+    """A product as a schedule's kernel sees it."""
+    if plan.turns_stores:
+        return merged.seen(gemm, MERGED_ROWS if plan.merges_rows else TURNED_STORE)
+    return tensor_float.as_planned(gemm, plan)
 
 
 def _tails(gemm: Contraction, tile: Sequence[int]) -> list[str]:
@@ -167,6 +188,11 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     found: list[MatmulVariant] = []
     if loose := loose_variants(gemm, arch):
         return loose
+    # Those of one matrix were not timed: they may be measured, and are not chosen.
+    if plans := merged.ranked(gemm, arch):
+        time, plan = plans[0]
+        if time < WORTH_TURNING * _apart(gemm, arch):
+            return [merged.variant_of(gemm, plan)]
     if is_plain(gemm, arch):
         problem = problem_of(gemm)
         for copied in (False, True):
@@ -176,6 +202,17 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
                 where = ranking.conditions(problem, plans, arch, form)
                 found += map(_of_space, plans, repeat(copied), where)
     return found
+
+
+def _apart(gemm: Contraction, arch: str) -> float:
+    """What the fastest plan of known sizes takes whose tiles lie in one matrix each, in ns."""
+    batch, m, n, k = (size or 1 for size in ranking.known_sizes(problem_of(gemm)))
+    times = [inf]
+    for copied in (False, True):
+        if is_plain(gemm, arch) and may_run(gemm, arch, copied):
+            plans = ranking.ranked((batch, m, n, k), arch, form_of(gemm, arch, copied))
+            times += [time for time, _ in plans[:1]]
+    return min(times)
 
 
 def _exact_form(gemm: Contraction) -> ExactForm:
@@ -209,6 +246,11 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     if gemm.is_exact:
         return list(_measured_exact(gemm, arch))
     found: list[ScheduleOp] = []
+    for way in merged.NAMES:
+        for _, plan in merged.ranked(gemm, arch, way)[:MERGES]:
+            variant = merged.variant_of(gemm, plan, way)
+            fields = schedule_fields(gemm, arch, variant)
+            found.append(fitted(gemm.kernel.sym_name.data, variant.name, fields, ()))
     gathers = (v for late in (False, True) for v in gather_variants(gemm, arch, GATHER, late))
     for variant in (*gathers, *flat_variants(gemm, arch, FLAT)):
         fields = schedule_fields(gemm, arch, variant)
@@ -298,7 +340,9 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         check_flat(gemm, plan)
     if plan.gathers:
         check_gather(gemm, plan)
-    kernel, gemm = gemm.kernel, tensor_float.as_planned(gemm, plan)
+    if plan.turns_stores:
+        merged.check(gemm, plan)
+    kernel, given, gemm = gemm.kernel, gemm, as_planned(gemm, plan)
     check_reduction(gemm.names, plan)
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
     if way == "implicit_gemm":
@@ -321,9 +365,9 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
             f"has {columns} columns in a tile, with those beside it in its cluster, and rows of "
             f"{gemm.size(gemm.n)} are reduced after the product; make either wider",
         )
-    for part in gemm.parts:
+    for part in given.parts:
         for side in (part.lhs, part.rhs):
-            _check_depth(gemm, side, part.k, plan)
+            _check_depth(given, side, part.k, plan)
     _check_computed(gemm, plan)
     for piece, step in pieces_cut(gemm, plan.tile_sizes):
         if not holds_always(starts_on(piece, step), known, kernel.symbol_names):

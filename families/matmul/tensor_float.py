@@ -78,7 +78,7 @@ def oriented(gemm: Contraction, way: str | None, loader: str) -> Contraction:
 
 
 def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
-    """A product as a schedule's kernel sees it."""
+    """A product as a schedule's kernel sees it, but for rows that it merges."""
     return oriented(gemm, plan.tensor_float, plan.loader.data)
 
 

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
@@ -43,6 +44,9 @@ from polyc.rewriting.emit import INDEX, Emit, affine_dim
 from polyc.rewriting.region.products import Factor
 
 FIRST_ROW, FIRST_COLUMN = AffineExpr.symbol(0), AffineExpr.symbol(1)
+
+PANEL = 64
+"""Elements of a row of a panel of shared memory that TMA stores."""
 
 M, N, K = range(3)
 """The axes of a product of tiles: rows, columns, depth."""
@@ -188,6 +192,12 @@ class Contracted(Builder):
     @abstractmethod
     def targets(self) -> list[Target]:
         """The outputs."""
+
+    @property
+    def wraps(self) -> Dim | None:
+        """How many rows a matrix has of an output ``[matrices, columns, rows]``, whose tiles have
+        rows of several; None of others."""
+        return None
 
     @property
     def point(self) -> MakePoint:
@@ -336,7 +346,8 @@ class Contracted(Builder):
         steps.write_statistics()
         if self.staged is not None:
             assert whole is not None
-            for op in self.stores(at, whole, out, self.staged):
+            stores = self.turned_stores if self.plan.turns_stores else self.stores
+            for op in stores(at, whole, out, self.staged):
                 located(op, end)
 
     def span(self, at: Coordinates, accs: Sequence[SSAValue]) -> Span:
@@ -369,6 +380,31 @@ class Contracted(Builder):
             place = [column if label == n else at[label] for label in labels]
             end, view = tile.CopyEnd(target.tensor, place), tile.CopyView(axes=axes)
             emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, tile.CopyTravel(loader)))
+        return emit.ops[made:]
+
+    def turned_stores(
+        self, at: Coordinates, fragment: SSAValue, target: Target, staged: tuple[int, int]
+    ) -> list[Operation]:
+        """The same to an output that has its columns before its rows: turned on its way to shared
+        memory, and from there on, where rows of a tile lie in several matrices, in each of these,
+        by TMA where whole panels of it lie in one."""
+        emit, made = self.emit, len(self.emit.ops)
+        assert isinstance(fragment.type, FragmentType)
+        *batch, m, n = self.axes
+        rows, width = staged
+        kind = SharedType.of((width, rows), fragment.type.element_type)
+        shared = emit.value(SharedTileOp(kind), "out_tile")
+        whole = self.wraps is None or (self.wraps.constant() or 1) % PANEL == 0
+        travel = tile.CopyTravel("tma" if whole and self.plan.stores_lines else "register")
+        view = tile.CopyView(wraps=None if self.wraps is None else 0)
+        matrix = [at[axis] for axis in batch] if self.wraps is None else [emit.index(0)]
+        for start in range(0, fragment.type.sizes[1], width):
+            part = None if fragment.type.sizes == staged else (0, start)
+            turn = tile.CopyView(part, turned=True)
+            emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), turn))
+            column = emit.apply(affine_dim(0) + start, [at[n]]) if start else at[n]
+            end = tile.CopyEnd(target.tensor, [*matrix, column, at[m]])
+            emit.op(tile.CopyOp(tile.CopyEnd(shared), end, view, travel))
         return emit.ops[made:]
 
 

@@ -19,12 +19,14 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import PIXELS, Convolution, merged_pixels, reads_pixels
+from polyc.families.conv.schedules import as_planned
 from polyc.lowering.region_to_gpu.contracted import (
     Contracted,
     ContractedLowering,
@@ -66,12 +68,12 @@ class ConvLowering(ContractedLowering):
         return found
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
-        conv = self.conv
+        conv = as_planned(self.conv, plan)
         ends = [(a, conv.pixels if a == PIXELS else conv.size(a)) for a in conv.tile_axes]
         return [Grid.of(plan, [(a, conv.output_dims[0]) for a in conv.batch], *ends)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Windows:
-        return Windows(self.conv, plan, grids, adds)
+        return Windows(as_planned(self.conv, plan), plan, grids, adds)
 
     def width(self, plan: ScheduleOp) -> int:
         return WARP
@@ -165,6 +167,11 @@ class Windows(Contracted):
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
         return [Target(view, self.axes)]
+
+    @property
+    def wraps(self) -> Dim | None:
+        pixels = self.conv.matrix_dims[-1]
+        return pixels if self.plan.merges_rows else None
 
     @property
     def point(self) -> MakePoint:

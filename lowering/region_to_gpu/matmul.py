@@ -21,10 +21,11 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
-from polyc.families.matmul import flat, gathered, tensor_float
+from polyc.families.matmul import flat, gathered, merged, tensor_float
 from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
+from polyc.families.matmul.schedules import as_planned
 from polyc.lowering.region_to_gpu.contracted import (
     FIRST_ROW,
     Contracted,
@@ -59,13 +60,15 @@ class GemmLowering(ContractedLowering):
 
     def aligned(self, plan: ScheduleOp) -> list[int]:
         others = super().aligned(plan)
+        if plan.turns_stores:
+            return merged.alignments(self.gemm, others)
         if plan.tensor_float:
             return tensor_float.alignments(self.gemm, plan, others)
         loose = plan.loader.data == "padded" or plan.gathers
         return alignments(self.gemm, plan, others) if loose else others
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
-        gemm = tensor_float.as_planned(self.gemm, plan)
+        gemm = as_planned(self.gemm, plan)
         *batch, m, n = ((a, gemm.size(a)) for a in (*gemm.batch, gemm.m, gemm.n))
         return [Grid.of(plan, batch, m, n)]
 
@@ -76,7 +79,7 @@ class GemmLowering(ContractedLowering):
         return [Padded.of(self.kernel, number) for number in copied(self.gemm, plan)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Matrices:
-        gemm = tensor_float.as_planned(self.gemm, plan)
+        gemm = as_planned(self.gemm, plan)
         return Matrices(gemm, plan, grids, adds, self.copies(plan))
 
     @property
@@ -121,7 +124,7 @@ class Matrices(Contracted):
                 for side in self.sides
                 for first, second in [side.tile_axes]
             ],
-            staged=staged_tile(gemm, plan),
+            staged=plan.staged_tile if plan.turns_stores else staged_tile(gemm, plan),
             follow=[op for op in gemm.follow if isinstance(op, ReduceOp)],
             has_tail=gemm.size(gemm.n) != Dim.const(last.tile * last.beside),
             adds=adds,
@@ -144,6 +147,10 @@ class Matrices(Contracted):
     def targets(self) -> list[Target]:
         outputs = self.frame.outputs
         return [Target(o, labels) for o, labels in zip(outputs, self.gemm.outputs, strict=True)]
+
+    @property
+    def wraps(self) -> Dim | None:
+        return merged.line(self.gemm) if self.plan.merges_rows else None
 
     def steps(self, at: Coordinates) -> tuple[SSAValue, int]:
         depth = self.plan.tile_sizes[K]
@@ -172,6 +179,12 @@ class Matrices(Contracted):
             axes = along(side.along, len(side.axes))
             view = tile.CopyView(axes=axes, turned=self.turned(operand))
             travel = tile.CopyTravel(plan.brings, multicast)
+            if plan.merges_rows and side is self.sides[0]:
+                tensor = self.frame.view(merged.number(gemm), merged.dims(gemm))
+                source = tile.CopyEnd(tensor, [here[gemm.m], here[gemm.k]])
+                copy = tile.CopyOp(source, tile.CopyEnd(target), view, travel)
+                self.emit.op(located(copy, side.read))
+                continue
             if self.flat is not None and side is self.sides[0]:
                 *outer, position, _ = place
                 found = self.flat

@@ -113,6 +113,8 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
         seen = _seen(op, target)
         shape = _extent(op, source.ndim, seen.shape)
         seen[...] = window(source, start, shape).reshape(seen.shape)
+    elif op.wraps is not None:
+        _store_wrapped(op, source, target, start)
     elif isinstance(op.target.type, GlobalType):
         shape = _extent(op, target.ndim, source.shape)
         ends = [min(s + n, size) for s, n, size in zip(start, shape, target.shape, strict=True)]
@@ -125,6 +127,8 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
         lines = source.reshape(high, op.line.value.data)
         target[...] = lines[:, [min(m, lines.shape[1] - 1) for m in range(wide)]]
     else:
+        if op.transposes:
+            target = target.T
         at = (0,) * source.ndim if op.window is None else op.window.data
         small = min(source.shape, target.shape, key=math.prod)
         part = tuple(slice(s, s + n) for s, n in zip(at, small, strict=True))
@@ -132,6 +136,20 @@ def _copied(cta: Cta, op: tile.CopyOp) -> None:
             target[part] = source
         else:
             target[...] = source[part]
+
+
+def _store_wrapped(op: tile.CopyOp, source: Array, target: Array, start: Sequence[int]) -> None:
+    """A tile whose columns go on in the next points of another axis of the tensor."""
+    assert op.wraps is not None
+    across, (high, along) = op.wraps.value.data, op.tile_axes
+    for column in range(source.shape[1]):
+        further, last = divmod(start[along] + column, target.shape[along])
+        place: list[int | slice] = list(start)
+        place[across], place[along] = start[across] + further, last
+        rows = max(0, min(source.shape[0], target.shape[high] - start[high]))
+        place[high] = slice(start[high], start[high] + rows)
+        if start[across] + further < target.shape[across]:
+            target[tuple(place)] = source[:rows, column]
 
 
 def _seen(op: tile.CopyOp, target: Array) -> Array:

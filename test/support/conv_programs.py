@@ -14,7 +14,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import Convolution, find_convolution
 from polyc.families.conv.schedules import conditions, schedule_fields
-from polyc.families.conv.variants import variant_of
+from polyc.families.conv.variants import merged_of, variant_of
 from polyc.families.family import fitted
 from polyc.families.space import Tiling
 from polyc.passes.pipeline import STAGES, build
@@ -110,21 +110,23 @@ def of(
     return Conv(Im2colAttr.of(kernel, strides, padding, dilation, after))
 
 
-def scheduled(conv: Convolution, plan: Tiling) -> ScheduleOp:
-    """A plan of the space for a convolution, as the compiler writes it."""
-    variant = variant_of(plan, ())
+def scheduled(conv: Convolution, plan: Tiling, merged: bool = False) -> ScheduleOp:
+    """A plan of the space for a convolution, as the compiler writes it; of ``merged`` pixels."""
+    variant = merged_of(conv, plan) if merged else variant_of(plan, ())
     when = conditions(conv, variant)
     assert when is not None
-    return fitted("g", plan.name, schedule_fields(conv, "sm_90a", variant), when)
+    return fitted("g", variant.name, schedule_fields(conv, "sm_90a", variant), when)
 
 
-def under(module: ModuleOp, plan: Tiling, until: Literal["tiles", "gpu"] = "gpu") -> ModuleOp:
+def under(
+    module: ModuleOp, plan: Tiling, until: Literal["tiles", "gpu"] = "gpu", merged: bool = False
+) -> ModuleOp:
     """A region with a plan of the space alone, lowered."""
     ctx = make_context()
     kernel = only(module, KernelOp)
     block = kernel.parent_block()
     assert block is not None
-    block.insert_op_after(scheduled(find_convolution(kernel), plan), kernel)
+    block.insert_op_after(scheduled(find_convolution(kernel), plan, merged), kernel)
     following = [*STAGES["plan"][1:], *STAGES["tiles"], *(STAGES["gpu"] if until == "gpu" else ())]
     for name in following:
         build(name, "sm_90a").apply(ctx, module)

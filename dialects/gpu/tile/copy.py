@@ -108,7 +108,8 @@ class CopyView:
     the axis ``across``.  ``line`` is of a shared tile whose elements, row by row, are lines of so
     many, which a fragment takes as its rows; its columns behind the end of a line have the last one
     of that.  With ``planes`` the image of ``im2col`` has a plane for each channel, and the tile a
-    row, or without a ``tap`` one for each tap of each channel.
+    row, or without a ``tap`` one for each tap of each channel.  The columns of a tile that leave
+    the tensor's last axis go on at its start, in the next point of the axis ``wraps``.
     """
 
     window: Sequence[int] | None = None
@@ -120,6 +121,7 @@ class CopyView:
     across: int | None = None
     line: int | None = None
     planes: bool = False
+    wraps: int | None = None
 
     @staticmethod
     def parse(parser: Parser) -> CopyView:
@@ -152,7 +154,10 @@ class CopyView:
             parser.parse_keyword("across")
             across = parser.parse_integer(allow_boolean=False, allow_negative=False)
         line = parser.parse_integer() if parser.parse_optional_keyword("line") is not None else None
-        return CopyView(window, axes, im2col, tap, turned, pages, across, line, planes)
+        wraps: int | None = None
+        if parser.parse_optional_keyword("wraps") is not None:
+            wraps = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return CopyView(window, axes, im2col, tap, turned, pages, across, line, planes, wraps)
 
     def print(self, printer: Printer) -> None:
         for word, numbers in (("window", self.window), ("axes", self.axes)):
@@ -176,6 +181,8 @@ class CopyView:
             printer.print_string(f"] across {self.across}")
         if self.line is not None:
             printer.print_string(f" line {self.line}")
+        if self.wraps is not None:
+            printer.print_string(f" wraps {self.wraps}")
 
 
 @dataclass(frozen=True)
@@ -274,7 +281,12 @@ class CopyOp(IRDLOperation):
     ring.
 
     ``turned`` is of a load by cp.async, element by element: the tile is stored transposed, so that
-    ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.
+    ``[k, m]`` is loaded of what lies as ``[m, k]``.  Axes and im2col say what it is of.  Or a
+    fragment goes to a shared tile transposed, all of it or from a ``window`` of it on.
+
+    With ``wraps 0`` a tile that is stored has columns that lie in several points of axis 0 of the
+    tensor: those beyond the end of its last axis are at the start of that, one point further, as
+    the pixels of several images ``[N, C, H * W]`` are.
 
     With ``pages [%p1, %p2] across 0`` the rows of a load by threads are as many runs of equal
     length as there are pages, and one: the first lies at ``indices``, the others at ``%p1`` and
@@ -301,6 +313,7 @@ class CopyOp(IRDLOperation):
     across = opt_prop_def(IndexAttr)
     line = opt_prop_def(IndexAttr)
     planes = opt_prop_def(UnitAttr)
+    wraps = opt_prop_def(IndexAttr)
     multicast = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     store_groups = opt_prop_def(IndexAttr)
@@ -340,6 +353,7 @@ class CopyOp(IRDLOperation):
                 "across": None if view.across is None else index_attr(view.across),
                 "line": None if view.line is None else index_attr(view.line),
                 "planes": UnitAttr() if view.planes else None,
+                "wraps": None if view.wraps is None else index_attr(view.wraps),
                 "multicast": UnitAttr() if travel.multicast else None,
                 "cache": None if travel.cache is None else StringAttr(travel.cache),
                 "store_groups": (
@@ -400,7 +414,8 @@ class CopyOp(IRDLOperation):
         turned = self.turned is not None
         line = None if self.line is None else self.line.value.data
         tap, pages, planes = tuple(self.tap), tuple(self.pages), self.planes is not None
-        return CopyView(window, axes, self.im2col, tap, turned, pages, across, line, planes)
+        wraps = None if self.wraps is None else self.wraps.value.data
+        return CopyView(window, axes, self.im2col, tap, turned, pages, across, line, planes, wraps)
 
     @property
     def travel(self) -> CopyTravel:
@@ -426,6 +441,13 @@ class CopyOp(IRDLOperation):
     def is_store(self) -> bool:
         """Whether a shared tile goes to global memory."""
         return isinstance(self.source.type, SharedType) and isinstance(self.target.type, GlobalType)
+
+    @property
+    def transposes(self) -> bool:
+        """Whether a fragment goes to a shared tile transposed."""
+        if self.turned is None or not isinstance(self.source.type, FragmentType):
+            return False
+        return isinstance(self.target.type, SharedType) and len(self.target.type.sizes) == 2
 
     @property
     def tile_axes(self) -> tuple[int, ...]:
@@ -526,7 +548,14 @@ class CopyOp(IRDLOperation):
         else:
             assert isinstance(source, SharedType | FragmentType)
             assert isinstance(target, SharedType | FragmentType)
-            if self.line is None:
+            if self.transposes:
+                if prod(target.sizes) > prod(source.sizes):
+                    raise VerifyException(
+                        f"a fragment goes turned to a tile of it or of a part of it, and {target} "
+                        f"is larger than {source}"
+                    )
+                self._verify_window(source.sizes, target.sizes[::-1])
+            elif self.line is None:
                 self._verify_window(source.sizes, target.sizes)
             else:
                 self._verify_line(self.line.value.data, source, target)
@@ -534,6 +563,7 @@ class CopyOp(IRDLOperation):
             if slot is not None and not isinstance(end.type, SharedType):
                 raise VerifyException(f"a slot is of a ring of shared tiles, not of {end.type}")
         self._verify_geometry()
+        self._verify_wraps()
         self._verify_pages()
         self._verify_travel()
         verify_stage(self, self.stage)
@@ -612,19 +642,35 @@ class CopyOp(IRDLOperation):
             self._verify_planes()
         if self.axes is not None and not self.indices:
             raise VerifyException("axes are those of a tensor in global memory")
-        if self.turned is None:
+        if self.turned is None or self.transposes:
             return
         by_threads = self.loader is not None and self.loader.data == "cp_async"
         tile_type = self.target.type
         if not by_threads or not isinstance(tile_type, SharedType) or len(tile_type.sizes) != 2:
             raise VerifyException(
-                "only a load by cp_async, of a matrix to shared memory, is turned; give it that "
-                "loader, or let the tile lie as the tensor does"
+                "only a load by cp_async, of a matrix to shared memory, is turned, and a fragment "
+                "of two axes to a shared tile; give it that loader, or let the tile lie as the "
+                "tensor does"
             )
         if element_bytes(tile_type.element_type) != CP_ASYNC_LEAST:
             raise VerifyException(
                 f"cp.async turns elements of {CP_ASYNC_LEAST} bytes, which it moves one by one, "
                 f"not {tile_type.element_type}"
+            )
+
+    def _verify_wraps(self) -> None:
+        if self.wraps is None:
+            return
+        axis, rank = self.wraps.value.data, len(self.indices)
+        if not self.is_store or len(self.tile_axes) != 2:
+            raise VerifyException(
+                f"what wraps is a store of a shared tile of two axes, not a copy of "
+                f"{self.source.type} to {self.target.type}"
+            )
+        if axis >= rank or axis in self.tile_axes:
+            raise VerifyException(
+                f"columns of a tile go on across an axis of the tensor that the tile does not run "
+                f"along, not across {axis}, beside {list(self.tile_axes)} of {rank} axes"
             )
 
     def _verify_planes(self) -> None:

@@ -34,7 +34,8 @@ class LowerLooseStore(RewritePattern):
     alone, as does one in front of the tensor's edge.
 
     Legality: elements have 16 bits, rows of the tensor are aligned to no more, and the tile has
-    whole pairs.  Others are stored as wide as rows are aligned (``LowerRegisterStore``).
+    whole pairs, and columns that do not wrap.  Others are stored as wide as rows are aligned
+    (``LowerRegisterStore``).
     """
 
     @op_type_rewrite_pattern
@@ -45,6 +46,8 @@ class LowerLooseStore(RewritePattern):
         assert isinstance(tensor, GlobalType) and isinstance(shared, SharedType)
         size = element_bytes(tensor.element_type)
         if size != 2 or tensor.align.data >= PAIR * size or shared.swizzle_bytes is None:
+            return
+        if op.wraps is not None:
             return
         if len(shared.sizes) != 2 or shared.sizes[1] % PAIR:
             return

@@ -206,31 +206,39 @@ def _moved(op: tile.CopyOp, fragment: SSAValue, shared: SharedType, first: bool)
     if op.line is not None:
         return None
     window = (0,) * len(shared.sizes) if op.window is None else op.window.data
-    part = kind.sizes != shared.sizes and all(
-        n >= m for n, m in zip(kind.sizes, shared.sizes, strict=True)
-    )
+    sizes = shared.sizes[::-1] if op.transposes else shared.sizes
+    part = kind.sizes != sizes and all(n >= m for n, m in zip(kind.sizes, sizes, strict=True))
     # The tile's coordinates are the fragment's less the window's start, or plus it.
     shift = tuple(-w for w in window) if part else window
-    return _placed(layout, shift, shared.sizes, first)
+    return _placed(layout, shift, sizes, first, op.transposes)
 
 
 @lru_cache(maxsize=256)
 def _placed(
-    layout: FragmentLayoutAttr, shift: tuple[int, ...], sizes: tuple[int, ...], first: bool
+    layout: FragmentLayoutAttr,
+    shift: tuple[int, ...],
+    sizes: tuple[int, ...],
+    first: bool,
+    turned: bool = False,
 ) -> Holders | None:
+    """Who has which element of a tile of such sizes, or of one that has its rows as columns."""
     try:
         spread = Spread.of(layout)
     except ValueError:
         return None
     starts = [_plus(start, shift) for start in spread.threads]
     moves = spread.registers
-    steps = [_element(move, sizes) for move in moves]
+
+    def number(place: Point) -> int:
+        return _element(place[::-1], sizes[::-1]) if turned else _element(place, sizes)
+
+    steps = [number(move) for move in moves]
     axes = list(zip(*moves, strict=True))
     low, high = [tuple(map(end, axes)) for end in (min, max)]
 
     def touched(start: Point) -> list[int]:
         """The elements of a thread, whose registers mostly are all in the tile or all outside."""
-        at = _element(start, sizes)
+        at = number(start)
         if _is_inside(_plus(start, low), sizes) and _is_inside(_plus(start, high), sizes):
             return [at + step for step in steps]
         if any(s + b < 0 or s + a >= n for s, a, b, n in zip(start, low, high, sizes, strict=True)):

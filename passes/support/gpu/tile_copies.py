@@ -179,6 +179,8 @@ class _ThreadCopy(RewritePattern):
                 f"{columns}; make rows a multiple of {elements}",
                 op,
             )
+        if op.wraps is not None:
+            check_wraps(op, elements)
         across = columns // elements
         chunks = rows * across
         threads = scope_of(op).threads
@@ -200,6 +202,7 @@ class _ThreadCopy(RewritePattern):
             own = emit.apply(affine_dim(0) % across * elements, [thread], hint="column")
             start[high] = emit.apply(affine_dim(0) + affine_dim(1), [start[high], first])
             start[wide] = emit.apply(affine_dim(0) + affine_dim(1), [start[wide], own])
+            wrap(emit, op, start)
 
         def body(inner: Emit, j: SSAValue, among: range | None = None) -> None:
             at = list(start)
@@ -211,6 +214,7 @@ class _ThreadCopy(RewritePattern):
                 column = inner.apply(chunk % across * elements, [thread, j], hint="column")
                 for axis, inside in ((high, row), (wide, column)):
                     at[axis] = inner.apply(affine_dim(0) + affine_dim(1), [at[axis], inside])
+                wrap(inner, op, at)
             if among is not None:
                 self.to_page(inner, op, at, row, among)
 
@@ -329,6 +333,34 @@ class LowerRegisterStore(_ThreadCopy):
         kind = element if elements == 1 else vector_of(element, elements)
         value = emit.value(hw.LoadSharedOp(address, kind))
         emit.op(hw.StoreGlobalOp(value, op.target, at))
+
+
+def check_wraps(op: tile.CopyOp, width: int) -> None:
+    """Refuse columns that go on across an axis in parts of ``width`` that do not end with one."""
+    tensor = op.target.type
+    assert isinstance(tensor, GlobalType)
+    size = tensor.dims[op.tile_axes[1]].constant()
+    if size is None or size % width:
+        said = "of unknown size" if size is None else f"of {size} points"
+        raise PolycError(
+            "UnsupportedCopy",
+            f"columns of a tile go on across an axis {width} at once, and the last axis of "
+            f"{tensor} is {said}; make it a known multiple of {width}, or its rows less aligned",
+            op,
+        )
+
+
+def wrap(emit: Emit, op: tile.CopyOp, place: list[SSAValue]) -> None:
+    """Move coordinates that are beyond the end of a tensor's last axis to where they are."""
+    if op.wraps is None:
+        return
+    assert isinstance(op.target.type, GlobalType)
+    across, along = op.wraps.value.data, op.tile_axes[1]
+    size = op.target.type.dims[along].constant()
+    assert size is not None, "check_wraps says so"
+    number = place[along]
+    further = emit.apply(affine_dim(0) + affine_dim(1) // size, [place[across], number])
+    place[across], place[along] = further, emit.apply(affine_dim(0) % size, [number])
 
 
 def widest(tensor: GlobalType) -> int:

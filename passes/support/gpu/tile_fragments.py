@@ -265,9 +265,10 @@ class LowerSharedFragment(RewritePattern):
                 "UnsupportedCopy", f"a shared tile of one or two axes is copied, not {kind}", op
             )
         layout, spread = spread_of(fragment, op)
-        start = [0] * len(kind.sizes) if op.window is None else list(op.window.data)
-        partial = fragment.type.sizes != kind.sizes and all(
-            n >= m for n, m in zip(fragment.type.sizes, kind.sizes, strict=True)
+        sizes = kind.sizes[::-1] if op.transposes else kind.sizes
+        start = [0] * len(sizes) if op.window is None else list(op.window.data)
+        partial = fragment.type.sizes != sizes and all(
+            n >= m for n, m in zip(fragment.type.sizes, sizes, strict=True)
         )
         # The shared coordinates are the fragment's less the window's start, or plus it.
         shift = start if partial else [-s for s in start]
@@ -278,7 +279,9 @@ class LowerSharedFragment(RewritePattern):
         line = None if op.line is None else op.line.value.data
         if line is not None:
             partial, width = False, 1
-        chosen = self.chosen(op, spread, kind, shift, width) if partial else None
+        if op.transposes:
+            width = 1
+        chosen = self.chosen(op, spread, sizes, shift, width) if partial else None
         emit = Emit()
         registers = registers_of(emit, fragment)
         thread = thread_in_scope(emit, op)
@@ -289,8 +292,9 @@ class LowerSharedFragment(RewritePattern):
             element = element_of(inner, layout, thread, r, shift)
             if line is not None:
                 element = self.in_line(inner, element, line, kind.sizes[-1])
-            row = element[0] if len(element) == 2 else inner.index(0)
-            address = inner.value(tile.ElementAddressOp(shared, slot, row, element[-1]))
+            place = element[::-1] if op.transposes else element
+            row = place[0] if len(place) == 2 else inner.index(0)
+            address = inner.value(tile.ElementAddressOp(shared, slot, row, place[-1]))
             if loading:
                 load = hw.LoadSharedOp(address, wide(kind.element_type, width))
                 store_registers(inner, inner.value(load), registers, r, width)
@@ -326,16 +330,13 @@ class LowerSharedFragment(RewritePattern):
 
     @staticmethod
     def chosen(
-        op: tile.CopyOp, spread: Spread, kind: SharedType, start: Sequence[int], width: int
+        op: tile.CopyOp, spread: Spread, sizes: Sequence[int], start: Sequence[int], width: int
     ) -> list[int]:
         """The registers, by vectors, that lie in the window of the fragment."""
         found: list[int] = []
         for r in range(0, len(spread.registers), width):
             inside = {
-                all(
-                    0 <= p - s < n
-                    for p, s, n in zip(spread.at(t, r), start, kind.sizes, strict=True)
-                )
+                all(0 <= p - s < n for p, s, n in zip(spread.at(t, r), start, sizes, strict=True))
                 for t in range(len(spread.threads))
             }
             if len(inside) > 1:

@@ -35,7 +35,7 @@ from polyc.passes.support.gpu.scope import (
 from polyc.passes.support.gpu.spread import Spread
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_contracts import registers_of
-from polyc.passes.support.gpu.tile_copies import tensor_map_argument
+from polyc.passes.support.gpu.tile_copies import check_wraps, tensor_map_argument, wrap
 from polyc.rewriting.emit import Emit, affine_dim
 
 WARP = 32
@@ -48,7 +48,8 @@ class LowerStmatrix(RewritePattern):
     """A fragment in an mma accumulator's layout goes to a shared tile by stmatrix.
 
     A warp stores two blocks of 16 x 8 at once: lane ``l`` gives the address of row ``l mod 16`` of
-    block ``l floordiv 16``.  With the tile's swizzle the rows of a block lie in different banks.
+    block ``l floordiv 16``.  With the tile's swizzle the rows of a block lie in different banks.  A
+    turned copy stores each 8 x 8 of them transposed.
 
     Legality: elements have 16 bits; in each warp a block of four registers is 16 x 8 as the
     instruction has it, and blocks come in pairs, one beside the other.  Other fragments are
@@ -69,16 +70,21 @@ class LowerStmatrix(RewritePattern):
         lane = emit.apply(affine_dim(0) % WARP, [thread], hint="lane")
         word = emit.registers(BLOCK, i32, "words")
         row, column = layout.map.data.results
+        turned = op.transposes
+        low = affine_dim(1)
+        # Of a turned one lane l has column l mod 8 of its 8 x 8, which becomes a row.
+        down = low // 8 % 2 * 8 if turned else low % 16
+        right = low // 16 * 8 + low % 8 if turned else low // 16 * 8
 
         def store(inner: Emit, first_register: AffineExpr, at: Sequence[SSAValue]) -> None:
             """The two blocks from a register on, which ``at`` gives the dimensions of."""
             here = [affine_dim(0), first_register]
             starts = [e.replace_dims_and_symbols(here, []) for e in (row, column)]
-            low = affine_dim(1)
             place = [
-                inner.apply(starts[0] + low % 16 - shift[0], at),
-                inner.apply(starts[1] + low // 16 * 8 - shift[1], at),
+                inner.apply(starts[0] + down - shift[0], at),
+                inner.apply(starts[1] + right - shift[1], at),
             ]
+            place = place[::-1] if turned else place
             address = inner.value(tile.ElementAddressOp(op.target, slot, place[0], place[1]))
             for q in range(BLOCK):
                 pair = [
@@ -93,7 +99,7 @@ class LowerStmatrix(RewritePattern):
                 bits = inner.value(vector.BitcastOp(packed, vector_of(i32, 1)))
                 value = inner.value(hw.UnpackOp(bits, 0))
                 inner.op(memref.StoreOp.get(value, word, [inner.index(q)]))
-            inner.op(hw.StmatrixOp(word, inner.index(0), address))
+            inner.op(hw.StmatrixOp(word, inner.index(0), address, transpose=turned))
 
         step = chosen[1] - chosen[0] if len(chosen) > 1 else 0
         if step and chosen == list(range(chosen[0], chosen[-1] + 1, step)):
@@ -130,16 +136,17 @@ class LowerStmatrix(RewritePattern):
         except ValueError:
             return None
         window = (0, 0) if op.window is None else op.window.data
-        partial = source.sizes != target.sizes and all(
-            n >= m for n, m in zip(source.sizes, target.sizes, strict=True)
+        sizes = target.sizes[::-1] if op.transposes else target.sizes
+        partial = source.sizes != sizes and all(
+            n >= m for n, m in zip(source.sizes, sizes, strict=True)
         )
         # Shared coordinates are the fragment's less the window's start, or plus it.
         shift = window if partial else (-window[0], -window[1])
-        chosen = LowerStmatrix.pairs(spread, target, shift)
+        chosen = LowerStmatrix.pairs(spread, sizes, shift)
         return None if chosen is None else (layout, shift, chosen)
 
     @staticmethod
-    def pairs(spread: Spread, target: SharedType, shift: tuple[int, ...]) -> list[int] | None:
+    def pairs(spread: Spread, sizes: tuple[int, ...], shift: tuple[int, ...]) -> list[int] | None:
         """The first registers of the pairs of blocks that are stored; None where not all fit."""
         if spread.rank != 2 or len(spread.registers) % (2 * BLOCK) or len(spread.threads) % WARP:
             return None
@@ -159,16 +166,16 @@ class LowerStmatrix(RewritePattern):
                 return None
             inside = {
                 y + row - shift[0] >= 0
-                and y + row - shift[0] + 16 <= target.sizes[0]
+                and y + row - shift[0] + 16 <= sizes[0]
                 and x + column - shift[1] >= 0
-                and x + column - shift[1] + 16 <= target.sizes[1]
+                and x + column - shift[1] + 16 <= sizes[1]
                 for y, x in warps
             }
             outside = {
                 y + row - shift[0] + 16 <= 0
-                or y + row - shift[0] >= target.sizes[0]
+                or y + row - shift[0] >= sizes[0]
                 or x + column - shift[1] + 16 <= 0
-                or x + column - shift[1] >= target.sizes[1]
+                or x + column - shift[1] >= sizes[1]
                 for y, x in warps
             }
             if inside == {True}:
@@ -256,6 +263,8 @@ def own_rows(writer: tile.CopyOp, groups: int, rows: int) -> bool:
     source, layout = writer.source.type, layout_of(writer.source)
     if not isinstance(source, FragmentType) or layout is None or source.sizes[0] != rows:
         return False
+    if writer.transposes:
+        return False
     if layout.threads.data != groups * WARPGROUP:
         return False
     try:
@@ -276,6 +285,9 @@ class LowerTmaStore(RewritePattern):
 
     What the threads wrote is made visible to the async proxy by each of them, they meet, and then
     one stores a box a panel and closes the group of stores.  Tails are clipped by the copy engine.
+
+    The columns of a panel that wraps lie in one point of the axis that they go on across: points of
+    its last axis are known to be multiples of a panel's, and so is where the tile begins.
     """
 
     @op_type_rewrite_pattern
@@ -291,6 +303,8 @@ class LowerTmaStore(RewritePattern):
         writers = Writers.planned(op)
         _, columns = kind.sizes
         width = kind.panel_columns
+        if op.wraps is not None:
+            check_wraps(op, width)
         across, along = op.tile_axes
         sizes = [1] * len(op.indices)
         sizes[across], sizes[along] = writers.rows, width
@@ -319,6 +333,7 @@ class LowerTmaStore(RewritePattern):
                     column = then.apply(affine_dim(0) + panel * width, [column])
                 place = list(op.indices)
                 place[across], place[along] = row, column
+                wrap(then, op, place)
                 then.op(hw.TmaStoreOp(address, map_arg, place))
             then.op(hw.BulkCommitOp())
 

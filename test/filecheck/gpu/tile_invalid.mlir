@@ -743,7 +743,7 @@ gpu.module @m arch "sm_90a" symbols [M] {
 
 // -----
 
-// CHECK: only a load by cp_async, of a matrix to shared memory, is turned; give it that loader, or let the tile lie as the tensor does
+// CHECK: only a load by cp_async, of a matrix to shared memory, is turned, and a fragment of two axes to a shared tile; give it that loader, or let the tile lie as the tensor does
 gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k(%A: !gpu.global<[M, M], f32> = tensor 0, %M: index = symbol M) threads 128 {
     %a = gpu.shared_tile : !gpu.shared<[64, 32], f32>

@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// CHECK: algo_choice of conv is 'winograd'; it is one of implicit_gemm, partial_sums, im2col, tf32
+// CHECK: algo_choice of conv is 'winograd'; it is one of implicit_gemm, partial_sums, im2col, merged_rows, tf32
 plan.schedule @g variant "v" {
   arch = "sm_80", tensorize = "acc", mma = "mma.sync", loader = "cp_async", tile = [128, 128, 32], stages = 3, warp_tile = [64, 32],
   algo_choice = {"conv" = "winograd"}
