@@ -168,9 +168,9 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     if loose := loose_variants(gemm, arch):
         return loose
     if is_plain(gemm, arch):
-        problem = problem_of(gemm)
         for copied in (False, True):
             if may_run(gemm, arch, copied):
+                problem = problem_of(gemm, copied)
                 form = form_of(gemm, arch, copied)
                 plans = ranking.chosen(problem, arch, form, copied)
                 where = ranking.conditions(problem, plans, arch, form)
