@@ -120,13 +120,16 @@ idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
 
 
-def _has_places(plan: Tiling) -> bool:
-    """Whether threads have the registers by which they store rows that begin at any element."""
+def _has_places(plan: Tiling, gathers: bool) -> bool:
+    """Whether threads have the registers by which they store rows that begin at any element; of
+    plans whose producers ``gathers`` there are others that say so.
+    """
     if plan.rows == GROUP_ROWS and plan.persistent:
         return plan.columns < MOST_COLUMNS
     if plan.at_once > 1:
         return plan.columns <= LOOSE_BESIDE
-    return plan.persistent or plan.rows == GROUP_ROWS or plan.columns <= LOOSE_ONCE
+    one = gathers or plan.persistent or plan.rows == GROUP_ROWS
+    return one or plan.columns <= LOOSE_ONCE
 
 
 def held_by(plan: Tiling) -> int:
@@ -218,7 +221,7 @@ class Form:
             for plan in space(arch, self.products, most, self.loose, depth)
         )
         if self.loose:
-            found = tuple(filter(_has_places, found))
+            found = tuple(p for p in found if _has_places(p, bool(self.gathers)))
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
