@@ -102,7 +102,8 @@ LOOSE_COLUMNS = 192
 rows begin at any element: the places of these stand beside its sums."""
 
 LOOSE_ONCE = 160
-"""The same of a block that has one tile, and of what its several consumers' threads begin with."""
+"""The same of a block whose threads begin with few registers: of three consumers, or of two that
+have one tile."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
@@ -128,7 +129,7 @@ def _has_places(plan: Tiling, gathers: bool) -> bool:
         return plan.columns < MOST_COLUMNS
     if plan.at_once > 1:
         return plan.columns <= LOOSE_BESIDE
-    one = gathers or plan.persistent or plan.rows == GROUP_ROWS
+    one = gathers or plan.rows == GROUP_ROWS or (plan.persistent and plan.rows == 2 * GROUP_ROWS)
     return one or plan.columns <= LOOSE_ONCE
 
 
