@@ -105,6 +105,9 @@ LOOSE_ONCE = 160
 """The same of a block whose threads begin with few registers: of three consumers, or of two that
 have one tile."""
 
+LOOSE_BATCHED = 128
+"""The same of a block of several consumers in a batch."""
+
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
 the registers of two.  Of 21 problems that were timed so none was the fastest."""
@@ -121,16 +124,18 @@ idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
 
 
-def _has_places(plan: Tiling, gathers: bool) -> bool:
+def _has_places(plan: Tiling, gathers: bool, batched: bool) -> bool:
     """Whether threads have the registers by which they store rows that begin at any element; of
-    plans whose producers ``gathers`` there are others that say so.
+    plans whose producers ``gathers`` there are others that say so, and in a batch places take more.
     """
     if plan.rows == GROUP_ROWS and plan.persistent:
         return plan.columns < MOST_COLUMNS
     if plan.at_once > 1:
         return plan.columns <= LOOSE_BESIDE
-    one = gathers or plan.rows == GROUP_ROWS or (plan.persistent and plan.rows == 2 * GROUP_ROWS)
-    return one or plan.columns <= LOOSE_ONCE
+    if gathers or plan.rows == GROUP_ROWS:
+        return True
+    many = MOST_COLUMNS if plan.persistent and plan.rows == 2 * GROUP_ROWS else LOOSE_ONCE
+    return plan.columns <= (LOOSE_BATCHED if batched else many)
 
 
 def held_by(plan: Tiling) -> int:
@@ -183,6 +188,7 @@ class Form:
     ``within``    columns that tiles lie inside of, where there are such
     ``alone``     whether the blocks of a cluster share nothing that they read
     ``reads``     whether an epilogue reads something of its own
+    ``batched``   whether there are several matrices
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
     ``image``     of a convolution whose sizes are known
@@ -203,6 +209,7 @@ class Form:
     within: int = 0
     alone: bool = False
     reads: bool = False
+    batched: bool = False
     rates: Rates = H200_RATES
     sums: bool = True
     image: Image | None = None
@@ -222,7 +229,7 @@ class Form:
             for plan in space(arch, self.products, most, self.loose, depth)
         )
         if self.loose:
-            found = tuple(p for p in found if _has_places(p, bool(self.gathers)))
+            found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.batched))
         if self.loose and self.reads:
             found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
         picks = self.joined or self.alone or self.within or not self.sums or self.held
