@@ -97,16 +97,12 @@ HELD_REGISTERS = 40
 """Registers beside its sums that a thread has at least which holds an operand, in two buffers, and
 what is on its way to these."""
 
-LOOSE_COLUMNS = 192
-"""Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
-rows begin at any element: the places of these stand beside its sums."""
-
 LOOSE_ONCE = 160
-"""The same of a block whose threads begin with few registers: of three consumers, or of two that
-have one tile."""
+"""Columns of a tile at most where rows begin at any element, of a block whose threads begin with
+few registers: of three consumers, or of two that have one tile."""
 
-LOOSE_BATCHED = 128
-"""The same of a block of several consumers in a batch."""
+LOOSE_READS = 128
+"""The same of a block of several consumers where an epilogue reads."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
@@ -124,9 +120,10 @@ idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
 
 
-def _has_places(plan: Tiling, gathers: bool, batched: bool) -> bool:
+def _has_places(plan: Tiling, gathers: bool, reads: bool) -> bool:
     """Whether threads have the registers by which they store rows that begin at any element; of
-    plans whose producers ``gathers`` there are others that say so, and in a batch places take more.
+    plans whose producers ``gathers`` there are others that say so, and what an epilogue ``reads``
+    takes places too.
     """
     if plan.rows == GROUP_ROWS and plan.persistent:
         return plan.columns < MOST_COLUMNS
@@ -135,7 +132,7 @@ def _has_places(plan: Tiling, gathers: bool, batched: bool) -> bool:
     if gathers or plan.rows == GROUP_ROWS:
         return True
     many = MOST_COLUMNS if plan.persistent and plan.rows == 2 * GROUP_ROWS else LOOSE_ONCE
-    return plan.columns <= (LOOSE_BATCHED if batched else many)
+    return plan.columns <= (LOOSE_READS if reads else many)
 
 
 def held_by(plan: Tiling) -> int:
@@ -188,7 +185,6 @@ class Form:
     ``within``    columns that tiles lie inside of, where there are such
     ``alone``     whether the blocks of a cluster share nothing that they read
     ``reads``     whether an epilogue reads something of its own
-    ``batched``   whether there are several matrices
     ``rates``     of the chip
     ``sums``      whether sums of parts may go through memory
     ``image``     of a convolution whose sizes are known
@@ -209,7 +205,6 @@ class Form:
     within: int = 0
     alone: bool = False
     reads: bool = False
-    batched: bool = False
     rates: Rates = H200_RATES
     sums: bool = True
     image: Image | None = None
@@ -229,9 +224,7 @@ class Form:
             for plan in space(arch, self.products, most, self.loose, depth)
         )
         if self.loose:
-            found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.batched))
-        if self.loose and self.reads:
-            found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
+            found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found

@@ -86,5 +86,4 @@ def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads_of(gemm)),
-        batched=bool(gemm.batch),
     )
