@@ -15,10 +15,11 @@ from polyc.cost.device import Device, device_of
 from polyc.cost.reductions import (
     Reduction,
     SharedTile,
-    nanoseconds,
     reduction_of,
     steps_of,
     tiles_of,
+    times_of,
+    together,
 )
 from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
@@ -104,5 +105,8 @@ def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTi
 def _ranked(
     problem: Reduction, vector: int, arch: str, device: Device
 ) -> tuple[tuple[float, SharedTile], ...]:
-    found = ((nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch))
-    return tuple(sorted(found, key=lambda one: one[0]))
+    every = list(tiles(problem, vector, arch))
+    if not every:
+        return ()
+    times = times_of(problem, together(every), device).tolist()
+    return tuple(sorted(zip(times, every, strict=True), key=lambda one: one[0]))
