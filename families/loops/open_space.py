@@ -1,9 +1,9 @@
 """Where a reduction of open sizes has which tile, by the model of time (S8, S11.1, S12.4).
 
 The model says how long what a region has takes at sizes all over the range of the symbols, and
-which tile of the space is the fastest at each of them.  The range is then parted, where that saves
-the most, again and again as long as it is worth a kernel: a part has the tile that loses the least
-over its sizes, or what was there.
+which tile of the space is the fastest at some of them.  The range is then halved, where that saves
+the most, again and again, and what saves too little for a kernel is put together again: a part has
+the tile that loses the least over its sizes, or what was there.
 """
 
 from __future__ import annotations
