@@ -26,7 +26,7 @@ from polyc.families.loops.partial_sums import VECTOR, Shared, vectors
 from polyc.families.loops.recognise import size_of
 from polyc.families.loops.shared_space import tiles
 
-POINTS = {1: 100, 2: 600, 3: 700, 4: 500}
+POINTS = {1: 100, 2: 400, 3: 500, 4: 400}
 """Sizes that are compared, by how many symbols there are; of more symbols nothing is."""
 
 FEWER = 2
