@@ -194,7 +194,8 @@ def _of_width(plan: Tiling, width: int, where: Sequence[Assumption]) -> MatmulVa
 def exact_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plans of f32 that the model of time chooses, and fewer for rows of any length."""
     found: list[MatmulVariant] = []
-    problem, form = problem_of(gemm), _exact_form(gemm)
+    # Its formula does not know how rows lie in lines.
+    problem, form = problem_of(gemm, copied=True), _exact_form(gemm)
     for width in (WIDE, ANY):
         plans = ranking.chosen(problem, arch, form, width == ANY)
         where = ranking.conditions(problem, plans, arch, form)
