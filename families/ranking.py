@@ -257,7 +257,7 @@ class Form:
         """The same of known sizes, with what no polynomial says: multiprocessors without a block
         leave the others more, and what taps of an image read again may not be in L2 any more."""
         chip = ARCHS[arch].multiprocessors
-        of = terms(plan, chip, idle_rates(self.rates, 1 - busy(sizes, plan, chip)), self.stored)
+        of = self.terms(plan, chip, 1 - busy(sizes, plan, chip))
         time = time_of(sizes, plan, of, chip, self.taps)
         if self.image is None:
             return time
@@ -270,9 +270,9 @@ class Form:
         rows, columns = max(1, self.stored.rows), max(1, self.stored.columns)
         return replace(self, stored=replace(self.stored, rows=rows, columns=columns))
 
-    def terms(self, plan: Tiles, chip: int) -> Terms:
-        """The factors of a plan's formula on so many multiprocessors."""
-        return terms(plan, chip, self.rates, self.stored)
+    def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
+        """The factors of a plan's formula on so many multiprocessors, of which a part is idle."""
+        return terms(plan, chip, idle_rates(self.rates, idle), self.stored)
 
 
 def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
