@@ -300,9 +300,16 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
 # How long it takes -------------------------------------------------------------------------
 
 
+def _numpy() -> Any:
+    """NumPy, which is not brought in before times are asked for."""
+    import numpy
+
+    return numpy
+
+
 def together(plans: Sequence[SharedTile]) -> Any:
     """Several plans as one whose fields are arrays."""
-    import numpy as np
+    np = _numpy()
 
     return _Several(
         *(np.array([getattr(plan, name) for plan in plans]) for name in SharedTile.__slots__)
@@ -319,7 +326,7 @@ class _Several(NamedTuple):
 
     @property
     def loads(self) -> Any:
-        import numpy as np
+        np = _numpy()
 
         return np.maximum(1, self.rows * self.columns // (self.threads * self.vector))
 
@@ -330,7 +337,7 @@ def registers(problem: Reduction, plans: Any) -> Any:
     Blocks of 256 threads are built for 64 at most, those of 1024 have no more; of moments for
     ``OF_MOMENTS``.
     """
-    import numpy as np
+    np = _numpy()
 
     if problem.moments:
         return np.full(plans.rows.shape, OF_MOMENTS)
@@ -343,7 +350,7 @@ def registers(problem: Reduction, plans: Any) -> Any:
 
 def at_once(problem: Reduction, plans: Any) -> Any:
     """Blocks that a multiprocessor has room for."""
-    import numpy as np
+    np = _numpy()
 
     each = -(-registers(problem, plans) // GRAIN) * GRAIN
     by_registers = REGISTERS // (plans.threads * each)
@@ -368,7 +375,7 @@ def tiles_of(problem: Reduction, plan: Any) -> Any:
 
 def _piece(problem: Reduction, plans: Any) -> tuple[Any, Any, int, int]:
     """Rows and columns of tiles that there are, and the bytes from one of each to the next."""
-    import numpy as np
+    np = _numpy()
 
     kept, inner = problem.apart
     if problem.beside:
@@ -389,7 +396,7 @@ def sectors_of(problem: Reduction, plans: Any) -> Any:
     memory are whole ones; where tiles have all of these, they follow each other.  Of columns that
     lie apart each is a piece of its own, as long as the tile's rows are neighbours in memory.
     """
-    import numpy as np
+    np = _numpy()
 
     rows, columns, down, across = _piece(problem, plans)
     whole = _is_whole(problem, plans)
@@ -417,7 +424,7 @@ def _is_whole(problem: Reduction, plans: Any) -> Any:
 def end_of(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
     """From the last step of a block until it has its results: threads that have parts of them meet,
     and each adds some."""
-    import numpy as np
+    np = _numpy()
 
     if problem.beside:
         alone = plans.columns >= plans.threads * plans.vector
@@ -446,7 +453,7 @@ def times_of(
     problem: Reduction, plans: Any, device: Device, rates: ReductionRates = H100_REDUCTIONS
 ) -> Any:
     """The times of a reduction under several plans (``together``)."""
-    import numpy as np
+    np = _numpy()
 
     r, chip = rates, np.full(plans.rows.shape, device.multiprocessors)
     steps, room = steps_of(problem, plans), at_once(problem, plans)
@@ -503,7 +510,7 @@ def _waits(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
     Steps of one axis are a loop that the compiler unrolls where each loads little; where they go
     over several in turn, it does not.
     """
-    import numpy as np
+    np = _numpy()
 
     if not rates.ahead:
         return 1.0
@@ -514,7 +521,7 @@ def _waits(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
 
 def _second(problem: Reduction, plans: Any, device: Device, rates: ReductionRates) -> Any:
     """The time of the kernel that adds what blocks have stored."""
-    import numpy as np
+    np = _numpy()
 
     tile = min(WIDE if problem.beside else HIGH, 1 << (problem.kept - 1).bit_length())
     passes = -(-plans.parts // max(1, ADDING * ADDED // tile))
