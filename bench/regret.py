@@ -38,7 +38,6 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.families import ranking
 from polyc.families.family import fitted
 from polyc.families.matmul import conditions, schedules
-from polyc.families.matmul.problems import LINE
 from polyc.families.matmul.recognise import find_contraction
 from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import Tiling
@@ -123,7 +122,7 @@ def form_of(sizes: Sizes, kind: str) -> ranking.Form:
     *_, n, k = sizes
     if kind == "odd":
         return ranking.Form(loose=n % 8 > 0)
-    return ranking.Form(stored=Stored(k % LINE > 0, n % LINE > 0))
+    return ranking.Form(stored=Stored(k % ranking.LINE > 0, n % ranking.LINE > 0))
 
 
 def expected(sizes: Sizes, kind: str, tiling: Tiling) -> float:

@@ -79,12 +79,15 @@ def products(row: Row) -> Again:
 def sums(row: Row) -> Again:
     """A row of ``regret_columns.py``."""
     problem = (row["op"], row["m"], row["n"])
-    _, region = regret_columns.region_of(problem)
     found: list[Timed] = []
-    for plan in (row["own"], *row["plans"]):
+    try:
+        _, region = regret_columns.region_of(problem)
+    except ValueError:
+        return Again(regret_columns.said(problem), found)  # It is several regions by now.
+    for plan in (*filter(None, [row.get("own")]), *row["plans"]):
         try:
             made = laid(region, regret_columns.ARCH, plan["fields"], (), plan["name"])
-        except PolycError:
+        except (KeyError, PolycError):
             continue  # A plan of before.
         found.append(Timed(plan["name"], plan["us"], modelled(region, made, {}).seconds * 1e6))
     return Again(regret_columns.said(problem), found)
@@ -164,6 +167,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for path in args.files or sorted(RESULTS.glob("*regret*.json")):
         found = list(read(path, args.half))
+        if not found:
+            print(f"{path.name}: none of its plans is there any more")
+            continue
         losses = [one.loss for one in found]
         off = [abs(log(plan.model_us / plan.us)) for one in found for plan in one.plans]
         print(

@@ -11,14 +11,16 @@ blocks of several tiles share the points, what they have goes through memory or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, StringAttr
 
 from polyc.affine.expressions import linear_of
 from polyc.cost.device import Device
-from polyc.cost.products import GPC, longest
+from polyc.cost.products import GPC
 from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import SECTOR
 from polyc.dialects.plan import ScheduleOp
@@ -300,33 +302,65 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
 # How long it takes -------------------------------------------------------------------------
 
 
-def registers(problem: Reduction, plan: SharedTile) -> int:
+def _numpy() -> Any:
+    """NumPy, which is not brought in before times are asked for."""
+    import numpy
+
+    return numpy
+
+
+def together(plans: Sequence[SharedTile]) -> Any:
+    """Several plans as one whose fields are arrays."""
+    np = _numpy()
+
+    return _Several(
+        *(np.array([getattr(plan, name) for plan in plans]) for name in SharedTile.__slots__)
+    )
+
+
+class _Several(NamedTuple):
+    rows: Any
+    columns: Any
+    threads: Any
+    vector: Any
+    parts: Any
+    stored: Any
+
+    @property
+    def loads(self) -> Any:
+        np = _numpy()
+
+        return np.maximum(1, self.rows * self.columns // (self.threads * self.vector))
+
+
+def registers(problem: Reduction, plans: Any) -> Any:
     """Registers of a thread, about: a sum for each element of its vectors, and what goes with it.
 
     Blocks of 256 threads are built for 64 at most, those of 1024 have no more; of moments for
     ``OF_MOMENTS``.
     """
+    np = _numpy()
+
     if problem.moments:
-        return OF_MOMENTS
-    if plan.vector == 1:
-        found = 32 + plan.loads
-    elif problem.beside:
-        found = 52 + 3 * plan.loads
-    else:
-        found = 28 + 7 * plan.loads * plan.vector // 8
-    found *= problem.sums
-    small = plan.threads <= 256 and plan.loads * plan.vector <= 32
-    return min(64 if small or plan.threads > 512 else 255, found)
+        return np.full(plans.rows.shape, OF_MOMENTS)
+    single = 32 + plans.loads
+    wide = 52 + 3 * plans.loads if problem.beside else 28 + 7 * plans.loads * plans.vector // 8
+    found = np.where(plans.vector == 1, single, wide) * problem.sums
+    small = (plans.threads <= 256) & (plans.loads * plans.vector <= 32)
+    return np.minimum(np.where(small | (plans.threads > 512), 64, 255), found)
 
 
-def at_once(problem: Reduction, plan: SharedTile) -> int:
+def at_once(problem: Reduction, plans: Any) -> Any:
     """Blocks that a multiprocessor has room for."""
-    each = -(-registers(problem, plan) // GRAIN) * GRAIN
-    by_registers = REGISTERS // (plan.threads * each)
-    return max(1, min(MOST_BLOCKS, MOST_THREADS // plan.threads, by_registers))
+    np = _numpy()
+
+    each = -(-registers(problem, plans) // GRAIN) * GRAIN
+    by_registers = REGISTERS // (plans.threads * each)
+    found = np.minimum(np.minimum(MOST_BLOCKS, MOST_THREADS // plans.threads), by_registers)
+    return np.maximum(1, found)
 
 
-def steps_of(problem: Reduction, plan: SharedTile) -> int:
+def steps_of(problem: Reduction, plan: Any) -> Any:
     """The steps of a block, those of the one that has most."""
     inner, second = problem.inner, problem.second
     if problem.beside:
@@ -336,59 +370,73 @@ def steps_of(problem: Reduction, plan: SharedTile) -> int:
     return -(-steps * problem.others // plan.parts)
 
 
-def tiles_of(problem: Reduction, plan: SharedTile) -> int:
+def tiles_of(problem: Reduction, plan: Any) -> Any:
     """The tiles of the results."""
     return problem.outer * -(-problem.kept // (plan.columns if problem.beside else plan.rows))
 
 
-def _piece(problem: Reduction, plan: SharedTile) -> tuple[int, int, int, int]:
-    """Rows and columns of a tile that there are, and the bytes from one of each to the next."""
+def _piece(problem: Reduction, plans: Any) -> tuple[Any, Any, int, int]:
+    """Rows and columns of tiles that there are, and the bytes from one of each to the next."""
+    np = _numpy()
+
     kept, inner = problem.apart
     if problem.beside:
-        return min(plan.rows, problem.inner), min(plan.columns, problem.kept), inner, kept
-    high = min(plan.rows, problem.second if problem.kept == 1 else problem.kept)
-    return high, min(plan.columns, problem.inner), kept, inner
+        return (
+            np.minimum(plans.rows, problem.inner),
+            np.minimum(plans.columns, problem.kept),
+            inner,
+            kept,
+        )
+    high = np.minimum(plans.rows, problem.second if problem.kept == 1 else problem.kept)
+    return high, np.minimum(plans.columns, problem.inner), kept, inner
 
 
-def sectors_of(problem: Reduction, plan: SharedTile) -> float:
+def sectors_of(problem: Reduction, plans: Any) -> Any:
     """The bytes of the sectors that a step of a block brings.
 
     A row of a tile that is a part of one of memory begins anywhere in a sector, unless rows of
     memory are whole ones; where tiles have all of these, they follow each other.  Of columns that
     lie apart each is a piece of its own, as long as the tile's rows are neighbours in memory.
     """
-    rows, columns, down, across = _piece(problem, plan)
-    found = 0.0
+    np = _numpy()
+
+    rows, columns, down, across = _piece(problem, plans)
+    whole = _is_whole(problem, plans)
+    found = np.zeros(plans.rows.shape)
     for size in problem.sizes:
         if across > problem.sizes[0]:
-            long = rows * size if down == problem.sizes[0] else size
-            piece = long if long >= across else min(across, -(-long // SECTOR) * SECTOR + size)
-            found += columns * piece * (1 if down == problem.sizes[0] else rows)
-        elif _is_whole(problem, plan):
-            found += rows * columns * size
+            near = down == problem.sizes[0]
+            long = rows * size if near else np.full(plans.rows.shape, size)
+            begun = np.minimum(across, -(-long // SECTOR) * SECTOR + size)
+            piece = np.where(long >= across, long, begun)
+            found += columns * piece * (1 if near else rows)
         else:
             over = SECTOR - gcd(SECTOR, problem.line)
-            found += rows * (-(-columns * size // SECTOR) * SECTOR + over)
+            parts = rows * (-(-columns * size // SECTOR) * SECTOR + over)
+            found += np.where(whole, rows * columns * size, parts)
     return found
 
 
-def _is_whole(problem: Reduction, plan: SharedTile) -> bool:
+def _is_whole(problem: Reduction, plans: Any) -> Any:
     """Whether tiles have whole rows of memory, one after another."""
-    return problem.beside and plan.columns >= problem.kept and problem.outer == problem.others == 1
+    one = problem.beside and problem.outer == problem.others == 1
+    return (plans.columns >= problem.kept) & one
 
 
-def end_of(problem: Reduction, plan: SharedTile, rates: ReductionRates) -> float:
+def end_of(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
     """From the last step of a block until it has its results: threads that have parts of them meet,
     and each adds some."""
-    partials = MEETING
+    np = _numpy()
+
     if problem.beside:
-        if plan.columns >= plan.threads * plan.vector:
-            return 0.0
-        others = plan.threads * plan.vector / plan.columns
-        partials = min(MOST_PARTIALS, others * max(1.0, plan.columns / plan.threads))
-    elif plan.columns > WARP * plan.vector * plan.loads:
-        partials = 2 * MEETING
-    return rates.meet + rates.partial * partials
+        alone = plans.columns >= plans.threads * plans.vector
+        others = plans.threads * plans.vector / plans.columns
+        partials = np.minimum(
+            MOST_PARTIALS, others * np.maximum(1.0, plans.columns / plans.threads)
+        )
+        return np.where(alone, 0.0, rates.meet + rates.partial * partials)
+    several = plans.columns > WARP * plans.vector * plans.loads
+    return rates.meet + rates.partial * np.where(several, 2 * MEETING, MEETING)
 
 
 MEETING, MOST_PARTIALS, WARP, LINE = 8.0, 64.0, 32, 128
@@ -400,43 +448,54 @@ def nanoseconds(
     problem: Reduction, plan: SharedTile, device: Device, rates: ReductionRates = H100_REDUCTIONS
 ) -> float:
     """The time of a reduction under a plan."""
-    r, chip = rates, device.multiprocessors
-    steps, room = steps_of(problem, plan), at_once(problem, plan)
-    blocks = left = tiles_of(problem, plan) * plan.parts
-    begins, end = r.block, r.block + end_of(problem, plan, r)
-    is_cluster = plan.parts > 1 and not plan.stored
-    if is_cluster:
-        # A cluster lies in one GPC, and what is left of that stays out of them.
-        chip = max(1, chip // GPC * (GPC // plan.parts)) * plan.parts
-        begins += r.joins
-        end += r.together
-    warps, loads = plan.threads / WARP, plan.loads * len(problem.sizes)
-    own = loads * r.load + plan.loads * plan.vector * problem.work + r.loop
-    waits = _waits(problem, plan, r) * (WAITS if problem.moments else 1.0)
+    return float(times_of(problem, together([plan]), device, rates)[0])
+
+
+def times_of(
+    problem: Reduction, plans: Any, device: Device, rates: ReductionRates = H100_REDUCTIONS
+) -> Any:
+    """The times of a reduction under several plans (``together``)."""
+    np = _numpy()
+
+    r, chip = rates, np.full(plans.rows.shape, device.multiprocessors)
+    steps, room = steps_of(problem, plans), at_once(problem, plans)
+    left = tiles_of(problem, plans) * plans.parts
+    all_steps = left * steps
+    is_cluster = (plans.parts > 1) & ~plans.stored
+    # A cluster lies in one GPC, and what is left of that stays out of them.
+    fitting = np.maximum(1, chip // GPC * (GPC // plans.parts)) * plans.parts
+    chip = np.where(is_cluster, fitting, chip)
+    begins = r.block + np.where(is_cluster, r.joins, 0.0)
+    end = r.block + end_of(problem, plans, r) + np.where(is_cluster, r.together, 0.0)
+    warps, loads = plans.threads / WARP, plans.loads * len(problem.sizes)
+    own = loads * r.load + plans.loads * plans.vector * problem.work + r.loop
+    waits = _waits(problem, plans, r) * (WAITS if problem.moments else 1.0)
     alone = r.latency * waits + own * r.apart * r.cycle
     issued = warps * own / r.issued * r.cycle
-    _, columns, _, across = _piece(problem, plan)
+    _, columns, _, across = _piece(problem, plans)
     lines = min(WARP, max(1.0, WARP * across / LINE)) if across > problem.sizes[0] else 1.0
     taken = warps * loads * lines * r.lines * r.cycle
-    drawn = sectors_of(problem, plan) / r.draw
+    drawn = sectors_of(problem, plans) / r.draw
     points = problem.outer * problem.kept * problem.inner * problem.second * problem.others
-    memory = device.memory / 1e9 * r.memory
-    if problem.beside and across == problem.sizes[0] and plan.columns < problem.kept:
-        memory *= 1 - r.narrow * max(0.0, 1 - columns * across / LINE)
+    memory = np.full(plans.rows.shape, device.memory / 1e9 * r.memory)
+    if problem.beside and across == problem.sizes[0]:
+        parts = 1 - r.narrow * np.maximum(0.0, 1 - columns * across / LINE)
+        memory = np.where(plans.columns < problem.kept, memory * parts, memory)
     if problem.moments and not problem.beside:
-        memory *= min(1.0, columns * across / RUN) ** SHORT_RUN
-    moved = points * sum(problem.sizes) / (blocks * steps) / memory
-    time = r.start
-    while left > 0:
+        memory = memory * np.minimum(1.0, columns * across / RUN) ** SHORT_RUN
+    moved = points * sum(problem.sizes) / all_steps / memory
+    time = np.full(plans.rows.shape, r.start)
+    for _ in range(2):
         # Whole turns of as many blocks as find room, and then those that are left.
-        now = min(left, chip * room)
+        now = np.maximum(1, np.minimum(left, chip * room))
         turns, most = left // now, -(-now // chip)
-        step = longest(alone, most * issued, most * drawn, most * taken, now * moved)
-        time += turns * longest(steps * step + end, most * begins)
-        left -= turns * now
-    if plan.parts == 1:
-        return time
-    return time + (r.clustered if is_cluster else _second(problem, plan, device, r))
+        each = (alone, most * issued, most * drawn, most * taken, now * moved)
+        step = sum(one**4 for one in each) ** 0.25
+        time = time + turns * ((steps * step + end) ** 4 + (most * begins) ** 4) ** 0.25
+        left = left - turns * now
+    stored = _second(problem, plans, device, r)
+    more = np.where(is_cluster, r.clustered, stored)
+    return np.where(plans.parts == 1, time, time + more)
 
 
 WAITS = 2.0
@@ -447,22 +506,29 @@ RUN, SHORT_RUN = 2 * LINE, 0.25
 slower: of 4096 images' channels 27 us by 512 columns of 16 bits, 34 by 64, 39 by 32."""
 
 
-def _waits(problem: Reduction, plan: SharedTile, rates: ReductionRates) -> float:
+def _waits(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
     """How often a step waits for loads.
 
     Steps of one axis are a loop that the compiler unrolls where each loads little; where they go
     over several in turn, it does not.
     """
-    chunks = -(-problem.inner // (plan.rows if problem.beside else plan.columns))
-    nested = chunks > 1 and problem.others * problem.second > 1
-    return 1.0 if plan.vector > 1 or nested or not rates.ahead else plan.loads / rates.ahead
+    np = _numpy()
+
+    if not rates.ahead:
+        return 1.0
+    chunks = -(-problem.inner // (plans.rows if problem.beside else plans.columns))
+    nested = (chunks > 1) & (problem.others * problem.second > 1)
+    return np.where((plans.vector > 1) | nested, 1.0, plans.loads / rates.ahead)
 
 
-def _second(problem: Reduction, plan: SharedTile, device: Device, rates: ReductionRates) -> float:
+def _second(problem: Reduction, plans: Any, device: Device, rates: ReductionRates) -> Any:
     """The time of the kernel that adds what blocks have stored."""
+    np = _numpy()
+
     tile = min(WIDE if problem.beside else HIGH, 1 << (problem.kept - 1).bit_length())
-    passes = -(-plan.parts // max(1, ADDING * ADDED // tile))
+    passes = -(-plans.parts // max(1, ADDING * ADDED // tile))
     blocks = problem.outer * -(-problem.kept // tile)
     begun = -(-blocks // device.multiprocessors) * rates.block
-    stored = problem.outer * problem.kept * plan.parts * SUM_BYTES * problem.sums
-    return rates.behind + longest(passes * rates.pass_, begun) + stored / rates.sums
+    stored = problem.outer * problem.kept * plans.parts * SUM_BYTES * problem.sums
+    longer = ((passes * rates.pass_) ** 4 + float(begun) ** 4) ** 0.25
+    return rates.behind + np.asarray(longer) + stored / rates.sums

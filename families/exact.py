@@ -132,6 +132,6 @@ class ExactForm(Form):
         fits = plan.rows * plan.columns <= self.largest
         return fits and (self.sums or not plan.summed) and all(whole)
 
-    def terms(self, plan: Tiles, chip: int) -> Terms:
+    def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
         assert isinstance(plan, ExactTiling)
         return exact_terms(plan, plan.warp, chip)

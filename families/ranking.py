@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from heapq import heapify, heappop, heapreplace
-from math import inf, log, prod
-from operator import sub
+from math import inf, prod
 from typing import Any
 
 from polyc.cost.device import device_of
@@ -40,6 +38,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
+    GROUP_ROWS,
     MOST_COLUMNS,
     Tiling,
     loading_registers,
@@ -51,33 +50,39 @@ from polyc.families.space import (
 GRIDS = {
     1: (1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384),
     2: (16, 64, 128, 256, 512, 1024, 1536, 2048, 4096, 8192, 16384),
-    3: (24, 64, 96, 192, 384, 768, 1536, 3072, 6144, 12288),
+    3: (24, 64, 100, 192, 320, 500, 768, 1152, 1700, 2560, 4000, 6000, 9000, 14000),
 }
 """Sizes at which kernels for open ones are compared, by how many of a matrix are open."""
 
-DEPTHS = {3: (24, 64, 192, 576, 1536, 4096, 12288)}
+DEPTHS = {3: (32, 96, 192, 384, 768, 1536, 3072, 6144, 12288)}
 """The same of what is summed over, where there are fewer."""
-
-COARSE = (16, 64, 192, 512, 1536, 4096, 16384)
-"""The same of products whose operands are copied, of which few kernels are there."""
 
 BATCHES = (1, 32)
 """Matrices of a batch whose number is open."""
 
-MOST_KERNELS = {1: 10, 2: 12, 3: 14}
+MOST_KERNELS = {1: 12, 2: 16, 3: 24}
 """Kernels that a product gets from the space, by how many of its sizes are open."""
 
-MOST_PADDED = {1: 3, 2: 3, 3: 4}
+MOST_PADDED = {1: 6, 2: 8, 3: 12}
 """The same of its operands' copies."""
 
-WORTH = 0.004
+WORTH = 0.002
 """The least share of the mean time that a kernel more has to save."""
 
-FAR = 1
+FAR = 2
 """How much more a loss counts that is e times as large as the time, to one that is small."""
+
+PARTS = 100_000
+"""Of a loss that is counted."""
+
+TURNS = 4
+"""How often each of the kernels is looked for again beside the others."""
 
 NEAR = 0.02
 """The logarithm of what a plan takes of the fastest's time somewhere, to be one of a few."""
+
+LINE = 64
+"""Elements of a line of the L2 cache."""
 
 LEAST_STEPS = 4
 """Steps of a part of a tile at least."""
@@ -92,9 +97,12 @@ HELD_REGISTERS = 40
 """Registers beside its sums that a thread has at least which holds an operand, in two buffers, and
 what is on its way to these."""
 
-LOOSE_COLUMNS = 192
-"""Columns of a tile at most of a block that goes on to other tiles, where an epilogue reads and
-rows begin at any element: the places of these stand beside its sums."""
+LOOSE_ONCE = 160
+"""Columns of a tile at most where rows begin at any element, of a block whose threads begin with
+few registers: of three consumers, or of two that have one tile."""
+
+LOOSE_READS = 128
+"""The same of a block of several consumers where an epilogue reads."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
@@ -110,6 +118,21 @@ on either side read."""
 
 idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
+
+
+def _has_places(plan: Tiling, gathers: bool, reads: bool) -> bool:
+    """Whether threads have the registers by which they store rows that begin at any element; of
+    plans whose producers ``gathers`` there are others that say so, and what an epilogue ``reads``
+    takes places too.
+    """
+    if plan.rows == GROUP_ROWS and plan.persistent:
+        return plan.columns < MOST_COLUMNS
+    if plan.at_once > 1:
+        return plan.columns <= LOOSE_BESIDE
+    if gathers or plan.rows == GROUP_ROWS:
+        return True
+    many = MOST_COLUMNS if plan.persistent and plan.rows == 2 * GROUP_ROWS else LOOSE_ONCE
+    return plan.columns <= (LOOSE_READS if reads else many)
 
 
 def held_by(plan: Tiling) -> int:
@@ -130,11 +153,20 @@ class Problem:
     convolution one image of all pixels, its filters and its channels.
 
     ``grid`` are sizes of these at which kernels for open ones are compared, where they are its own.
+    ``lines`` are the open ones of the sizes by which the operands' rows lie in memory: where one is
+    no multiple of a line's elements, rows lie in two lines of the cache each.
     """
 
     kernel: KernelOp
     sizes: tuple[Dim, Dim, Dim, Dim]
     grid: tuple[tuple[int, ...], ...] | None = None
+    lines: tuple[Dim, ...] = ()
+
+    @property
+    def uneven(self) -> Dim:
+        """1 where any of ``lines`` is no multiple of a line, else 0."""
+        rests = sum((size.mod(LINE) for size in self.lines), Dim.const(0))
+        return rests.ceildiv(max(1, len(self.lines) * (LINE - 1)))
 
 
 @dataclass(frozen=True)
@@ -192,9 +224,7 @@ class Form:
             for plan in space(arch, self.products, most, self.loose, depth)
         )
         if self.loose:
-            found = tuple(p for p in found if p.at_once == 1 or p.columns <= LOOSE_BESIDE)
-        if self.loose and self.reads:
-            found = tuple(p for p in found if not p.persistent or p.columns <= LOOSE_COLUMNS)
+            found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
@@ -227,7 +257,7 @@ class Form:
         """The same of known sizes, with what no polynomial says: multiprocessors without a block
         leave the others more, and what taps of an image read again may not be in L2 any more."""
         chip = ARCHS[arch].multiprocessors
-        of = terms(plan, chip, idle_rates(self.rates, 1 - busy(sizes, plan, chip)), self.stored)
+        of = self.terms(plan, chip, 1 - busy(sizes, plan, chip))
         time = time_of(sizes, plan, of, chip, self.taps)
         if self.image is None:
             return time
@@ -235,14 +265,26 @@ class Form:
         moved = brought(sizes, plan, of, self.taps, self.image, device.cache_bytes * KEPT)
         return with_memory(time, sizes, plan, moved / device.memory * 1e9, self.rates)
 
-    def terms(self, plan: Tiles, chip: int) -> Terms:
-        """The factors of a plan's formula on so many multiprocessors."""
-        return terms(plan, chip, self.rates, self.stored)
+    def of_uneven(self) -> Form:
+        """The same where rows of both operands lie in two lines of the cache each."""
+        rows, columns = max(1, self.stored.rows), max(1, self.stored.columns)
+        return replace(self, stored=replace(self.stored, rows=rows, columns=columns))
+
+    def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
+        """The factors of a plan's formula on so many multiprocessors, of which a part is idle."""
+        return terms(plan, chip, idle_rates(self.rates, idle), self.stored)
 
 
 def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:
-    """The modelled time of a region under a plan, in ns."""
-    return form.nanoseconds(problem.sizes, plan, arch)
+    """The modelled time of a region under a plan, in ns.
+
+    Where open sizes say whether rows lie in whole lines, one of two formulas counts.
+    """
+    even = form.nanoseconds(problem.sizes, plan, arch)
+    if not problem.lines:
+        return even
+    more = form.of_uneven().nanoseconds(problem.sizes, plan, arch) - even
+    return even + more * problem.uneven
 
 
 def ranked(
@@ -302,15 +344,13 @@ def chosen(problem: Problem, arch: str, form: Form, padded: bool = False) -> lis
     known = known_sizes(problem)
     opened = max(1, known[1:].count(None))
     grid = GRIDS[opened]
-    usual = (grid, grid, DEPTHS.get(opened, grid))
-    if padded and opened == len(usual):
-        usual = (COARSE,) * opened
-    grids = problem.grid or (BATCHES, *usual)
+    grids = problem.grid or (BATCHES, grid, grid, DEPTHS.get(opened, grid))
     axes: Any = tuple(
         (value,) if value is not None else _allowed(problem, size, grid)
         for size, value, grid in zip(problem.sizes, known, grids, strict=True)
     )
-    return list(_cover(axes, opened, arch, form, padded))
+    forms = (form, form.of_uneven()) if problem.lines else (form,)
+    return list(_cover(axes, opened, arch, forms, padded))
 
 
 def _allowed(problem: Problem, size: Dim, values: Sequence[int]) -> tuple[int, ...]:
@@ -324,58 +364,67 @@ def _allowed(problem: Problem, size: Dim, values: Sequence[int]) -> tuple[int, .
     return tuple(held or fixed or values)
 
 
-Lost = tuple[Tiling, tuple[float, ...]]
-"""A plan with what it loses to the fastest at all sizes of a grid: the logarithm of how much more
-it takes, and more of what is large."""
-
-
 @cache
-def _losses(axes: Axes, arch: str, form: Form) -> tuple[Lost, ...]:
-    """The plans of the space that are near the fastest somewhere, and those of users' names."""
-    chip = ARCHS[arch].multiprocessors
-    found = [
-        (plan, tuple(map(log, over_grid(axes, plan, form.terms(plan, chip), chip, form.taps))))
-        for plan in form.space(arch)
-    ]
-    least = tuple(map(min, *(times for _, times in found)))
-    more = ((plan, tuple(map(sub, times, least))) for plan, times in found)
-    return tuple(
-        (plan, tuple(one + FAR * one * one for one in lost))
-        for plan, lost in more
-        if plan.is_named or min(lost) < NEAR
-    )
+def _losses(axes: Axes, arch: str, forms: tuple[Form, ...]) -> tuple[tuple[Tiling, ...], Any]:
+    """The plans of the space that are near the fastest somewhere, and those of users' names, with
+    what each loses to the fastest at all sizes of a grid and for each of ``forms``: the logarithm
+    of how much more it takes, and more of what is large.
 
-
-@cache
-def _cover(axes: Axes, opened: int, arch: str, form: Form, padded: bool) -> tuple[Tiling, ...]:
-    """The plans that lose the least over all sizes, each the best one beside those before it.
-
-    What a plan saves beside others it saves at most beside more of them: what it saved when it was
-    asked last is a bound, and most plans are not asked again.
+    Losses are whole numbers of ``PARTS``, so that their sums are the same in any order.
     """
-    plans = _losses(axes, arch, form)
+    import numpy as np
+
+    chip, first = ARCHS[arch].multiprocessors, forms[0]
+    plans = first.space(arch)
+    times = np.empty((len(plans), len(forms) * prod(map(len, axes))))
+    for plan, row in zip(plans, times, strict=True):
+        every = (over_grid(axes, plan, f.terms(plan, chip), chip, f.taps) for f in forms)
+        row[:] = np.concatenate([*every])
+    np.log(times, out=times)
+    times -= times.min(axis=0)
+    near = times.min(axis=1) < NEAR
+    kept = [number for number, plan in enumerate(plans) if near[number] or plan.is_named]
+    lost = times[kept]
+    return tuple(plans[number] for number in kept), np.rint((lost + FAR * lost**2) * PARTS)
+
+
+@cache
+def _cover(
+    axes: Axes, opened: int, arch: str, forms: tuple[Form, ...], padded: bool
+) -> tuple[Tiling, ...]:
+    """The plans that lose the least over all sizes: each the best one beside those before it, and
+    then in turns each the best one beside all others.
+    """
+    import numpy as np
+
+    plans, lost = _losses(axes, arch, forms)
     # What plans of users may name is there; the widest takes what is left, and is the last.
-    found = [one for one in plans if (one[0].is_padded if padded else one[0].is_named)]
-    found.sort(key=lambda one: -one[0].columns)
-    best = [inf] * prod(map(len, axes))
-    for _, lost in found:
-        best = list(map(min, best, lost))
-    most = form.most(opened, padded)
-    bounds = [(-inf, number, 0) for number in range(len(plans))]
-    heapify(bounds)
-    while len(found) < most and bounds:
-        _, number, asked = bounds[0]
-        plan, lost = plans[number]
-        if asked < len(found):
-            saved = sum(best) - sum(map(min, lost, best))
-            heapreplace(bounds, (-saved, number, len(found)))
-            continue
-        if -bounds[0][0] < WORTH * len(best):
+    always = [i for i, one in enumerate(plans) if (one.is_padded if padded else one.is_named)]
+    found = sorted(always, key=lambda i: -plans[i].columns)
+    most = forms[0].most(opened, padded)
+
+    def best_beside(others: Sequence[int]) -> tuple[int, float]:
+        """The plan that saves the most beside others, and what it leaves of the losses."""
+        left = lost[list(others)].min(axis=0) if others else inf
+        sums = np.minimum(lost, left).sum(axis=1)
+        return int(sums.argmin()), float(sums.min())
+
+    left = float(lost[found].min(axis=0).sum()) if found else inf
+    while len(found) < most:
+        one, sums = best_beside(found)
+        if found and left - sums < WORTH * PARTS * lost.shape[1]:
             break
-        heappop(bounds)
-        found.append((plan, lost))
-        best = list(map(min, best, lost))
-    return tuple(plan for plan, _ in reversed(found))
+        found.append(one)
+        left = sums
+    for _ in range(TURNS):
+        before = left
+        for place in range(len(always), len(found)):
+            one, sums = best_beside([*found[:place], *found[place + 1 :]])
+            if sums < left:
+                found[place], left = one, sums
+        if left == before:
+            break
+    return tuple(plans[i] for i in reversed(found))
 
 
 def conditions(

@@ -83,6 +83,11 @@ what scores are made of beside products, as a bias or a mask."""
 NARROWEST = 32
 """Features of which one more of these CTAs leaves them."""
 
+LONG_FIRST = 16
+"""Points of the batch whose tiles alternate where threads multiply by themselves and later queries
+see more keys: a CTA has a multiprocessor to itself, and those of one point fill few of these, so
+that the last ones would have many keys left."""
+
 SIDE_BY_SIDE = 1024
 """Features of K and V that are walked at once: with 8192 keys 16 MB of an L2 cache of 50."""
 
@@ -272,6 +277,8 @@ def schedule_fields(attention: StreamingAttention, arch: str, variant: Attention
     ordered: Fields = {}
     if variant.fields["mma"] == "wgmma":
         ordered = _order(attention, goes_on(attention))
+    elif variant.fields["mma"] == "fma" and attention.score.visible.grows:
+        ordered = {"raster": "grouped", "group": LONG_FIRST}
     return completed_fields(attention, arch, {**variant.fields, **ordered})
 
 
@@ -478,7 +485,7 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
     way = str(record_of(plan.algo_choice)[PATTERN])
     persistent, raster = plan.flag("persistent"), plan.raster.data
     grouped = plan.mma.data == "wgmma"
-    rasters = ("row", "grouped") if grouped else ("row",)
+    rasters = ("row", "grouped") if grouped or plan.mma.data == "fma" else ("row",)
     for field, taken, why, there in (
         (
             f"way of attention ({way})",
@@ -497,6 +504,12 @@ def _check_structure(attention: StreamingAttention, plan: ScheduleOp) -> None:
             plan.integer("split_k") > MOST_PARTS,
             f"cuts the keys of a tile into {plan.integer('split_k')} parts",
             f"{MOST_PARTS} or less",
+        ),
+        (
+            "raster",
+            raster != "row" and plan.integer("split_k") > 1,
+            "kernels whose CTAs share keys do not have",
+            '"row"',
         ),
         ("cluster", plan.integers("cluster") != (1, 1), _UNBUILT, "[1, 1]"),
         ("persistent", persistent and not grouped, "kernels of mma.sync do not have", "false"),

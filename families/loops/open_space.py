@@ -1,9 +1,9 @@
 """Where a reduction of open sizes has which tile, by the model of time (S8, S11.1, S12.4).
 
 The model says how long what a region has takes at sizes all over the range of the symbols, and
-which tile of the space is the fastest at each of them.  The range is then parted, where that saves
-the most, again and again as long as it is worth a kernel: a part has the tile that loses the least
-over its sizes, or what was there.
+which tile of the space is the fastest at some of them.  The range is then halved, where that saves
+the most, again and again, and what saves too little for a kernel is put together again: a part has
+the tile that loses the least over its sizes, or what was there.
 """
 
 from __future__ import annotations
@@ -12,42 +12,58 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, product
-from math import isqrt, log, prod
+from math import inf, isqrt, log, prod
+from typing import Any
 
 from polyc.cost.device import device_of
-from polyc.cost.reductions import Reduction, SharedTile, nanoseconds, reduction_of
+from polyc.cost.reductions import Reduction, SharedTile, reduction_of, times_of, together
 from polyc.cost.time import chosen, modelled
 from polyc.cost.values import Values
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.facts import fixed_symbols, left_open
-from polyc.families.loops.partial_sums import Shared, vectors
+from polyc.families.loops.partial_sums import VECTOR, Shared, vectors
 from polyc.families.loops.recognise import size_of
 from polyc.families.loops.shared_space import tiles
 
-GRIDS = {
-    1: (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23),
-    2: (8, 24, 64, 160, 512, 1536, 5120, 24576, 131072, 1 << 20, 1 << 23),
-    3: (8, 32, 256, 4096, 1 << 17, 1 << 22),
-    4: (8, 256, 1 << 17),
+POINTS = {1: 100, 2: 400, 3: 500, 4: 400}
+"""Sizes that are compared, by how many symbols there are; of more symbols nothing is."""
+
+FEWER = 2
+"""The fastest tile is looked for at every so many-th of these, and what is found there is compared
+at all."""
+
+SPREAD = {
+    1: (0.618034,),
+    2: (0.754878, 0.569840),
+    3: (0.819173, 0.671044, 0.549700),
+    4: (0.856675, 0.733892, 0.628707, 0.538597),
 }
-"""Values of each symbol, by how many there are, one less where no vector divides them; of more
-symbols nothing is compared."""
+"""Irrational steps by which points of so many axes lie evenly, wherever one stops (Roberts, 2018:
+powers of the root of ``x ** (axes + 1) == x + 1``)."""
+
+SMALLEST, LARGEST = 3, 23
+"""Powers of 2 between which a symbol is."""
 
 LEAST, MOST = 1 << 14, 1 << 31
 """Elements that are reduced at the sizes that are compared."""
 
-PARTS = 12
+PARTS = 36
 """Of the range of the sizes, each with a kernel, at most."""
 
-WORTH = 0.01
+WORTH = 0.002
 """What one more saves at least, of the loss at a size, in the mean over all."""
 
-FAR = 4
+FAR = 5
 """How much more a loss counts that is e times as large as the time, to one that is small."""
 
-THREADS = (256, 1024)
+UNIT = 100_000
+"""Of a loss that is counted."""
+
+DEPTH, NOTHING = 9, 0.02
+"""How often a part is halved in turn, and the loss at a size, in its mean, that is none."""
+
+THREADS = (128, 256, 512, 1024)
 """Threads of a block of the tiles that are compared."""
 
 Sizes = Mapping[str, int]
@@ -67,8 +83,13 @@ class _Feature:
         return isqrt(self.values[number - 1] * self.values[number] - 1) + 1
 
 
-_Lost = dict[SharedTile | None, list[float]]
-"""What tiles lose at each place, and what is there without them."""
+@dataclass(frozen=True)
+class _Lost:
+    """What tiles lose at each place, a row of whole numbers each, and what is there without them:
+    their sums are the same in any order."""
+
+    tiles: Sequence[SharedTile | None]
+    losses: Any
 
 
 @dataclass(frozen=True)
@@ -80,15 +101,15 @@ class _Part:
     bounds: tuple[tuple[Dim, int, bool], ...]
     """Sizes with bounds, and whether they are at least that, or less."""
     tile: SharedTile | None
-    loss: float
+    loss: int
 
     @staticmethod
     def of(
         places: tuple[int, ...], bounds: tuple[tuple[Dim, int, bool], ...], lost: _Lost
     ) -> _Part:
-        sums = {tile: sum(map(found.__getitem__, places)) for tile, found in lost.items()}
-        tile = min(sums, key=lambda one: sums[one])
-        return _Part(places, bounds, tile, sums[tile])
+        sums = lost.losses[:, list(places)].sum(axis=1)
+        best = int(sums.argmin())
+        return _Part(places, bounds, lost.tiles[best], int(sums[best]))
 
     def facts(self) -> Iterator[Assumption]:
         """What says that sizes are in the part: of several bounds the strictest."""
@@ -104,11 +125,12 @@ class _Part:
 
     def split(self, features: Sequence[_Feature], lost: _Lost) -> tuple[_Part, _Part] | None:
         """The two halves that lose the least, below and above some value of a size."""
-        best, at = self.loss, None
+        best, at = inf, None
         for feature in features:
             ordered = sorted(self.places, key=feature.number.__getitem__)
-            below = _least_so_far(ordered, lost)
-            above = _least_so_far(ordered[::-1], lost)[::-1]
+            here = lost.losses[:, ordered]
+            below = here.cumsum(axis=1).min(axis=0).tolist()
+            above = here[:, ::-1].cumsum(axis=1).min(axis=0)[::-1].tolist()
             for cut in range(1, len(ordered)):
                 number = feature.number[ordered[cut]]
                 if number == feature.number[ordered[cut - 1]]:
@@ -125,10 +147,52 @@ class _Part:
         )
 
 
-def _least_so_far(ordered: Sequence[int], lost: _Lost) -> list[float]:
-    """What loses the least over the first of some places, for each number of them."""
-    sums = [accumulate(map(found.__getitem__, ordered)) for found in lost.values()]
-    return [min(each) for each in zip(*sums, strict=True)]
+@dataclass
+class _Tree:
+    """A part, and its halves where there are such."""
+
+    part: _Part
+    halves: tuple[_Tree, _Tree] | None = None
+
+    def leaves(self) -> list[_Part]:
+        """The parts that it is in the end, in order."""
+        if self.halves is None:
+            return [self.part]
+        return [leaf for half in self.halves for leaf in half.leaves()]
+
+    def nodes(self) -> Iterator[_Tree]:
+        """All trees in it with halves, the innermost first."""
+        for half in self.halves or ():
+            yield from half.nodes()
+        if self.halves is not None:
+            yield self
+
+    def saved(self) -> float:
+        """What each leaf beyond one saves."""
+        leaves = self.leaves()
+        return (self.part.loss - sum(leaf.loss for leaf in leaves)) / max(1, len(leaves) - 1)
+
+
+def _grown(part: _Part, features: Sequence[_Feature], lost: _Lost, depth: int = DEPTH) -> _Tree:
+    """A part in halves of halves, as long as there is something to lose."""
+    if depth == 0 or part.loss <= NOTHING * UNIT * len(part.places):
+        return _Tree(part)
+    halves = part.split(features, lost)
+    if halves is None:
+        return _Tree(part)
+    one, other = (_grown(half, features, lost, depth - 1) for half in halves)
+    return _Tree(part, (one, other))
+
+
+def _leaves(tree: _Tree, worth: float) -> list[_Part]:
+    """The parts of a tree without those that save the least, until there are few and each is worth
+    a kernel (Breiman et al., 1984, weakest links)."""
+    while nodes := list(tree.nodes()):
+        weakest = min(nodes, key=_Tree.saved)
+        if len(tree.leaves()) <= PARTS and weakest.saved() >= worth:
+            break
+        weakest.halves = None
+    return tree.leaves()
 
 
 Make = Callable[[SharedTile, Sequence[Assumption], int], ScheduleOp]
@@ -167,15 +231,16 @@ class _Dispatch:
         self._shared, self._facts = shared, facts
         self._plans, self._behind = plans, behind
         self._device = device_of(arch)
-        places = [
-            (sizes, problem, best)
-            for sizes, problem in _places(shared, vector, facts)
-            if (best := _fastest(problem, vector, arch)) is not None
-        ]
-        self._places = [sizes for sizes, _, _ in places]
-        self._problems = [problem for _, problem, _ in places]
-        self._least = [time for _, _, (time, _) in places]
-        self._tiles = list(dict.fromkeys(tile for _, _, (_, tile) in places))
+        places = list(_places(shared, vector, facts))
+        fastest = (_fastest(problem, vector, arch) for _, problem in places[::FEWER])
+        self._tiles = list(dict.fromkeys(tile for tile in fastest if tile is not None))
+        places = places if self._tiles else []
+        self._places = [sizes for sizes, _ in places]
+        several = together(self._tiles)
+        # A list of each place, with a time of each tile.
+        times = [times_of(problem, several, self._device).tolist() for _, problem in places]
+        self._of_tiles = list(zip(*times, strict=True))
+        self._least = [min(one) for one in times]
         self._times: dict[tuple[str, int], float] = {}
 
     def improved(self, make: Make) -> list[ScheduleOp]:
@@ -200,34 +265,28 @@ class _Dispatch:
             if plan.stores_sums:
                 others = [one for one in kept if one is not plan]
                 without = sum(self._losses(others))
-                if without < loss + WORTH * len(self._places):
+                if without < loss + WORTH * UNIT * len(self._places):
                     kept, loss = others, without
         return kept
 
     def _parts(self, plans: Sequence[ScheduleOp]) -> list[_Part]:
         """The range of the sizes in parts."""
-        lost: _Lost = {tile: self._lost(tile) for tile in self._tiles}
-        lost[None] = self._losses(plans)
-        features = _features(self._shared, self._places)
-        parts = [_Part.of(tuple(range(len(self._places))), (), lost)]
-        halves = {parts[0]: parts[0].split(features, lost)}
-        while len(parts) < PARTS:
-            saved, part = 0.0, parts[0]
-            for one in parts:
-                if (two := halves[one]) and one.loss - two[0].loss - two[1].loss > saved:
-                    saved, part = one.loss - two[0].loss - two[1].loss, one
-            two = halves[part]
-            if two is None or saved < WORTH * len(self._places):
-                break
-            parts = [*(one for one in parts if one is not part), *two]
-            halves |= {half: half.split(features, lost) for half in two}
-        return parts
+        import numpy as np
 
-    def _losses(self, plans: Sequence[ScheduleOp]) -> list[float]:
+        rows = [
+            [_loss(*one) for one in zip(times, self._least, strict=True)]
+            for times in self._of_tiles
+        ]
+        lost = _Lost((*self._tiles, None), np.array([*rows, self._losses(plans)]))
+        features = _features(self._shared, self._places)
+        whole = _Part.of(tuple(range(len(self._places))), (), lost)
+        return _leaves(_grown(whole, features, lost), WORTH * UNIT * len(self._places))
+
+    def _losses(self, plans: Sequence[ScheduleOp]) -> list[int]:
         """What the first plan that takes each place loses there."""
         first = [chosen((*plans, *self._behind), sizes) for sizes in self._places]
         return [
-            0.0 if plan is None else _loss(self._time(plan, number), self._least[number])
+            0 if plan is None else _loss(self._time(plan, number), self._least[number])
             for number, plan in enumerate(first)
         ]
 
@@ -239,16 +298,12 @@ class _Dispatch:
             self._times[key] = modelled(kernel, plan, sizes).seconds * 1e9
         return self._times[key]
 
-    def _lost(self, tile: SharedTile) -> list[float]:
-        """What a tile loses at each place."""
-        times = (nanoseconds(problem, tile, self._device) for problem in self._problems)
-        return [_loss(time, least) for time, least in zip(times, self._least, strict=True)]
 
-
-def _loss(taken: float, best: float) -> float:
-    """What a time loses to the best: the logarithm of how much more it is, and more of much."""
+def _loss(taken: float, best: float) -> int:
+    """What a time loses to the best, in ``UNIT`` parts: the logarithm of how much more it is, and
+    more of much."""
     one = log(max(taken, best) / best)
-    return one + FAR * one * one
+    return round((one + FAR * one * one) * UNIT)
 
 
 def _places(
@@ -258,9 +313,7 @@ def _places(
     kernel = shared.loops.kernel
     known = fixed_symbols(kernel)
     names = [name for name in kernel.symbol_names if name not in known]
-    grid = GRIDS.get(len(names), ()) if names else (1,)
-    odd = () if vector > 1 else tuple(value - 1 for value in grid)
-    for values in product(odd or grid, repeat=len(names)):
+    for values in _points(len(names), odd=vector == 1):
         sizes = {**known, **dict(zip(names, values, strict=True))}
         if not all(fact.holds(sizes) for fact in (*kernel.assumptions.data, *facts)):
             continue
@@ -272,13 +325,20 @@ def _places(
             yield sizes, problem
 
 
-@lru_cache(1024)
-def _fastest(problem: Reduction, vector: int, arch: str) -> tuple[float, SharedTile] | None:
-    """The fastest tile of a reduction with its time in ns; None where the space has none."""
+def _points(axes: int, odd: bool) -> Iterator[tuple[int, ...]]:
+    """Sizes of so many symbols, evenly over the powers of 2: multiples of a vector, or ``odd``."""
+    for number in range(1, POINTS.get(axes, 0) + 1):
+        shares = (number * step % 1 for step in SPREAD[axes])
+        powers = (2.0 ** (SMALLEST + (LARGEST - SMALLEST) * share) for share in shares)
+        yield tuple(max(1, round(power / VECTOR)) * VECTOR - odd for power in powers)
+
+
+@lru_cache(4096)
+def _fastest(problem: Reduction, vector: int, arch: str) -> SharedTile | None:
+    """The fastest tile of a reduction; None where the space has none."""
     device = device_of(arch)
-    few = (tile for tile in tiles(problem, vector, arch) if tile.threads in THREADS)
-    times = ((nanoseconds(problem, tile, device), tile) for tile in few)
-    return min(times, key=lambda one: one[0], default=None)
+    few = [tile for tile in tiles(problem, vector, arch) if tile.threads in THREADS]
+    return few[int(times_of(problem, together(few), device).argmin())] if few else None
 
 
 def _features(shared: Shared, places: Sequence[Sizes]) -> list[_Feature]:
@@ -290,6 +350,7 @@ def _features(shared: Shared, places: Sequence[Sizes]) -> list[_Feature]:
         prod(shared.space.sizes, start=Dim.const(1)),
         size_of(reduce, shared.inner),
         prod(shared.sizes, start=Dim.const(1)),
+        prod((*shared.space.sizes, *shared.sizes), start=Dim.const(1)),
     ]
     found: list[_Feature] = []
     for size in dict.fromkeys(sizes):

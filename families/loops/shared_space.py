@@ -8,17 +8,17 @@ fill the chip so many times.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 
 from polyc.cost.device import Device, device_of
 from polyc.cost.reductions import (
     Reduction,
     SharedTile,
-    nanoseconds,
     reduction_of,
     steps_of,
     tiles_of,
+    times_of,
+    together,
 )
 from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
@@ -72,13 +72,12 @@ def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterat
 
 
 def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterator[SharedTile]:
+    shape = (tile.rows, tile.columns, tile.threads, tile.vector)
+    if not problem.moments:
+        yield SharedTile(*shape, 1, False)
     if (tile.rows if problem.beside else tile.columns) < 2:
-        if not problem.moments:
-            yield replace(tile, parts=1, stored=False)
         return
     count, steps = tiles_of(problem, tile), steps_of(problem, tile)
-    if not problem.moments:
-        yield replace(tile, parts=1, stored=False)
     seen = {1}
     for waves in WAVES:
         parts = min(-(-chip * waves // count), steps, MOST_PARTS)
@@ -86,11 +85,11 @@ def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterat
             parts = -(-steps // -(-steps // parts))
         if parts not in seen:
             seen.add(parts)
-            yield replace(tile, parts=parts, stored=True)
+            yield SharedTile(*shape, parts, True)
     if problem.beside and problem.others == problem.second == 1 and not problem.moments:
         for parts in CLUSTERS:
             if parts <= ARCHS[arch].cluster and steps >= parts and count <= chip * 8:
-                yield replace(tile, parts=parts, stored=False)
+                yield SharedTile(*shape, parts, False)
 
 
 def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
@@ -104,5 +103,8 @@ def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTi
 def _ranked(
     problem: Reduction, vector: int, arch: str, device: Device
 ) -> tuple[tuple[float, SharedTile], ...]:
-    found = ((nanoseconds(problem, one, device), one) for one in tiles(problem, vector, arch))
-    return tuple(sorted(found, key=lambda one: one[0]))
+    every = list(tiles(problem, vector, arch))
+    if not every:
+        return ()
+    times = times_of(problem, together(every), device).tolist()
+    return tuple(sorted(zip(times, every, strict=True), key=lambda one: one[0]))

@@ -9,17 +9,15 @@ from xdsl.dialects.builtin import i1
 
 from polyc.cost.products import Stored
 from polyc.dialects.common.arch import ARCHS
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.families import ranking
+from polyc.families.facts import holds_always
 from polyc.families.matmul import padded
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
-
-LINE = 64
-"""Elements of a line of the L2 cache."""
 
 
 def is_crowded(gemm: Contraction, arch: str) -> bool:
@@ -51,11 +49,21 @@ def _are_of_rows(gemm: Contraction, reads: Sequence[ReadOp]) -> bool:
     return len(reads) - len(large) <= 2 and len(large) <= 1 and all(k == i1 for k in kinds)
 
 
-def problem_of(gemm: Contraction) -> ranking.Problem:
-    """What of a product plans are ranked for."""
+def problem_of(gemm: Contraction, copied: bool = False) -> ranking.Problem:
+    """What of a product plans are ranked for, of operands as they are or ``copied``."""
     batch = prod(map(gemm.size, gemm.batch), start=Dim.const(1))
     sizes = (batch, gemm.size(gemm.m), gemm.size(gemm.n), gemm.size(gemm.k))
-    return ranking.Problem(gemm.kernel, sizes)
+    rows = dict.fromkeys(size for side in gemm.sides for size in side.contiguous)
+    lines = () if copied else tuple(size for size in rows if _may_be_uneven(gemm, size))
+    return ranking.Problem(gemm.kernel, sizes, lines=lines)
+
+
+def _may_be_uneven(gemm: Contraction, size: Dim) -> bool:
+    """Whether an open size of an operand's rows may be no multiple of a line's."""
+    if size.constant() is not None:
+        return False
+    whole, kernel = Assumption(size.mod(ranking.LINE), "=="), gemm.kernel
+    return not holds_always(whole, kernel.assumptions, kernel.symbol_names)
 
 
 def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
@@ -63,7 +71,7 @@ def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
 
     def uneven(side: MatrixOperand) -> bool:
         rows = (size.constant() for size in side.contiguous)
-        return not copied and any(size is not None and size % LINE for size in rows)
+        return not copied and any(size is not None and size % ranking.LINE for size in rows)
 
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     return ranking.Form(

@@ -194,9 +194,9 @@ def ranked_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         if time < WORTH_TURNING * _apart(gemm, arch):
             return [merged.variant_of(gemm, plan)]
     if is_plain(gemm, arch):
-        problem = problem_of(gemm)
         for copied in (False, True):
             if may_run(gemm, arch, copied):
+                problem = problem_of(gemm, copied)
                 form = form_of(gemm, arch, copied)
                 plans = ranking.chosen(problem, arch, form, copied)
                 where = ranking.conditions(problem, plans, arch, form)
@@ -231,7 +231,8 @@ def _of_width(plan: Tiling, width: int, where: Sequence[Assumption]) -> MatmulVa
 def exact_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The plans of f32 that the model of time chooses, and fewer for rows of any length."""
     found: list[MatmulVariant] = []
-    problem, form = problem_of(gemm), _exact_form(gemm)
+    # Its formula does not know how rows lie in lines.
+    problem, form = problem_of(gemm, copied=True), _exact_form(gemm)
     for width in (WIDE, ANY):
         plans = ranking.chosen(problem, arch, form, width == ANY)
         where = ranking.conditions(problem, plans, arch, form)

@@ -88,7 +88,7 @@ class Tiles:
     def grid(self) -> list[Dim]:
         """Tiles of queries, of as many batch points as whole groups have."""
         tiles = self.rows.ceildiv(self.queries)
-        if self.plan.mma.data != "wgmma":
+        if self.plan.mma.data != "wgmma" and self.heads == 1:
             parts = self.plan.integer("split_k")
             return [*self._batch(), tiles * parts]
         return [self.batch.ceildiv(self.heads), tiles, Dim.const(self.heads)]

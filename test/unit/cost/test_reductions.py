@@ -20,6 +20,8 @@ from polyc.cost.reductions import (
     sectors_of,
     steps_of,
     tiles_of,
+    times_of,
+    together,
 )
 
 COLUMNS = Reduction(1, 4096, True, 65536, line=8192, apart=(2, 8192))
@@ -54,7 +56,7 @@ def test_tiles_and_steps_are_those_of_the_axes() -> None:
 
 
 def test_a_row_of_a_tile_that_begins_anywhere_touches_a_sector_more() -> None:
-    tile = SharedTile(8, 64, 64, 8)
+    tile = together([SharedTile(8, 64, 64, 8)])
     assert sectors_of(COLUMNS, tile) == 8 * 128
     odd = replace(COLUMNS, kept=4097, line=8194, apart=(2, 8194))
     assert sectors_of(odd, tile) == 8 * (128 + 30)
@@ -62,14 +64,19 @@ def test_a_row_of_a_tile_that_begins_anywhere_touches_a_sector_more() -> None:
     assert sectors_of(replace(odd, kept=50, line=100, apart=(2, 100)), tile) == 8 * 50 * 2
     # Columns that lie apart are sectors of their own.
     apart = replace(COLUMNS, apart=(1408, 2), inner=16, line=1408)
-    assert sectors_of(apart, SharedTile(16, 8, 128, 1)) == 8 * (32 + 2)
+    assert sectors_of(apart, together([SharedTile(16, 8, 128, 1)])) == 8 * (32 + 2)
 
 
 def test_registers_bound_what_finds_room() -> None:
-    many, few = SharedTile(512, 32, 256, 8), SharedTile(64, 32, 256, 8)
-    assert at_once(COLUMNS, many) < at_once(COLUMNS, few) == 4
-    assert at_once(COLUMNS, SharedTile(256, 32, 1024, 8)) == 1
-    assert at_once(COLUMNS, SharedTile(8, 32, 128, 1)) > 8
+    tiles = ((512, 32, 256, 8), (64, 32, 256, 8), (256, 32, 1024, 8), (8, 32, 128, 1))
+    many, few, high, small = at_once(COLUMNS, together([SharedTile(*tile) for tile in tiles]))
+    assert many < few == 4 and high == 1 and small > 8
+
+
+@given(st.lists(TILES, min_size=1, max_size=5), st.sampled_from([COLUMNS, ROWS]))
+def test_several_plans_take_what_each_takes(tiles: list[SharedTile], problem: Reduction) -> None:
+    each = [nanoseconds(problem, tile, H100) for tile in tiles]
+    assert times_of(problem, together(tiles), H100).tolist() == each
 
 
 @given(TILES, st.sampled_from([COLUMNS, ROWS]), st.sampled_from([H100_REDUCTIONS, H100_ROWS]))

@@ -14,6 +14,8 @@ from polyc.cost.time import chosen
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families import ranking
+from polyc.families.exact import ExactForm
 from polyc.families.matmul.schedules import GEMM
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
@@ -162,3 +164,12 @@ def test_tensor_cores_do_not_take_f32_nor_threads_16_bits() -> None:
     for region, schedule in ((kernel, plan(**own)), (half, plan())):
         with pytest.raises(PolycError, match="does not multiply operands of f"):
             GEMM.check(region, schedule)
+
+
+@pytest.mark.parametrize("size", [512, 1024, 2048, 4096])
+def test_known_sizes_are_ranked_by_the_formula_of_threads(size: int) -> None:
+    """And not by that of tensor cores: a multiprocessor has 128 multiply-adds in a cycle."""
+    form, sizes = ExactForm(), (1, size, size, size)
+    times = ranking.ranked(sizes, "sm_90a", form)
+    assert all(form.nanoseconds(sizes, one, "sm_90a") == time for time, one in times)
+    assert times[0][0] > size**3 / (132 * 128 * 2)

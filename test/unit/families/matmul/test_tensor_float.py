@@ -179,8 +179,8 @@ CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] =
     ("tf32", (), "tf32_64x32_once_by2", EVEN, ()),
     ("tf32", ("transpose_a", "transpose_b"), "tf32_128x128", EVEN, ()),
     ("tf32", ("transpose_a",), "tf32_copied_64x32_once_by2", EVEN, (2,)),
-    ("tf32", ("transpose_a",), "tf32_copied_any_64x32_split2", ODD, ()),
-    ("f32x3", (), "f32x3_copied_any_64x64_once_by2", ODD, ()),
+    ("tf32", ("transpose_a",), "tf32_copied_any_64x32_split4", ODD, ()),
+    ("f32x3", (), "f32x3_copied_any_64x32_once_by2", ODD, ()),
     ("f32x3", ("transpose_a", "transpose_b"), "f32x3_copied_64x64_split2", EVEN, ()),
     ("f32x3", (), "f32x3_copied_128x128", EVEN, ()),
 ]
@@ -231,7 +231,7 @@ def test_steps_of_a_known_number(k: int) -> None:
 @pytest.fixture(scope="module")
 def column(tmp_path_factory: pytest.TempPathFactory) -> gpu.ModuleOp:
     folder = tmp_path_factory.mktemp("column")
-    return lowered(text("f32x3"), "f32x3_copied_any_64x64_once_by2", ["K >= 1"], folder)[2]
+    return lowered(text("f32x3"), "f32x3_copied_any_64x32_once_by2", ["K >= 1"], folder)[2]
 
 
 NORMAL = st.floats(2.0**-80, 2.0**126, width=32)
