@@ -157,6 +157,11 @@ def ahead(torch: Any, model: Any, hollow: Sequence[Any]) -> Callable[..., Any]:
     return fast
 
 
+def on_tensors(torch: Any, program: Callable[..., Any]) -> Callable[..., Any]:
+    """A program as a function of a model's inputs, of which numbers are its constants."""
+    return lambda *given: program(*kb.tensors_of(torch, given))
+
+
 def raced(torch: Any, problem: Problem, args: argparse.Namespace) -> dict[str, Any]:
     """The row of a problem."""
     import polyc
@@ -177,7 +182,10 @@ def raced(torch: Any, problem: Problem, args: argparse.Namespace) -> dict[str, A
     ours = polyc.compile(kb.imported(model, hollow), kb.ARCH)
     ours.warm()
     row["seconds_of_polyc"] = round(time.perf_counter() - begun, 2)
-    calls: dict[str, Callable[..., Any]] = {"polyc": ours, "eager": model}
+    calls: dict[str, Callable[..., Any]] = {
+        "polyc": on_tensors(torch, ours),
+        "eager": model,
+    }
     with torch.no_grad(), kb.tf32(torch):
         if not args.eager_only:
             begun = time.perf_counter()
