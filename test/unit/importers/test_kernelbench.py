@@ -82,9 +82,10 @@ def test_a_problem_has_the_state_of_its_regions(checkout: Path) -> None:
 
 def test_sizes_are_made_small(checkout: Path) -> None:
     said, _ = kernelbench.problems(checkout)
-    module = kernelbench.module_of(said, shrunk=True)
+    module = kernelbench.module_of(said, kernelbench.small)
     assert (module.batch_size, module.features) == (16, 16)
     assert [kernelbench.small(n) for n in (3, 16, 24, 36, 34, 4095)] == [3, 16, 24, 16, 12, 11]
+    assert [kernelbench.fourth(n) for n in (9, 12, 16, 512, 513)] == [9, 12, 4, 128, 513]
 
 
 def test_products_may_be_tf32_and_settings_come_back() -> None:
