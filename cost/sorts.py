@@ -19,6 +19,15 @@ WARP = 32
 MEETING = 2
 """Steps of a network that take as long as waiting for memory once: threads meet after each."""
 
+DIGIT = 8
+"""Bits of a digit at most."""
+
+DIGIT_STEP, DIGIT_BLOCK = 65.0, 100.0
+"""Instructions of an element for a digit, and those of a thread of its block."""
+
+DIGIT_MEETINGS = 3
+"""Latencies of a digit: threads meet five times, and count and move elements between."""
+
 SORTED = 5
 """Sorts of a pool while a random row goes by: where its bound falls, and at its end."""
 
@@ -41,12 +50,21 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     if way == "pool":
         least = values.extents[sort.into]
         elements, sorts = min(elements, max(POOLED, 2 * least)), SORTED
+    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
+    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
+    if way == "digits":
+        first, end = sort.bits
+        digits = -(-(end - first) // DIGIT)
+        each = digits * (tile * DIGIT_STEP + threads * DIGIT_BLOCK)
+        work.operations = rows * (max(size, threads) * (made + 4) + each)
+        kept = size_in_bytes(sort.result.type.element_type)
+        work.cache = float(rows) * (bytes_read + kept) * size
+        work.steps = 2 + digits * DIGIT_MEETINGS
+        return work
     levels = ceil(log2(elements)) if elements > 1 else 0
     steps = sorts * levels * (levels + 1) / 2
     compared = max(elements / 2, WARP if way == "pool" else threads) * steps * COMPARED
     work.operations = rows * (max(size, threads) * (made + 4) + compared)
-    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
-    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
     bytes_kept = 8 * elements * steps if way == "memory" else 0
     work.cache = float(rows) * (bytes_read * size + 2 * bytes_kept)
     work.steps = ceil(size / tile) + steps / MEETING * (4 if way == "memory" else 0.25)

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from polyc.affine.expressions import linear_of
+from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import is_unsigned, without_sign
 from polyc.dialects.region import AxisAttr, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, SortOp
@@ -68,6 +69,11 @@ class Sorts:
     def unsigned(self) -> bool:
         """Whether what is sorted has no sign."""
         return is_unsigned(self.sort.result.type.element_type)
+
+    @property
+    def bits(self) -> Bits:
+        """The bits that decide the order."""
+        return self.sort.bits
 
     @property
     def reads(self) -> list[ReadOp]:

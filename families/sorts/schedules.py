@@ -1,6 +1,7 @@
 """The schedules of a region that sorts rows: a block has a row (S8, S9.3).
 
-A row that fits is sorted in shared memory.  Of a row of any length the least are kept there while
+A row that fits is sorted in shared memory: a short one by a network of comparisons, a longer one
+digit by digit, of those bits that decide.  Of a row of any length the least are kept there while
 it goes by (``pool``).  A whole row of any length is written to memory and sorted where it lies,
 step by step of the same network: right, and slow.
 """
@@ -25,6 +26,18 @@ WARP = 32
 TILES = (256, 1024, 4096, 16384)
 """Lengths of rows that are sorted in shared memory, each by a kernel of its own."""
 
+DIGIT_THREADS = 256, 512
+"""Threads that sort a row digit by digit, and those that do so of more than ``FEW`` elements."""
+
+FEW = 4096
+"""Elements of a row that as many threads as a digit has values sort, with 16 each."""
+
+DIGIT = 8
+"""Bits of a digit at most."""
+
+COUNTED = 4
+"""Bytes in which a warp counts a value of a digit."""
+
 OF_THREAD = 8
 """Elements of a tile that a thread has, where there are threads enough."""
 
@@ -40,6 +53,12 @@ sorted again; or as many as it keeps."""
 
 SPARE = 1024
 """Bytes of shared memory that are left for counts and bounds, and to align tiles."""
+
+NETWORK_STEP = 10
+"""Instructions of an element in a step of a network."""
+
+DIGIT_STEP, DIGIT_BLOCK = 65, 100
+"""The same of a digit, and those of a thread of its block for each digit."""
 
 VECTOR = 8
 """Elements of the widest access."""
@@ -89,15 +108,19 @@ def _proposed(
         return
     known = sorts.row.size.constant()
     for tile in TILES:
-        if tile * sorts.size + SPARE > ARCHS[arch].shared_bytes:
-            continue
         fits = Assumption(Dim.const(tile) - sorts.row.size, ">=")
         if left_open(sorts.kernel, [fits]) is None:
             continue
+        way, wide = "shared", vector
         if known is not None:
             tile = max(power_of_two(max(1, known)), WARP * vector)
-        name = f"shared_{tile}{suffix}"
-        yield _schedule(sorts, arch, name, "shared", tile, vector, [*facts, fits])
+        if by_digits(sorts, tile) < by_network(tile):
+            way = "digits"
+            tile, wide = digit_tile(tile if known is None else known, vector)
+        if shared_bytes(sorts, way, tile) > ARCHS[arch].shared_bytes:
+            continue
+        name = f"{way}_{tile}{suffix}"
+        yield _schedule(sorts, arch, name, way, tile, wide, [*facts, fits])
     yield _schedule(sorts, arch, f"memory{suffix}", "memory", THREADS * OF_THREAD, vector, facts)
 
 
@@ -107,8 +130,46 @@ def _power(size: Dim, limit: int) -> int:
     return limit if known is None else min(limit, power_of_two(max(1, known)))
 
 
-def threads_of(tile: int, vector: int) -> int:
+def digits_of(sorts: Sorts) -> int:
+    """How many digits decide."""
+    first, end = sorts.bits
+    return -(-(end - first) // DIGIT)
+
+
+def by_network(tile: int) -> float:
+    """About how many instructions an element takes that a network of comparisons sorts."""
+    levels = tile.bit_length() - 1
+    return NETWORK_STEP * levels * (levels + 1) / 2
+
+
+def by_digits(sorts: Sorts, tile: int) -> float:
+    """The same of one that is sorted digit by digit."""
+    threads = DIGIT_THREADS[tile > FEW]
+    return digits_of(sorts) * (DIGIT_STEP + DIGIT_BLOCK * threads / tile)
+
+
+def digit_tile(row: int, vector: int) -> tuple[int, int]:
+    """The least tile that holds a row, as threads share it that read vectors of so many elements
+    at most, and how wide these are then."""
+    threads, wide = DIGIT_THREADS[row > FEW], vector
+    while wide > 1 and -(-row // (threads * wide)) * wide > -(-row // threads):
+        wide //= 2
+    each = threads * wide
+    return -(-row // each) * each, wide
+
+
+def shared_bytes(sorts: Sorts, way: str, elements: int) -> int:
+    """Bytes of shared memory that a block takes which sorts so many elements there."""
+    counts = 0
+    if way == "digits":
+        counts = DIGIT_THREADS[elements > FEW] // WARP * (COUNTED << DIGIT)
+    return elements * sorts.size + counts + SPARE
+
+
+def threads_of(way: str, tile: int, vector: int) -> int:
     """Threads that have a tile of a row together: each a vector at least."""
+    if way == "digits":
+        return DIGIT_THREADS[tile > FEW]
     return max(WARP, min(THREADS, tile // max(OF_THREAD, vector)))
 
 
@@ -124,7 +185,7 @@ def _schedule(
     kernel = sorts.kernel
     when = left_open(kernel, facts)
     assert when is not None
-    warps = threads_of(tile, vector) // WARP
+    warps = threads_of(way, tile, vector) // WARP
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",
@@ -152,7 +213,7 @@ def restated(sorts: Sorts, fields: Mapping[str, Value]) -> Fields:
 
 
 def way_of(plan: ScheduleOp) -> str:
-    """How a schedule sorts: ``shared``, ``pool`` or ``memory``."""
+    """How a schedule sorts: ``shared``, ``digits``, ``pool`` or ``memory``."""
     return str(record_of(plan.algo_choice)["sorts"])
 
 
@@ -179,13 +240,13 @@ def check(sorts: Sorts, plan: ScheduleOp) -> None:
         wanted = "memory" if sorts.least is None else "pool"
         refuse_choice(plan, "algo_choice", f"is {way} for this sort", f'{{"sorts": "{wanted}"}}')
     elements = columns if sorts.least is None else pool_room(plan, sorts.least)
-    if way != "memory" and elements * sorts.size + SPARE > plan.target.shared_bytes:
+    if way != "memory" and shared_bytes(sorts, way, elements) > plan.target.shared_bytes:
         raise bad_plan(
             plan,
             f"has {elements} elements of {sorts.size} bytes in shared memory, and there are "
             f"{plan.target.shared_bytes} bytes",
         )
-    if way == "shared":
+    if way in ("shared", "digits"):
         fits = Assumption(Dim.const(columns) - sorts.row.size, ">=")
         known = [*sorts.kernel.assumptions.data, *plan.when.data]
         if left_open(sorts.kernel, [fits]) != () and fits not in known:

@@ -72,7 +72,7 @@ class SortBuilder(Builder):
         for label, value in at.items():
             value.name_hint = f"{label}0"
         match way_of(self.plan):
-            case "shared":
+            case "shared" | "digits":
                 self.in_shared(at)
             case "pool":
                 self.in_pool(at)
@@ -88,7 +88,9 @@ class SortBuilder(Builder):
         held = self.fragment(emit, self.columns)
         self.read(emit, at, emit.index(0), held)
         emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(row), tile.CopyView((0, 0))))
-        emit.op(located(tile.SortOp(row, [], count, unsigned=self.sorts.unsigned), self.sorts.sort))
+        by = self.sorts.bits if way_of(self.plan) == "digits" else None
+        new = tile.SortOp(row, [], count, by=by, unsigned=self.sorts.unsigned)
+        emit.op(located(new, self.sorts.sort))
         self.store(emit, at, row, self.columns)
 
     def in_pool(self, at: Coordinates) -> None:

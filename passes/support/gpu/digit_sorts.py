@@ -1,0 +1,306 @@
+"""A row of shared memory sorted by its digits, the lowest first, by threads together (T2).
+
+Of each digit all threads count how many elements have each value, and so where each element goes;
+elements that are alike in it keep their order, so that after the highest digit all are in order
+(D. E. Knuth, *The Art of Computer Programming*, volume 3, section 5.2.5).  Neighbouring elements
+are the lanes' of a warp, whose rows of them follow each other: lanes ask each other who has the
+same digit, and the first of these counts for all of them (A. Adinets, D. Merrill, *Onesweep: a
+faster least significant digit radix sort for GPUs*, 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from polyc.dialects.common.deciding import Bits
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.scope import scope_barrier, thread_in_scope
+from polyc.passes.support.gpu.sort_networks import Ints, Row
+from polyc.rewriting.emit import Emit, affine_dim
+
+LANES = 32
+"""Threads of a warp."""
+
+MOST_BITS = 8
+"""Bits of a digit at most."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """How integers of a type are cut into digits: of the ``bits`` that decide, ``count`` digits of
+    ``size`` bits each."""
+
+    element: Attribute
+    bits: Bits
+    unsigned: bool
+    threads: int
+
+    @cached_property
+    def count(self) -> int:
+        """How many digits there are: each value of one has a thread."""
+        most = min(MOST_BITS, self.threads.bit_length() - 1)
+        return -(-(self.bits[1] - self.bits[0]) // most)
+
+    @cached_property
+    def size(self) -> int:
+        """Bits of a digit."""
+        return -(-(self.bits[1] - self.bits[0]) // self.count)
+
+    @property
+    def values(self) -> int:
+        """What is counted: the values of a digit, or as many as lanes of a warp."""
+        return max(LANES, 1 << self.size)
+
+    @property
+    def base(self) -> int:
+        """The lowest bit of the 32 in which all that decides lies, or 0."""
+        first, end = self.bits
+        return first if end - first <= LANES < end else 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether what decides are more than 32 bits."""
+        return self.bits[1] - self.base > LANES
+
+    def word(self, emit: Emit, value: SSAValue) -> SSAValue:
+        """What decides, as a number without a sign whose bits above are 0, and below the type's."""
+        element = cast("IntegerType", self.element)
+        kind = i64 if self.is_wide else i32
+        if self.base:
+            by = emit.value(arith.ConstantOp(IntegerAttr(self.base, element)))
+            value = emit.value(arith.ShRUIOp(value, by))
+        if element.width.data > kind.width.data:
+            value = emit.value(arith.TruncIOp(value, kind))
+        elif element.width.data < kind.width.data:
+            value = emit.value(arith.ExtUIOp(value, kind))
+        end = self.bits[1] - self.base
+        if not self.unsigned:
+            top = emit.value(
+                arith.ConstantOp(IntegerAttr(_signed(1 << end - 1, kind.width.data), kind))
+            )
+            value = emit.value(arith.XOrIOp(value, top))
+        if end < kind.width.data:
+            below = emit.value(arith.ConstantOp(IntegerAttr((1 << end) - 1, kind)))
+            value = emit.value(arith.AndIOp(value, below))
+        return value
+
+    @property
+    def last(self) -> int:
+        """A number that stands behind all others."""
+        width = cast("IntegerType", self.element).width.data
+        return _signed((1 << self.bits[1] - (0 if self.unsigned else 1)) - 1, width)
+
+    def digit(self, emit: Emit, value: SSAValue, shift: SSAValue) -> SSAValue:
+        """The digit that begins ``shift`` bits above ``base``, an i32."""
+        word = self.word(emit, value)
+        if self.is_wide:
+            word = emit.value(arith.ShRUIOp(word, emit.value(arith.ExtUIOp(shift, i64))))
+            word = emit.value(arith.TruncIOp(word, i32))
+        else:
+            word = emit.value(arith.ShRUIOp(word, shift))
+        return Ints(emit).both(word, (1 << self.size) - 1)
+
+
+def _signed(bits: int, width: int) -> int:
+    """So many bits as the number with a sign that they are."""
+    return bits - (1 << width) if bits >> width - 1 else bits
+
+
+@dataclass
+class DigitSort:
+    """Sorts the first ``count`` elements of a shared row, by all threads of the op's scope."""
+
+    op: Operation
+    row: Row
+    digits: Digits
+    count: SSAValue | None
+    """An i32, or None for the whole row."""
+
+    @property
+    def threads(self) -> int:
+        return self.digits.threads
+
+    @property
+    def each(self) -> int:
+        """Elements of a thread."""
+        return cast("SharedType", self.row.row.type).sizes[1] // self.threads
+
+    @property
+    def warps(self) -> int:
+        return self.threads // LANES
+
+    def run(self, emit: Emit) -> None:
+        digits, warps, values = self.digits, self.warps, self.digits.values
+        area = SharedType.of([warps, values], i32, 0)
+        self.counted = emit.value(hw.SharedTileOp(area), "counted")
+        area = SharedType.of([1, max(1, values // LANES)], i32, 0)
+        self.sums = emit.value(hw.SharedTileOp(area), "sums")
+        self.thread = thread_in_scope(emit, self.op)
+        self.lane = emit.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
+        self.warp = emit.apply(affine_dim(0) // LANES, [self.thread], hint="warp")
+        first = emit.apply(
+            affine_dim(0) * (LANES * self.each) + affine_dim(1), [self.warp, self.lane]
+        )
+        self.first = Ints(emit).of(first)
+        self.keys = emit.registers(self.each, self.row.element, "keys")
+        self.places = emit.registers(self.each, i32, "places")
+
+        def step(inner: Emit, number: SSAValue) -> None:
+            done = inner.value(arith.MuliOp(Ints(inner).of(number), inner.int32(digits.size)))
+            start = digits.bits[0] - digits.base
+            self.shift = Ints(inner).add(done, start) if start else done
+            self.clear(inner)
+            scope_barrier(inner, self.op)
+            inner.loop(self.each, self.rank, unroll=True, hint="r")
+            scope_barrier(inner, self.op)
+            self.starts(inner)
+            inner.loop(self.each, self.put, unroll=True, hint="r")
+            scope_barrier(inner, self.op)
+
+        if digits.count == 1:
+            step(emit, emit.index(0))
+        else:
+            emit.loop(digits.count, step, hint="digit")
+
+    def address(self, emit: Emit, warp: SSAValue, value: SSAValue) -> SSAValue:
+        """Where a warp counts a value of a digit."""
+        return emit.value(tile.ElementAddressOp(self.counted, emit.index(0), warp, value))
+
+    def clear(self, emit: Emit) -> None:
+        """Nothing is counted yet."""
+        values = self.digits.values
+
+        def one(inner: Emit, place: SSAValue) -> None:
+            warp = inner.apply(affine_dim(0) // values, [place])
+            value = inner.apply(affine_dim(0) % values, [place])
+            inner.op(hw.StoreSharedOp(inner.int32(0), self.address(inner, warp, value)))
+
+        emit.loop(self.warps * values, one, step=self.threads, start=self.thread, hint="place")
+
+    def rank(self, emit: Emit, r: SSAValue) -> None:
+        """Read an element, and count it: how many before it in its warp have its digit."""
+        place = self.place(emit, r)
+        value = self.load(emit, place)
+        emit.op(memref.StoreOp.get(value, self.keys, [r]))
+        digit = self.digits.digit(emit, value, self.shift)
+        match = hw.MatchLanesOp(digit, self.digits.size)
+        emit.op(match)
+        where = self.address(emit, self.warp, Ints(emit).index(digit))
+        leads = emit.compare("eq", match.rank, emit.int32(0))
+        inner, none = Emit(emit), emit.int32(0)
+        before = inner.value(hw.FetchAddSharedOp(match.count, where))
+        inner.op(scf.YieldOp(before))
+        before = emit.value(scf.IfOp(leads, [i32], inner.ops, [scf.YieldOp(none)]))
+        first = Ints(emit).index(match.first)
+        before = emit.value(hw.ShuffleOp("index", before, first), "before")
+        emit.op(memref.StoreOp.get(Ints(emit).add(before, match.rank), self.places, [r]))
+
+    def place(self, emit: Emit, r: SSAValue) -> SSAValue:
+        """Where a thread's element stands, an i32."""
+        return Ints(emit).add(self.first, emit.apply(affine_dim(0) * LANES, [r]))
+
+    def load(self, emit: Emit, place: SSAValue) -> SSAValue:
+        """The element at a place; behind the end one that is behind all others, and as all of it
+        stands behind, stays there."""
+        if self.count is None:
+            return self.row.load(emit, place)
+        here = Ints(emit).compare("slt", place, self.count)
+        inside = Emit(emit)
+        value = self.row.load(inside, place)
+        inside.op(scf.YieldOp(value))
+        element = cast("IntegerType", self.row.element)
+        most = emit.value(arith.ConstantOp(IntegerAttr(self.digits.last, element)))
+        return emit.value(scf.IfOp(here, [value.type], inside.ops, [scf.YieldOp(most)]))
+
+    def starts(self, emit: Emit) -> None:
+        """Where the elements of each warp with each value go from, instead of how many there are:
+        a thread has a value."""
+        values, warps = self.digits.values, self.warps
+        total = emit.registers(1, i32, "total")
+        zero = emit.index(0)
+        has = (
+            emit.compare("slt", self.thread, emit.index(values)) if values < self.threads else None
+        )
+
+        def of_value(inner: Emit, w: SSAValue) -> SSAValue:
+            return self.address(inner, w, self.thread)
+
+        def sums(inner: Emit) -> None:
+            inner.op(memref.StoreOp.get(inner.int32(0), total, [zero]))
+
+            def add(last: Emit, w: SSAValue) -> None:
+                more = last.value(hw.LoadSharedOp(of_value(last, w), i32))
+                known = last.value(memref.LoadOp.get(total, [zero]))
+                last.op(memref.StoreOp.get(Ints(last).add(known, more), total, [zero]))
+
+            inner.loop(warps, add, unroll=True, hint="w")
+            own = inner.value(memref.LoadOp.get(total, [zero]), "own")
+            whole = self.lanes(inner, own)
+            inner.op(memref.StoreOp.get(Ints(inner).sub(whole, own), total, [zero]))
+            last = inner.compare("eq", self.lane, inner.index(LANES - 1))
+            inner.when(
+                last, lambda then: then.op(hw.StoreSharedOp(whole, self.sum_at(then, self.warp)))
+            )
+
+        def write(inner: Emit) -> None:
+            begin = inner.value(memref.LoadOp.get(total, [zero]))
+            for w in range(values // LANES - 1):
+                one = inner.value(hw.LoadSharedOp(self.sum_at(inner, inner.index(w)), i32))
+                before = inner.compare("slt", inner.index(w), self.warp)
+                counted = inner.value(arith.SelectOp(before, one, inner.int32(0)))
+                begin = Ints(inner).add(begin, counted)
+            inner.op(memref.StoreOp.get(begin, total, [zero]))
+
+            def leave(last: Emit, w: SSAValue) -> None:
+                where = of_value(last, w)
+                more = last.value(hw.LoadSharedOp(where, i32))
+                known = last.value(memref.LoadOp.get(total, [zero]))
+                last.op(hw.StoreSharedOp(known, where))
+                last.op(memref.StoreOp.get(Ints(last).add(known, more), total, [zero]))
+
+            inner.loop(warps, leave, unroll=True, hint="w")
+
+        for part in (sums, write):
+            if has is None:
+                part(emit)
+            else:
+                emit.when(has, part)
+            scope_barrier(emit, self.op)
+
+    def sum_at(self, emit: Emit, warp: SSAValue) -> SSAValue:
+        """Where the elements are counted that have a value of a warp's threads."""
+        zero = emit.index(0)
+        return emit.value(tile.ElementAddressOp(self.sums, zero, zero, warp))
+
+    def lanes(self, emit: Emit, value: SSAValue) -> SSAValue:
+        """What each lane has with all before it."""
+        distance = 1
+        while distance < LANES:
+            other = emit.value(hw.ShuffleOp("up", value, emit.index(distance)))
+            there = emit.compare("sge", self.lane, emit.index(distance))
+            more = emit.value(arith.SelectOp(there, other, emit.int32(0)))
+            value = Ints(emit).add(value, more)
+            distance *= 2
+        return value
+
+    def put(self, emit: Emit, r: SSAValue) -> None:
+        """Write an element where it goes."""
+        value = emit.value(memref.LoadOp.get(self.keys, [r]))
+        digit = self.digits.digit(emit, value, self.shift)
+        start = emit.value(
+            hw.LoadSharedOp(self.address(emit, self.warp, Ints(emit).index(digit)), i32)
+        )
+        place = Ints(emit).add(start, emit.value(memref.LoadOp.get(self.places, [r])))
+        if self.count is None:
+            self.row.store(emit, place, value)
+            return
+        here = Ints(emit).compare("slt", place, self.count)
+        emit.when(here, lambda inner: self.row.store(inner, place, value))
