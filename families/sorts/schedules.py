@@ -15,6 +15,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
+from polyc.dialects.plan.resources import RESERVED
 from polyc.families.facts import left_open, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.sorts.recognise import Sorts, find_sorts
@@ -29,14 +30,17 @@ TILES = (256, 1024, 4096, 16384)
 DIGIT_THREADS = 256, 512
 """Threads that sort a row digit by digit, and those that do so of more than ``FEW`` elements."""
 
-FEW = 4096
-"""Elements of a row that as many threads as a digit has values sort, with 16 each."""
+FEW = 8192
+"""Elements of a row that as many threads as a digit has values sort, with 32 each."""
 
 DIGIT = 8
 """Bits of a digit at most."""
 
 COUNTED = 4
 """Bytes in which a warp counts a value of a digit."""
+
+OWN_REGISTERS = 44
+"""Registers of a thread that sorts digit by digit, beside its elements and their places."""
 
 OF_THREAD = 8
 """Elements of a tile that a thread has, where there are threads enough."""
@@ -164,6 +168,16 @@ def shared_bytes(sorts: Sorts, way: str, elements: int) -> int:
     if way == "digits":
         counts = DIGIT_THREADS[elements > FEW] // WARP * (COUNTED << DIGIT)
     return elements * sorts.size + counts + SPARE
+
+
+def digit_blocks(sorts: Sorts, plan: ScheduleOp) -> int:
+    """Blocks of a multiprocessor that sort digit by digit: for as many there are shared memory and
+    registers."""
+    arch, elements, threads = plan.target, plan.tile_sizes[1], plan.threads()
+    taken = shared_bytes(sorts, "digits", elements) + RESERVED
+    each = OWN_REGISTERS + elements // threads * (sorts.size / 4 + 0.5)
+    room = arch.threads * 2 // threads, arch.registers // int(threads * each)
+    return max(1, min((arch.shared_bytes + RESERVED) // taken, *room))
 
 
 def threads_of(way: str, tile: int, vector: int) -> int:

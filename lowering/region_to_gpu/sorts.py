@@ -16,19 +16,23 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
-from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.sorts.recognise import Sorts
-from polyc.families.sorts.schedules import pool_room, way_of
+from polyc.families.sorts.schedules import digit_blocks, pool_room, way_of
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import WARP, row_layout
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
+
+READ = 8
+"""Elements of a row that a thread reads at once."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,12 @@ class SortBuilder(Builder):
         layout, _ = row_layout(1, columns, vector, self.sorts.size, self.plan.threads())
         return layout
 
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        kernel = super().finish(bindings)
+        if way_of(self.plan) == "digits":
+            kernel.blocks_per_sm = index_attr(digit_blocks(self.sorts, self.plan))
+        return kernel
+
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The row of a block."""
         for label, value in at.items():
@@ -82,12 +92,17 @@ class SortBuilder(Builder):
     # The ways
 
     def in_shared(self, at: Coordinates) -> None:
-        """The whole row at once."""
+        """The whole row at once, read so many elements of a thread at a time."""
         emit, count = self.emit, self.frame.size(self.sorts.row.size)
         row = emit.value(SharedTileOp(SharedType.of([1, self.columns], self.element, 0)), "row")
-        held = self.fragment(emit, self.columns)
-        self.read(emit, at, emit.index(0), held)
-        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(row), tile.CopyView((0, 0))))
+        vector, threads = self.plan.integer("vectorize"), self.plan.threads()
+        part = max(vector, READ // vector * vector) * threads
+        for start in range(0, self.columns, part):
+            columns = min(part, self.columns - start)
+            held = self.fragment(emit, columns, vector)
+            self.read(emit, at, emit.index(start), held)
+            ends = tile.CopyEnd(held), tile.CopyEnd(row)
+            emit.op(tile.CopyOp(*ends, tile.CopyView((0, start))))
         by = self.sorts.bits if way_of(self.plan) == "digits" else None
         new = tile.SortOp(row, [], count, by=by, unsigned=self.sorts.unsigned)
         emit.op(located(new, self.sorts.sort))
@@ -146,9 +161,10 @@ class SortBuilder(Builder):
 
     # Tiles
 
-    def fragment(self, emit: Emit, columns: int) -> SSAValue:
-        """A fragment for a tile of the row."""
-        layout = self.layout if columns == self.columns else self.layout_of(columns, 1)
+    def fragment(self, emit: Emit, columns: int, vector: int = 1) -> SSAValue:
+        """A fragment for a tile of the row, in vectors, or for so many columns of it."""
+        whole = columns == self.columns
+        layout = self.layout if whole else self.layout_of(columns, vector)
         kind = FragmentType.of([1, columns], self.element, layout)
         return emit.value(tile.FragmentOp(kind), "keys")
 

@@ -10,6 +10,7 @@ faster least significant digit radix sort for GPUs*, 2022).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -21,13 +22,22 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import SharedType
+from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.support.gpu.scope import scope_barrier, thread_in_scope
 from polyc.passes.support.gpu.sort_networks import Ints, Row
 from polyc.rewriting.emit import Emit, affine_dim
 
 LANES = 32
 """Threads of a warp."""
+
+TOGETHER = 4
+"""Elements of a thread that wait for shared memory at once, an even number."""
+
+KEPT, REGISTER = 48, 4
+"""Registers in which a thread keeps elements while it counts, and bytes of one."""
+
+HALF = 16
+"""Bits of what is known of one of two elements."""
 
 MOST_BITS = 8
 """Bits of a digit at most."""
@@ -134,6 +144,13 @@ class DigitSort:
         return cast("SharedType", self.row.row.type).sizes[1] // self.threads
 
     @property
+    def keeps(self) -> bool:
+        """Whether a thread keeps its elements while it counts; it reads them again where they are
+        too many for that."""
+        size = element_bytes(self.row.element)
+        return self.each * size <= KEPT * REGISTER
+
+    @property
     def warps(self) -> int:
         return self.threads // LANES
 
@@ -143,32 +160,43 @@ class DigitSort:
         self.counted = emit.value(hw.SharedTileOp(area), "counted")
         area = SharedType.of([1, max(1, values // LANES)], i32, 0)
         self.sums = emit.value(hw.SharedTileOp(area), "sums")
-        self.thread = thread_in_scope(emit, self.op)
-        self.lane = emit.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
-        self.warp = emit.apply(affine_dim(0) // LANES, [self.thread], hint="warp")
-        first = emit.apply(
-            affine_dim(0) * (LANES * self.each) + affine_dim(1), [self.warp, self.lane]
-        )
-        self.first = Ints(emit).of(first)
+        thread = thread_in_scope(emit, self.op)
         self.keys = emit.registers(self.each, self.row.element, "keys")
-        self.places = emit.registers(self.each, i32, "places")
+        self.places = emit.registers(-(-self.each // 2), i32, "places")
 
         def step(inner: Emit, number: SSAValue) -> None:
-            done = inner.value(arith.MuliOp(Ints(inner).of(number), inner.int32(digits.size)))
-            start = digits.bits[0] - digits.base
-            self.shift = Ints(inner).add(done, start) if start else done
+            # Places of elements and counts are computed anew for each digit, and so are digits:
+            # there are as many as elements, and no registers for them.
+            moved = inner.apply(affine_dim(0) + affine_dim(1), [thread, number])
+            moved = inner.value(hw.OpaqueOp(moved))
+            self.thread = inner.apply(affine_dim(0) - affine_dim(1), [moved, number], hint="thread")
+            self.lane = inner.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
+            self.warp = inner.apply(affine_dim(0) // LANES, [self.thread], hint="warp")
+            begin = affine_dim(0) * (LANES * self.each) + affine_dim(1)
+            self.first = Ints(inner).of(inner.apply(begin, [self.warp, self.lane], hint="first"))
+            self.shift = self.shift_of(inner, number)
             self.clear(inner)
             scope_barrier(inner, self.op)
-            inner.loop(self.each, self.rank, unroll=True, hint="r")
+            self.groups(inner, self.rank)
             scope_barrier(inner, self.op)
             self.starts(inner)
-            inner.loop(self.each, self.put, unroll=True, hint="r")
+            self.shift = self.shift_of(inner, inner.value(hw.OpaqueOp(number)))
+            self.groups(inner, self.find)
+            if not self.keeps:
+                self.groups(inner, self.bring)
+                scope_barrier(inner, self.op)
+            self.groups(inner, self.put)
             scope_barrier(inner, self.op)
 
         if digits.count == 1:
             step(emit, emit.index(0))
         else:
             emit.loop(digits.count, step, hint="digit")
+
+    def shift_of(self, emit: Emit, number: SSAValue) -> SSAValue:
+        """By how many bits a digit is above the base."""
+        size, start = self.digits.size, self.digits.bits[0] - self.digits.base
+        return Ints(emit).of(emit.apply(affine_dim(0) * size + start, [number]))
 
     def address(self, emit: Emit, warp: SSAValue, value: SSAValue) -> SSAValue:
         """Where a warp counts a value of a digit."""
@@ -185,23 +213,101 @@ class DigitSort:
 
         emit.loop(self.warps * values, one, step=self.threads, start=self.thread, hint="place")
 
-    def rank(self, emit: Emit, r: SSAValue) -> None:
-        """Read an element, and count it: how many before it in its warp have its digit."""
-        place = self.place(emit, r)
-        value = self.load(emit, place)
-        emit.op(memref.StoreOp.get(value, self.keys, [r]))
-        digit = self.digits.digit(emit, value, self.shift)
-        match = hw.MatchLanesOp(digit, self.digits.size)
-        emit.op(match)
-        where = self.address(emit, self.warp, Ints(emit).index(digit))
-        leads = emit.compare("eq", match.rank, emit.int32(0))
-        inner, none = Emit(emit), emit.int32(0)
-        before = inner.value(hw.FetchAddSharedOp(match.count, where))
-        inner.op(scf.YieldOp(before))
-        before = emit.value(scf.IfOp(leads, [i32], inner.ops, [scf.YieldOp(none)]))
-        first = Ints(emit).index(match.first)
-        before = emit.value(hw.ShuffleOp("index", before, first), "before")
-        emit.op(memref.StoreOp.get(Ints(emit).add(before, match.rank), self.places, [r]))
+    def groups(self, emit: Emit, body: Callable[[Emit, SSAValue, int], None]) -> None:
+        """``body`` of a thread's elements, ``TOGETHER`` at a time, so that what each waits for
+        overlaps, and of those that are left over: from which one on, and how many."""
+        whole = self.each // TOGETHER
+
+        def group(inner: Emit, number: SSAValue) -> None:
+            body(inner, inner.apply(affine_dim(0) * TOGETHER, [number]), TOGETHER)
+
+        emit.loop(whole, group, unroll=True, hint="group")
+        if rest := self.each % TOGETHER:
+            body(emit, emit.index(whole * TOGETHER), rest)
+
+    def hold(self, emit: Emit, r: SSAValue, found: Sequence[SSAValue]) -> None:
+        """Keep numbers below 2 ** 16 of elements from the ``r``-th on: a register holds two."""
+        for n in range(0, len(found), 2):
+            held = found[n]
+            if n + 1 < len(found):
+                held = Ints(emit).either(held, Ints(emit).shl(found[n + 1], HALF))
+            where = emit.apply((affine_dim(0) + n) // 2, [r])
+            emit.op(memref.StoreOp.get(held, self.places, [where]))
+
+    def held(self, emit: Emit, r: SSAValue, count: int) -> list[SSAValue]:
+        """So many of these numbers."""
+        found: list[SSAValue] = []
+        for n in range(0, count, 2):
+            where = emit.apply((affine_dim(0) + n) // 2, [r])
+            both = emit.value(memref.LoadOp.get(self.places, [where]))
+            found += [Ints(emit).both(both, (1 << HALF) - 1), Ints(emit).shr(both, HALF)]
+        return found[:count]
+
+    def bring(self, emit: Emit, r: SSAValue, count: int) -> None:
+        """Read elements from the ``r``-th on to registers."""
+        every = [emit.apply(affine_dim(0) + n, [r]) for n in range(count)]
+        for one, value in zip(every, self.read(emit, every), strict=True):
+            emit.op(memref.StoreOp.get(value, self.keys, [one]))
+
+    def values(self, emit: Emit, r: SSAValue, count: int) -> list[SSAValue]:
+        """Elements that a thread keeps, or reads again."""
+        every = [emit.apply(affine_dim(0) + n, [r]) for n in range(count)]
+        if not self.keeps:
+            return self.read(emit, every)
+        return [emit.value(memref.LoadOp.get(self.keys, [one])) for one in every]
+
+    def read(self, emit: Emit, every: Sequence[SSAValue]) -> list[SSAValue]:
+        """Elements where they stand."""
+        return [self.load(emit, self.place(emit, one)) for one in every]
+
+    def rank(self, emit: Emit, r: SSAValue, count: int) -> None:
+        """Read elements, and count them: how many before each in its warp have its digit."""
+        if self.keeps:
+            self.bring(emit, r, count)
+        values = self.values(emit, r, count)
+        matches: list[hw.MatchLanesOp] = []
+        before: list[SSAValue] = []
+        for value in values:
+            digit = self.digits.digit(emit, value, self.shift)
+            match = hw.MatchLanesOp(digit, self.digits.size)
+            emit.op(match)
+            matches.append(match)
+            where = self.address(emit, self.warp, Ints(emit).index(digit))
+            leads = emit.compare("eq", match.rank, emit.int32(0))
+            inner, none = Emit(emit), emit.int32(0)
+            known = inner.value(hw.FetchAddSharedOp(match.count, where))
+            inner.op(scf.YieldOp(known))
+            before.append(emit.value(scf.IfOp(leads, [i32], inner.ops, [scf.YieldOp(none)])))
+        found: list[SSAValue] = []
+        for match, known in zip(matches, before, strict=True):
+            first = Ints(emit).index(match.first)
+            known = emit.value(hw.ShuffleOp("index", known, first), "before")
+            found.append(Ints(emit).add(known, match.rank))
+        self.hold(emit, r, found)
+
+    def find(self, emit: Emit, r: SSAValue, count: int) -> None:
+        """Where elements go."""
+        found: list[SSAValue] = []
+        for value, rank in zip(self.values(emit, r, count), self.held(emit, r, count), strict=True):
+            digit = self.digits.digit(emit, value, self.shift)
+            where = self.address(emit, self.warp, Ints(emit).index(digit))
+            found.append(Ints(emit).add(emit.value(hw.LoadSharedOp(where, i32)), rank))
+        self.hold(emit, r, found)
+
+    def put(self, emit: Emit, r: SSAValue, count: int) -> None:
+        """Write elements where they go."""
+        for n, place in enumerate(self.held(emit, r, count)):
+            one = emit.apply(affine_dim(0) + n, [r])
+            value = emit.value(memref.LoadOp.get(self.keys, [one]))
+            if self.count is None:
+                self.row.store(emit, place, value)
+                continue
+            here = Ints(emit).compare("slt", place, self.count)
+
+            def store(inner: Emit, place: SSAValue = place, value: SSAValue = value) -> None:
+                self.row.store(inner, place, value)
+
+            emit.when(here, store)
 
     def place(self, emit: Emit, r: SSAValue) -> SSAValue:
         """Where a thread's element stands, an i32."""
@@ -290,17 +396,3 @@ class DigitSort:
             value = Ints(emit).add(value, more)
             distance *= 2
         return value
-
-    def put(self, emit: Emit, r: SSAValue) -> None:
-        """Write an element where it goes."""
-        value = emit.value(memref.LoadOp.get(self.keys, [r]))
-        digit = self.digits.digit(emit, value, self.shift)
-        start = emit.value(
-            hw.LoadSharedOp(self.address(emit, self.warp, Ints(emit).index(digit)), i32)
-        )
-        place = Ints(emit).add(start, emit.value(memref.LoadOp.get(self.places, [r])))
-        if self.count is None:
-            self.row.store(emit, place, value)
-            return
-        here = Ints(emit).compare("slt", place, self.count)
-        emit.when(here, lambda inner: self.row.store(inner, place, value))
