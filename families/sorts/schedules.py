@@ -30,6 +30,9 @@ TILES = (256, 1024, 4096, 16384)
 DIGIT_THREADS = 256, 512
 """Threads that sort a row digit by digit, and those that do so of more than ``FEW`` elements."""
 
+LEAST_DIGITS = 512
+"""Elements of a row that is sorted digit by digit, at least: for fewer there are no threads."""
+
 FEW = 8192
 """Elements of a row that as many threads as a digit has values sort, with 32 each."""
 
@@ -118,7 +121,7 @@ def _proposed(
         way, wide = "shared", vector
         if known is not None:
             tile = max(power_of_two(max(1, known)), WARP * vector)
-        if by_digits(sorts, tile) < by_network(tile):
+        if tile >= LEAST_DIGITS and by_digits(sorts, tile) < by_network(tile):
             way = "digits"
             tile, wide = digit_tile(tile if known is None else known, vector)
         if shared_bytes(sorts, way, tile) > ARCHS[arch].shared_bytes:
