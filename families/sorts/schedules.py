@@ -1,7 +1,8 @@
 """The schedules of a region that sorts rows: a block has a row (S8, S9.3).
 
 A row that fits is sorted in shared memory: a short one by a network of comparisons, a longer one
-digit by digit, of those bits that decide.  Of a row of any length the least are kept there while
+digit by digit, of those bits that decide.  A longer one is sorted by several blocks, in passes over
+memory: one for each digit.  Of a row of any length the least are kept there while
 it goes by (``pool``).  A whole row of any length is written to memory and sorted where it lies,
 step by step of the same network: right, and slow.
 """
@@ -41,6 +42,15 @@ DIGIT = 8
 
 COUNTED = 4
 """Bytes in which a warp counts a value of a digit."""
+
+PASS_THREADS, PASS_EACH = 320, 16
+"""Threads of a block that has a tile of a longer row, and elements of each."""
+
+SUM_THREADS = 512
+"""Threads that sum up the counts of tiles."""
+
+MOST_PASSES = 8
+"""Passes over memory at most."""
 
 OWN_REGISTERS = 44
 """Registers of a thread that sorts digit by digit, beside its elements and their places."""
@@ -128,6 +138,10 @@ def _proposed(
             continue
         name = f"{way}_{tile}{suffix}"
         yield _schedule(sorts, arch, name, way, tile, wide, [*facts, fits])
+    if digits_of(sorts) <= MOST_PASSES:
+        tile = PASS_THREADS * PASS_EACH
+        yield _schedule(sorts, arch, f"passes{suffix}", "passes", tile, vector, facts)
+        return
     yield _schedule(sorts, arch, f"memory{suffix}", "memory", THREADS * OF_THREAD, vector, facts)
 
 
@@ -168,8 +182,9 @@ def digit_tile(row: int, vector: int) -> tuple[int, int]:
 def shared_bytes(sorts: Sorts, way: str, elements: int) -> int:
     """Bytes of shared memory that a block takes which sorts so many elements there."""
     counts = 0
-    if way == "digits":
-        counts = DIGIT_THREADS[elements > FEW] // WARP * (COUNTED << DIGIT)
+    if way in ("digits", "passes"):
+        threads = PASS_THREADS if way == "passes" else DIGIT_THREADS[elements > FEW]
+        counts = (threads // WARP + 2) * (COUNTED << DIGIT)
     return elements * sorts.size + counts + SPARE
 
 
@@ -177,7 +192,7 @@ def digit_blocks(sorts: Sorts, plan: ScheduleOp) -> int:
     """Blocks of a multiprocessor that sort digit by digit: for as many there are shared memory and
     registers."""
     arch, elements, threads = plan.target, plan.tile_sizes[1], plan.threads()
-    taken = shared_bytes(sorts, "digits", elements) + RESERVED
+    taken = shared_bytes(sorts, way_of(plan), elements) + RESERVED
     each = OWN_REGISTERS + elements // threads * (sorts.size / 4 + 0.5)
     room = arch.threads * 2 // threads, arch.registers // int(threads * each)
     return max(1, min((arch.shared_bytes + RESERVED) // taken, *room))
@@ -187,6 +202,8 @@ def threads_of(way: str, tile: int, vector: int) -> int:
     """Threads that have a tile of a row together: each a vector at least."""
     if way == "digits":
         return DIGIT_THREADS[tile > FEW]
+    if way == "passes":
+        return PASS_THREADS
     return max(WARP, min(THREADS, tile // max(OF_THREAD, vector)))
 
 
@@ -209,7 +226,7 @@ def _schedule(
         "mma": "none",
         "loader": "register",
         "tile": [1, tile, 1],
-        "stages": 1,
+        "stages": digits_of(sorts) if way == "passes" else 1,
         "warp_tile": [1, tile // warps],
         "vectorize": vector,
         "algo_choice": {"sorts": way},
@@ -230,7 +247,7 @@ def restated(sorts: Sorts, fields: Mapping[str, Value]) -> Fields:
 
 
 def way_of(plan: ScheduleOp) -> str:
-    """How a schedule sorts: ``shared``, ``digits``, ``pool`` or ``memory``."""
+    """How a schedule sorts: ``shared``, ``digits``, ``pool``, ``passes`` or ``memory``."""
     return str(record_of(plan.algo_choice)["sorts"])
 
 
@@ -272,6 +289,15 @@ def check(sorts: Sorts, plan: ScheduleOp) -> None:
                 f'sorts a row of {sorts.row.size} in a tile of {columns}; add "{fits}" to its '
                 "when, or choose memory",
             )
+    passes = digits_of(sorts) if way == "passes" else 1
+    if plan.integer("stages") != passes:
+        refuse_choice(plan, "stages", "this sort does not have", str(passes))
+    if way == "passes" and plan.threads() < 1 << DIGIT:
+        raise bad_plan(
+            plan,
+            f"has {plan.threads()} threads count {1 << DIGIT} values of a digit; let a block have "
+            "as many threads",
+        )
     if plan.flag("persistent"):
         refuse_choice(plan, "persistent", "kernels that sort do not have", "false")
     if max(plan.integers("cluster")) > 1:

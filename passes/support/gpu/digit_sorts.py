@@ -52,6 +52,8 @@ class Digits:
     bits: Bits
     unsigned: bool
     threads: int
+    counts: int = 0
+    """Values that are counted at least."""
 
     @cached_property
     def count(self) -> int:
@@ -67,7 +69,7 @@ class Digits:
     @property
     def values(self) -> int:
         """What is counted: the values of a digit, or as many as lanes of a warp."""
-        return max(LANES, 1 << self.size)
+        return max(LANES, 1 << self.size, self.counts)
 
     @property
     def base(self) -> int:
@@ -124,6 +126,11 @@ def _signed(bits: int, width: int) -> int:
     return bits - (1 << width) if bits >> width - 1 else bits
 
 
+def at_place(emit: Emit, row: SSAValue, place: SSAValue) -> SSAValue:
+    """The address of an element of a shared row."""
+    return emit.value(tile.ElementAddressOp(row, emit.index(0), emit.index(0), place))
+
+
 @dataclass
 class DigitSort:
     """Sorts the first ``count`` elements of a shared row, by all threads of the op's scope."""
@@ -155,43 +162,56 @@ class DigitSort:
         return self.threads // LANES
 
     def run(self, emit: Emit) -> None:
-        digits, warps, values = self.digits, self.warps, self.digits.values
-        area = SharedType.of([warps, values], i32, 0)
+        """One digit after another."""
+        self.begin(emit)
+        if self.digits.count == 1:
+            self.step(emit, emit.index(0))
+        else:
+            emit.loop(self.digits.count, self.step, hint="digit")
+
+    def begin(self, emit: Emit) -> None:
+        """What all digits need."""
+        values = self.digits.values
+        area = SharedType.of([self.warps, values], i32, 0)
         self.counted = emit.value(hw.SharedTileOp(area), "counted")
-        area = SharedType.of([1, max(1, values // LANES)], i32, 0)
+        area = SharedType.of([1, values // LANES], i32, 0)
         self.sums = emit.value(hw.SharedTileOp(area), "sums")
-        thread = thread_in_scope(emit, self.op)
+        self.own = thread_in_scope(emit, self.op)
         self.keys = emit.registers(self.each, self.row.element, "keys")
         self.places = emit.registers(-(-self.each // 2), i32, "places")
 
-        def step(inner: Emit, number: SSAValue) -> None:
-            # Places of elements and counts are computed anew for each digit, and so are digits:
-            # there are as many as elements, and no registers for them.
-            moved = inner.apply(affine_dim(0) + affine_dim(1), [thread, number])
-            moved = inner.value(hw.OpaqueOp(moved))
-            self.thread = inner.apply(affine_dim(0) - affine_dim(1), [moved, number], hint="thread")
-            self.lane = inner.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
-            self.warp = inner.apply(affine_dim(0) // LANES, [self.thread], hint="warp")
-            begin = affine_dim(0) * (LANES * self.each) + affine_dim(1)
-            self.first = Ints(inner).of(inner.apply(begin, [self.warp, self.lane], hint="first"))
-            self.shift = self.shift_of(inner, number)
-            self.clear(inner)
-            scope_barrier(inner, self.op)
-            self.groups(inner, self.rank)
-            scope_barrier(inner, self.op)
-            self.starts(inner)
-            self.shift = self.shift_of(inner, inner.value(hw.OpaqueOp(number)))
-            self.groups(inner, self.find)
-            if not self.keeps:
-                self.groups(inner, self.bring)
-                scope_barrier(inner, self.op)
-            self.groups(inner, self.put)
-            scope_barrier(inner, self.op)
+    def step(self, emit: Emit, number: SSAValue) -> None:
+        """Count a digit, and move the elements."""
+        self.count_digit(emit, number)
+        self.starts(emit)
+        self.shift = self.shift_of(emit, emit.value(hw.OpaqueOp(number)))
+        self.groups(emit, self.find)
+        if not self.keeps:
+            self.groups(emit, self.bring)
+            scope_barrier(emit, self.op)
+        self.groups(emit, self.put)
+        scope_barrier(emit, self.op)
 
-        if digits.count == 1:
-            step(emit, emit.index(0))
-        else:
-            emit.loop(digits.count, step, hint="digit")
+    def count_digit(self, emit: Emit, number: SSAValue) -> None:
+        """How many elements of each warp have each value, and how many before each element."""
+        # Places of elements and counts are computed anew for each digit, and so are digits: there
+        # are as many as elements, and no registers for them.
+        moved = emit.apply(affine_dim(0) + affine_dim(1), [self.own, number])
+        moved = emit.value(hw.OpaqueOp(moved))
+        self.thread = emit.apply(affine_dim(0) - affine_dim(1), [moved, number], hint="thread")
+        self.lane = emit.apply(affine_dim(0) % LANES, [self.thread], hint="lane")
+        self.warp = emit.apply(affine_dim(0) // LANES, [self.thread], hint="warp")
+        self.begin_at(emit, self.thread)
+        self.shift = self.shift_of(emit, number)
+        self.clear(emit)
+        scope_barrier(emit, self.op)
+        self.groups(emit, self.rank)
+        scope_barrier(emit, self.op)
+
+    def begin_at(self, emit: Emit, thread: SSAValue) -> None:
+        """Where a thread's elements begin."""
+        whole = affine_dim(0) // LANES * (LANES * self.each) + affine_dim(0) % LANES
+        self.first = Ints(emit).of(emit.apply(whole, [thread], hint="first"))
 
     def shift_of(self, emit: Emit, number: SSAValue) -> SSAValue:
         """By how many bits a digit is above the base."""
@@ -329,44 +349,22 @@ class DigitSort:
     def starts(self, emit: Emit) -> None:
         """Where the elements of each warp with each value go from, instead of how many there are:
         a thread has a value."""
-        values, warps = self.digits.values, self.warps
+        warps, zero = self.warps, emit.index(0)
         total = emit.registers(1, i32, "total")
-        zero = emit.index(0)
-        has = (
-            emit.compare("slt", self.thread, emit.index(values)) if values < self.threads else None
-        )
-
-        def of_value(inner: Emit, w: SSAValue) -> SSAValue:
-            return self.address(inner, w, self.thread)
 
         def sums(inner: Emit) -> None:
-            inner.op(memref.StoreOp.get(inner.int32(0), total, [zero]))
-
-            def add(last: Emit, w: SSAValue) -> None:
-                more = last.value(hw.LoadSharedOp(of_value(last, w), i32))
-                known = last.value(memref.LoadOp.get(total, [zero]))
-                last.op(memref.StoreOp.get(Ints(last).add(known, more), total, [zero]))
-
-            inner.loop(warps, add, unroll=True, hint="w")
-            own = inner.value(memref.LoadOp.get(total, [zero]), "own")
-            whole = self.lanes(inner, own)
-            inner.op(memref.StoreOp.get(Ints(inner).sub(whole, own), total, [zero]))
-            last = inner.compare("eq", self.lane, inner.index(LANES - 1))
-            inner.when(
-                last, lambda then: then.op(hw.StoreSharedOp(whole, self.sum_at(then, self.warp)))
-            )
+            own = self.of_warps(inner, total)
+            inner.op(memref.StoreOp.get(self.among_lanes(inner, own, self.sums), total, [zero]))
+            self.sum_more(inner)
 
         def write(inner: Emit) -> None:
             begin = inner.value(memref.LoadOp.get(total, [zero]))
-            for w in range(values // LANES - 1):
-                one = inner.value(hw.LoadSharedOp(self.sum_at(inner, inner.index(w)), i32))
-                before = inner.compare("slt", inner.index(w), self.warp)
-                counted = inner.value(arith.SelectOp(before, one, inner.int32(0)))
-                begin = Ints(inner).add(begin, counted)
+            begin = self.among_warps(inner, begin, self.sums)
             inner.op(memref.StoreOp.get(begin, total, [zero]))
+            self.begins(inner, begin)
 
             def leave(last: Emit, w: SSAValue) -> None:
-                where = of_value(last, w)
+                where = self.address(last, w, self.thread)
                 more = last.value(hw.LoadSharedOp(where, i32))
                 known = last.value(memref.LoadOp.get(total, [zero]))
                 last.op(hw.StoreSharedOp(known, where))
@@ -375,16 +373,54 @@ class DigitSort:
             inner.loop(warps, leave, unroll=True, hint="w")
 
         for part in (sums, write):
-            if has is None:
-                part(emit)
-            else:
-                emit.when(has, part)
+            self.of_values(emit, part)
             scope_barrier(emit, self.op)
 
-    def sum_at(self, emit: Emit, warp: SSAValue) -> SSAValue:
-        """Where the elements are counted that have a value of a warp's threads."""
+    def of_values(self, emit: Emit, body: Callable[[Emit], None]) -> None:
+        """``body`` by those threads that have a value."""
+        values = self.digits.values
+        if values == self.threads:
+            body(emit)
+        else:
+            emit.when(emit.compare("slt", self.thread, emit.index(values)), body)
+
+    def of_warps(self, emit: Emit, total: SSAValue) -> SSAValue:
+        """How many elements have a thread's value, by way of a register."""
         zero = emit.index(0)
-        return emit.value(tile.ElementAddressOp(self.sums, zero, zero, warp))
+        emit.op(memref.StoreOp.get(emit.int32(0), total, [zero]))
+
+        def add(last: Emit, w: SSAValue) -> None:
+            more = last.value(hw.LoadSharedOp(self.address(last, w, self.thread), i32))
+            known = last.value(memref.LoadOp.get(total, [zero]))
+            last.op(memref.StoreOp.get(Ints(last).add(known, more), total, [zero]))
+
+        emit.loop(self.warps, add, unroll=True, hint="w")
+        return emit.value(memref.LoadOp.get(total, [zero]), "own")
+
+    def among_lanes(self, emit: Emit, own: SSAValue, sums: SSAValue) -> SSAValue:
+        """What the lanes before a thread have; the last one leaves the sum of its warp."""
+        whole = self.lanes(emit, own)
+        last = emit.compare("eq", self.lane, emit.index(LANES - 1))
+
+        def tell(inner: Emit) -> None:
+            inner.op(hw.StoreSharedOp(whole, at_place(inner, sums, self.warp)))
+
+        emit.when(last, tell)
+        return Ints(emit).sub(whole, own)
+
+    def among_warps(self, emit: Emit, begin: SSAValue, sums: SSAValue) -> SSAValue:
+        """That with what the warps before a thread's have."""
+        for w in range(self.digits.values // LANES - 1):
+            one = emit.value(hw.LoadSharedOp(at_place(emit, sums, emit.index(w)), i32))
+            before = emit.compare("slt", emit.index(w), self.warp)
+            begin = Ints(emit).add(begin, emit.value(arith.SelectOp(before, one, emit.int32(0))))
+        return begin
+
+    def sum_more(self, emit: Emit) -> None:
+        """What else threads with a value sum up."""
+
+    def begins(self, emit: Emit, begin: SSAValue) -> None:
+        """What else they do, of whose value the elements go from ``begin`` on."""
 
     def lanes(self, emit: Emit, value: SSAValue) -> SSAValue:
         """What each lane has with all before it."""
