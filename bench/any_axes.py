@@ -4,12 +4,8 @@
     python bench/any_axes.py --problems softmax:4096x393216:1:f32 sum:16x512x4096:0,2:f16
     python bench/any_axes.py --dry       # plans and modelled times beside a copy's, no GPU
 
-Tensors have two to five axes, of odd sizes too, 16 to 256 MB, in f16, bf16, f32 or ui8.  For each
-problem these take turns: what the compiler makes of the graph with its sizes in it, PyTorch's
-``torch.compile`` in ``--mode``, eager PyTorch and a copy of the tensor.  Results are compared with
-PyTorch's of more bits first.
-
-Programs are built in other processes, and kept on disk, while the GPU times those before them.
+Tensors have two to five axes, of odd sizes too, 16 to 256 MB, in f16, bf16, f32 or ui8.
+``random_problems.py`` says what takes turns.
 """
 
 from __future__ import annotations
@@ -17,25 +13,20 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import exp, log, prod
 from typing import Any, NamedTuple
 
-from polyc.bench import race
-from polyc.dialects.common.diagnostic import PolycError
-from polyc.tools.load import load
+from xdsl.dialects.builtin import ModuleOp
 
-ARCH = "sm_90a"
+from polyc.bench.random_problems import TYPES, Race, bytes_of, some_shape
+from polyc.tools.parsing import parse_text
+from polyc.tools.registry import make_context
+
 BYTES = 1 << 24, 1 << 28
 """Of a tensor."""
 
-TYPES = {
-    "f16": ("float16", 2, 2.0**-9),
-    "bf16": ("bfloat16", 2, 2.0**-6),
-    "f32": ("float32", 4, 2.0**-15),
-    "ui8": ("uint8", 1, 0.0),
-}
-"""PyTorch's name of a type, its bytes, and what a result is off by at most, of the largest."""
+TOLERANCES = {"f16": 2.0**-9, "bf16": 2.0**-6, "f32": 2.0**-15, "ui8": 0.0}
+"""What a result is off by at most, of the largest, by type."""
 
 MOST_DOUBLE = 1 << 28
 """Elements of f32 that are held against a result of f64, for which the memory has room."""
@@ -76,8 +67,9 @@ def parse_problem(text: str) -> Problem:
     """``softmax:4096x393216:1:f32``."""
     op, shape, axes, kind = text.split(":")
     numbers = tuple(map(int, shape.split("x"))), tuple(map(int, axes.split(",")))
-    if op not in PEERS or kind not in TYPES:
-        raise ValueError(f"{op} of {kind} is none of {', '.join(PEERS)} of {', '.join(TYPES)}")
+    if op not in PEERS or kind not in TOLERANCES:
+        types = ", ".join(TOLERANCES)
+        raise ValueError(f"{op} of {kind} is none of {', '.join(PEERS)} of {types}")
     return Problem(op, *numbers, kind)
 
 
@@ -216,14 +208,9 @@ def problems(seed: int, count: int) -> list[Problem]:
         op = DRAWN[len(found) % len(DRAWN)]
         kind = "ui8" if op in ("any", "all") else draw.choice(("f16", "f16", "bf16", "f32"))
         rank = draw.choice((2, 2, 3, 3, 4, 5))
-        elements = exp(draw.uniform(*map(log, BYTES))) / TYPES[kind][1]
-        cuts = sorted(draw.random() for _ in range(rank - 1))
-        shares = [b - a for a, b in zip((0.0, *cuts), (*cuts, 1.0), strict=True)]
-        shape = [max(2, round(elements**share)) for share in shares]
-        for at in range(rank):
-            if draw.random() < 0.6 and shape[at] > 8:
-                shape[at] = shape[at] // 8 * 8
-        whole = prod(shape) * TYPES[kind][1]
+        elements = exp(draw.uniform(*map(log, BYTES))) / bytes_of((), kind)
+        shape = some_shape(draw, rank, elements)
+        whole = bytes_of(shape, kind)
         if not BYTES[0] / 2 <= whole <= 2 * BYTES[1]:
             continue
         many = 1 if op == "argmax" else draw.randint(1, rank)
@@ -231,57 +218,6 @@ def problems(seed: int, count: int) -> list[Problem]:
         if prod(shape[at] for at in axes) >= 8:
             found.append(Problem(op, tuple(shape), axes, kind))
     return found
-
-
-# Without a GPU -----------------------------------------------------------------------------
-
-
-def modelled(problem: Problem) -> tuple[float, float, str]:
-    """Modelled microseconds of a problem's plans and of a copy of the bytes that it moves, and the
-    plans."""
-    from polyc.cost.device import device_of
-    from polyc.cost.time import times_of
-    from polyc.tools.parsing import parse_text
-    from polyc.tools.pipeline import Compilation
-    from polyc.tools.registry import make_context
-
-    ctx = make_context()
-    job = Compilation(ctx, parse_text(ctx, text_of(problem), "any_axes.mlir"), ARCH)
-    times = times_of(job.run("plan").module, {})
-    chip = device_of(ARCH)
-    _, each, _ = TYPES[problem.kind]
-    moved = prod(problem.shape) * each * (2 if problem.op in SAME else 1)
-    names = ", ".join(f"{t.variant} {t.seconds * 1e6:.0f}" for t in times)
-    return sum(t.seconds for t in times) * 1e6, (moved / chip.memory + chip.launch) * 1e6, names
-
-
-def dry(asked: Sequence[Problem]) -> int:
-    """What would run, and how long by the model beside a copy."""
-    found: list[tuple[float, str]] = []
-    for problem in asked:
-        try:
-            us, copy, names = modelled(problem)
-        except PolycError as error:
-            print(f"FAILED {problem.said}: {error}", flush=True)
-            continue
-        found.append((us / copy, f"{us / copy:6.2f} {us:8.1f} us {problem.said}: {names}"))
-        print(found[-1][1], flush=True)
-    print("\n".join(line for times, line in sorted(found)[::-1] if times > 1.5))
-    return 0
-
-
-# On the GPU --------------------------------------------------------------------------------
-
-
-def inputs(torch: Any, problem: Problem, copies: int) -> list[Any]:
-    """Random tensors."""
-    op, shape, _, kind = problem
-    dtype = getattr(torch, TYPES[kind][0])
-    if kind == "ui8":
-        low, high = (ABOVE + 1, 256) if op == "all" else (0, ABOVE + 1)
-        return [torch.randint(low, high, shape, device="cuda", dtype=dtype) for _ in range(copies)]
-    made = [torch.randn(shape, device="cuda") for _ in range(copies)]
-    return [(x * 2e-4 + 1 if op == "prod" else x).to(dtype) for x in made]
 
 
 def off_by(torch: Any, problem: Problem, x: Any, found: Any) -> float:
@@ -295,129 +231,48 @@ def off_by(torch: Any, problem: Problem, x: Any, found: Any) -> float:
     wide = x.double() if kind == "f32" and x.numel() <= MOST_DOUBLE else x.float()
     right = PEERS[op](torch, wide, axes)
     del wide
-    most = max((right.abs().max().item() or 1.0) * TYPES[kind][2], 2.0**-24)
+    most = max((right.abs().max().item() or 1.0) * TOLERANCES[kind], 2.0**-24)
     if op in ("sum", "mean") and kind == "f32":
-        most = max(most, right.abs().mean().item() * TYPES[kind][2])
+        most = max(most, right.abs().mean().item() * TOLERANCES[kind])
     off = (found.to(right.dtype) - right).abs().max().item() / most
     return off if off == off else float("inf")
 
 
-MODE = {"mode": "default"}
-"""Of torch.compile."""
+class Axes(Race[Problem]):
+    """The races of this file."""
 
+    script = "bench/any_axes.py"
 
-def compiled(torch: Any, problem: Problem) -> Any:
-    """PyTorch's own."""
-    op, _, axes, _ = problem
-    torch.compiler.reset()
-    mode = None if MODE["mode"] == "default" else MODE["mode"]
+    def parse(self, text: str) -> Problem:
+        return parse_problem(text)
 
-    def peer(x: Any) -> Any:
-        return PEERS[op](torch, x, axes)
+    def drawn(self, seed: int, count: int) -> list[Problem]:
+        return problems(seed, count)
 
-    return torch.compile(peer, dynamic=False, mode=mode)
+    def module(self, problem: Problem) -> ModuleOp:
+        return parse_text(make_context(), text_of(problem), "any_axes.mlir")
 
+    def moved(self, problem: Problem, results: Sequence[tuple[Sequence[int], str]]) -> int:
+        out = sum(bytes_of(shape, kind) for shape, kind in results)
+        return bytes_of(problem.shape, problem.kind) + out
 
-@cache
-def _torch() -> Any:
-    torch = race.load_torch("bench/any_axes.py")
-    torch._inductor.config.compile_threads = 1
-    return torch
+    def inputs(self, torch: Any, problem: Problem) -> list[Any]:
+        op, shape, _, kind = problem
+        if kind == "ui8":
+            low, high = (ABOVE + 1, 256) if op == "all" else (0, ABOVE + 1)
+            return [torch.randint(low, high, shape, device="cuda", dtype=torch.uint8)]
+        x = torch.randn(shape, device="cuda")
+        dtype = getattr(torch, TYPES[kind][0])
+        return [(x * 2e-4 + 1 if op == "prod" else x).to(dtype)]
 
+    def peer(self, torch: Any, problem: Problem, given: Sequence[Any]) -> Any:
+        return PEERS[problem.op](torch, given[0], problem.axes)
 
-def make(problem: Problem) -> str:
-    """Build ours and theirs, kept on disk; what went wrong with theirs."""
-    load(text_of(problem), ARCH).kernels  # noqa: B018  compiled where it is first asked for
-    try:
-        torch = _torch()
-        with torch.cuda.stream(torch.cuda.Stream()):
-            compiled(torch, problem)(inputs(torch, problem, 1)[0])
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-    except Exception as error:  # Theirs is then timed without it.
-        return str(error)[:200]
-    return ""
-
-
-def raced(torch: Any, problem: Problem, fault: str) -> dict[str, Any]:
-    """The row of a problem."""
-    op, shape, axes, kind = problem
-    _, each, _ = TYPES[kind]
-    cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    copies = min(4, race.copies_for(prod(shape) * each, cache_bytes))
-    sets = inputs(torch, problem, copies)
-    program = load(text_of(problem), ARCH)
-    dtypes = {"i1": torch.bool, "i64": torch.int64}
-    dtype = dtypes.get(problem.out) or getattr(torch, TYPES[kind][0])
-    outs = [torch.empty(problem.result, device="cuda", dtype=dtype) for _ in sets]
-    run = race.in_turns(
-        torch, [program.launch([x], [o], {}) for x, o in zip(sets, outs, strict=True)]
-    )
-    run(0)
-    torch.cuda.synchronize()
-    off = off_by(torch, problem, sets[0], outs[0])
-    if off > 1:
-        print(f"WRONG {problem.said} by {off:.3g} of the tolerance", flush=True)
-    spare = torch.empty_like(sets[0])
-
-    def eager(i: int) -> None:
-        PEERS[op](torch, sets[i % copies], axes)
-
-    def copy(i: int) -> None:
-        spare.copy_(sets[i % copies])
-
-    runs: list[Callable[[int], object]] = [run, copy, eager]
-    if not fault:
-        theirs = compiled(torch, problem)
-        theirs(sets[0])
-
-        def inductor(i: int) -> None:
-            theirs(sets[i % copies])
-
-        runs.append(inductor)
-    us = race.paced(torch, runs, copies)
-    names = ("own", "copy", "eager", "torch.compile")[: len(us)]
-    row: dict[str, Any] = {"problem": problem.said, "off": off, "fault": fault}
-    row |= {f"{name}_us": one for name, one in zip(names, us, strict=True)}
-    row["kernels"] = list(program.kernels)
-    row["spills"] = sum(k.spill_bytes for k in program.kernels.values())
-    row["ratio"] = min(us[2:]) / us[0]
-    return row
-
-
-def line(row: dict[str, Any]) -> str:
-    """A row as text."""
-    theirs = row.get("torch.compile_us")
-    beside = f"torch.compile {theirs:.1f}" if theirs else f"no torch.compile ({row['fault'][:60]})"
-    return (
-        f"{row['ratio']:5.2f} {row['problem']}: own {row['own_us']:.1f}, "
-        f"copy {row['copy_us']:.1f}, eager {row['eager_us']:.1f}, {beside} "
-        f"| {', '.join(row['kernels'])}"
-    )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = race.regret_options(__doc__ or "", 60, 0, 0)
-    parser.add_argument("--problems", nargs="+", type=parse_problem)
-    parser.add_argument("--mode", default="default", help="of torch.compile")
-    parser.add_argument("--dry", action="store_true")
-    args = parser.parse_args(argv)
-    MODE["mode"] = args.mode
-    asked = race.part_of(args.problems or problems(args.seed, args.count), args.part)
-    if args.dry:
-        return dry(asked)
-    rows = race.regrets(args, "bench/any_axes.py", asked, make, raced, line, "spawn")
-    print("slowest beside the better peer:")
-    for row in sorted(rows, key=lambda row: row["ratio"])[:12]:
-        print(f"  {line(row)}")
-    if rows:
-        mean = exp(sum(log(row["ratio"]) for row in rows) / len(rows))
-        least = min(row["ratio"] for row in rows)
-        print(
-            f"{len(rows)} problems: geometric mean {mean:.2f} of the better peer, least {least:.2f}"
-        )
-    return 1 if any(row["off"] > 1 for row in rows) else 0
+    def off_by(
+        self, torch: Any, problem: Problem, given: Sequence[Any], found: Sequence[Any]
+    ) -> float:
+        return off_by(torch, problem, given[0], found[0])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(Axes().main(__doc__ or ""))

@@ -6,11 +6,8 @@
 
 Tensors have one to five axes, of odd sizes too, 4 to 128 MB, in f16, bf16, f32, i32 or i64; windows
 are odd, with steps, dilation and ``ceil_mode``, along one to three axes, of channels first or last;
-scans, gathers, scatters and orders go along any axis.  For each problem these take turns: what the
-compiler makes of the graph with its sizes in it, PyTorch's ``torch.compile``, eager PyTorch and a
-copy of the bytes that are moved.  Results are held against PyTorch's of more bits first.
-
-Programs are built in other processes, and kept on disk, while the GPU times those before them.
+scans, gathers, scatters and orders go along any axis.  ``random_problems.py`` says what takes
+turns.
 """
 
 from __future__ import annotations
@@ -19,32 +16,22 @@ import json
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from math import exp, log, prod
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
 import polyc
-from polyc.bench import race
+from polyc.bench.random_problems import TYPES, Race, bytes_of, some_shape
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.frontend import GraphOp, TensorType
-from polyc.tools.load import load
 from polyc.trace.tracing import traced
 from polyc.trace.values import Value
 
-ARCH = "sm_90a"
 BYTES = 1 << 22, 1 << 27
 """Of the first tensor."""
 
-TYPES = {
-    "f16": ("float16", 2, 2.0**-9),
-    "bf16": ("bfloat16", 2, 2.0**-6),
-    "f32": ("float32", 4, 2.0**-16),
-    "i32": ("int32", 4, 0.0),
-    "i64": ("int64", 8, 0.0),
-}
-"""PyTorch's name of a type, its bytes, and what a result is off by at most, of the largest."""
+TOLERANCES = {"f16": 2.0**-9, "bf16": 2.0**-6, "f32": 2.0**-16, "i32": 0.0, "i64": 0.0}
+"""What a result is off by at most, of the largest, by type."""
 
 How = Mapping[str, Any]
 
@@ -94,8 +81,9 @@ class Problem(NamedTuple):
 def parse_problem(text: str) -> Problem:
     """``cumsum:7x4096x33:f16:{"axis": 1}``."""
     op, shape, kind, how = text.split(":", 3)
-    if op not in OURS or kind not in TYPES:
-        raise ValueError(f"{op} of {kind} is none of {', '.join(OURS)} of {', '.join(TYPES)}")
+    if op not in OURS or kind not in TOLERANCES:
+        types = ", ".join(TOLERANCES)
+        raise ValueError(f"{op} of {kind} is none of {', '.join(OURS)} of {types}")
     return Problem(op, tuple(map(int, shape.split("x"))), kind, how)
 
 
@@ -296,14 +284,6 @@ WINDOWED = ("max_pool", "avg_pool", "adaptive", "nearest", "linear", "cubic")
 # Random problems ---------------------------------------------------------------------------
 
 
-def _shape(draw: random.Random, rank: int, elements: float, least: int = 2) -> list[int]:
-    """Sizes of about so many elements, most of them multiples of 8."""
-    cuts = sorted(draw.random() for _ in range(rank - 1))
-    shares = [b - a for a, b in zip((0.0, *cuts), (*cuts, 1.0), strict=True)]
-    shape = [max(least, round(elements**share)) for share in shares]
-    return [n // 8 * 8 if draw.random() < 0.6 and n > 8 else n for n in shape]
-
-
 def _image(draw: random.Random, op: str, elements: float) -> tuple[list[int], dict[str, Any]]:
     """The shape of an image, and the windows or the size that it gets."""
     many = 2 if op == "cubic" else draw.choice((1, 2, 2, 3))
@@ -353,11 +333,11 @@ def problems(seed: int, count: int) -> list[Problem]:
     while len(found) < count:
         op = names[len(found) % len(names)]
         kind = draw.choice(FLOATS if op in WINDOWED else (*FLOATS, "f32", "i32", "i64"))
-        elements = exp(draw.uniform(*map(log, BYTES))) / TYPES[kind][1]
+        elements = exp(draw.uniform(*map(log, BYTES))) / bytes_of((), kind)
         if op in WINDOWED:
             shape, how = _image(draw, op, elements)
         else:
-            shape = _shape(draw, draw.choice((1, 2, 2, 3, 3, 4)), elements)
+            shape = some_shape(draw, draw.choice((1, 2, 2, 3, 3, 4)), elements)
             if op.startswith("cum"):
                 how: dict[str, Any] = {"axis": draw.randrange(len(shape))}
                 how |= {name: draw.random() < 0.25 for name in ("reverse", "exclusive")}
@@ -370,8 +350,8 @@ def problems(seed: int, count: int) -> list[Problem]:
             else:
                 how = _indexed(draw, op, shape)
         problem = Problem(op, tuple(shape), kind, json.dumps(how))
-        whole = sum(prod(one.shape) * TYPES[one.kind][1] for one in problem.inputs)
-        if whole > 4 * BYTES[1] or prod(shape) * TYPES[kind][1] < BYTES[0] / 2:
+        whole = sum(bytes_of(one.shape, one.kind) for one in problem.inputs)
+        if whole > 4 * BYTES[1] or bytes_of(shape, kind) < BYTES[0] / 2:
             continue
         try:
             module_of(problem)
@@ -385,62 +365,11 @@ def problems(seed: int, count: int) -> list[Problem]:
 
 def moved(problem: Problem, results: Sequence[tuple[Sequence[int], str]]) -> int:
     """Bytes that a problem reads and writes at least."""
-    size = {name: each for name, (_, each, _) in TYPES.items()}
-    out = sum(prod(shape) * size[kind] for shape, kind in results)
-    x, *others = (prod(one.shape) * size[one.kind] for one in problem.inputs)
+    out = sum(bytes_of(shape, kind) for shape, kind in results)
+    x, *others = (bytes_of(one.shape, one.kind) for one in problem.inputs)
     if problem.op.startswith("take"):
         return 2 * out + others[0]
     return x + sum(others) + out
-
-
-def results_of(module: ModuleOp) -> list[tuple[list[int], str]]:
-    """The shapes and types of a graph's results."""
-    (graph,) = (op for op in module.walk() if isinstance(op, GraphOp))
-    output = graph.body.block.last_op
-    assert output is not None
-    kinds = [one.type for one in output.operands]
-    return [
-        ([int(str(d)) for d in kind.dims], str(kind.element_type))
-        for kind in kinds
-        if isinstance(kind, TensorType)
-    ]
-
-
-# Without a GPU -----------------------------------------------------------------------------
-
-
-def modelled(problem: Problem) -> tuple[float, float, str]:
-    """Modelled microseconds of a problem's plans and of a copy of the bytes that it moves, and the
-    plans."""
-    from polyc.cost.device import device_of
-    from polyc.cost.time import times_of
-    from polyc.tools.pipeline import Compilation
-    from polyc.tools.registry import make_context
-
-    module = module_of(problem)
-    results = results_of(module)
-    job = Compilation(make_context(), module, ARCH)
-    times = times_of(job.run("plan").module, {})
-    chip = device_of(ARCH)
-    names = ", ".join(f"{t.variant} {t.seconds * 1e6:.0f}" for t in times)
-    whole = moved(problem, results) / chip.memory + chip.launch
-    return sum(t.seconds for t in times) * 1e6, whole * 1e6, names
-
-
-def dry(asked: Sequence[Problem]) -> int:
-    """What would run, and how long by the model beside a copy."""
-    found: list[tuple[float, str]] = []
-    for problem in asked:
-        try:
-            us, copy, names = modelled(problem)
-        except PolycError as error:
-            print(f"FAILED {problem.said}: {error}", flush=True)
-            continue
-        found.append((us / copy, f"{us / copy:6.2f} {us:8.1f} us {problem.said}: {names}"))
-        print(found[-1][1], flush=True)
-    print("slowest by the model:")
-    print("\n".join(line for times, line in sorted(found)[::-1] if times > 3))
-    return 0
 
 
 # On the GPU --------------------------------------------------------------------------------
@@ -493,7 +422,7 @@ def off_by(torch: Any, problem: Problem, given: Sequence[Any], found: Sequence[A
     right = PEERS[op](torch, _for_peer(wide), how)
     if whole:
         return 2.0 * torch.count_nonzero(found[0] != right).item()
-    tolerance = TYPES[problem.kind][2]
+    tolerance = TOLERANCES[problem.kind]
     off = (found[0].double() - right).abs()
     if op in ("cumprod", "scatter", "scatter_along", "cumsum"):
         # Each factor of a product is rounded once: errors add up as a walk does.
@@ -512,118 +441,37 @@ def _for_peer(given: Sequence[Any]) -> list[Any]:
     return [given[0], given[1].long(), *given[2:]]
 
 
-def compiled(torch: Any, problem: Problem) -> Any:
-    """PyTorch's own."""
-    op, how = problem.op, problem.options
-    torch.compiler.reset()
+class Ops(Race[Problem]):
+    """The races of this file."""
 
-    def peer(*given: Any) -> Any:
-        return PEERS[op](torch, given, how)
+    script = "bench/any_ops.py"
 
-    return torch.compile(peer, dynamic=False)
+    def parse(self, text: str) -> Problem:
+        return parse_problem(text)
 
+    def drawn(self, seed: int, count: int) -> list[Problem]:
+        return problems(seed, count)
 
-@cache
-def _torch() -> Any:
-    torch = race.load_torch("bench/any_ops.py")
-    torch._inductor.config.compile_threads = 1
-    return torch
+    def module(self, problem: Problem) -> ModuleOp:
+        return module_of(problem)
 
+    def moved(self, problem: Problem, results: Sequence[tuple[Sequence[int], str]]) -> int:
+        return moved(problem, results)
 
-def make(problem: Problem) -> str:
-    """Build ours and theirs, kept on disk; what went wrong with theirs."""
-    load(module_of(problem), ARCH).kernels  # noqa: B018  compiled where it is first asked for
-    try:
-        torch = _torch()
-        with torch.cuda.stream(torch.cuda.Stream()):
-            compiled(torch, problem)(*_for_peer(inputs(torch, problem)))
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-    except Exception as error:  # Theirs is then timed without it.
-        return str(error)[:200]
-    return ""
+    def inputs(self, torch: Any, problem: Problem) -> list[Any]:
+        return inputs(torch, problem)
 
+    def peer(self, torch: Any, problem: Problem, given: Sequence[Any]) -> Any:
+        return PEERS[problem.op](torch, given, problem.options)
 
-def raced(torch: Any, problem: Problem, fault: str) -> dict[str, Any]:
-    """The row of a problem."""
-    op, how = problem.op, problem.options
-    module = module_of(problem)
-    results = results_of(module)
-    whole = moved(problem, results)
-    cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    copies = min(4, race.copies_for(whole, cache_bytes))
-    sets = [inputs(torch, problem) for _ in range(copies)]
-    dtypes = {name: getattr(torch, theirs) for name, (theirs, _, _) in TYPES.items()}
-    outs = [
-        [torch.empty(shape, device="cuda", dtype=dtypes[kind]) for shape, kind in results]
-        for _ in sets
-    ]
-    program = load(module, ARCH)
-    run = race.in_turns(torch, [program.launch(x, o, {}) for x, o in zip(sets, outs, strict=True)])
-    run(0)
-    torch.cuda.synchronize()
-    off = off_by(torch, problem, sets[0], outs[0])
-    if off > 1:
-        print(f"WRONG {problem.said} by {off:.3g} of the tolerance", flush=True)
-    spare = [torch.empty(whole // 2, device="cuda", dtype=torch.uint8) for _ in range(2)]
-    theirs_given = [_for_peer(x) for x in sets]
+    def off_by(
+        self, torch: Any, problem: Problem, given: Sequence[Any], found: Sequence[Any]
+    ) -> float:
+        return off_by(torch, problem, given, found)
 
-    def eager(i: int) -> None:
-        PEERS[op](torch, theirs_given[i % copies], how)
-
-    def copy(_: int) -> None:
-        spare[0].copy_(spare[1])
-
-    runs: list[Callable[[int], object]] = [run, copy, eager]
-    if not fault:
-        theirs = compiled(torch, problem)
-        theirs(*theirs_given[0])
-
-        def inductor(i: int) -> None:
-            theirs(*theirs_given[i % copies])
-
-        runs.append(inductor)
-    us = race.paced(torch, runs, copies)
-    names = ("own", "copy", "eager", "torch.compile")[: len(us)]
-    row: dict[str, Any] = {"problem": problem.said, "off": off, "fault": fault}
-    row |= {f"{name}_us": one for name, one in zip(names, us, strict=True)}
-    row["kernels"] = list(program.kernels)
-    row["spills"] = sum(k.spill_bytes for k in program.kernels.values())
-    row["ratio"] = min(us[2:]) / us[0]
-    return row
-
-
-def line(row: dict[str, Any]) -> str:
-    """A row as text."""
-    theirs = row.get("torch.compile_us")
-    beside = f"torch.compile {theirs:.1f}" if theirs else f"no torch.compile ({row['fault'][:60]})"
-    return (
-        f"{row['ratio']:5.2f} {row['problem']}: own {row['own_us']:.1f}, "
-        f"copy {row['copy_us']:.1f}, eager {row['eager_us']:.1f}, {beside} "
-        f"| {', '.join(row['kernels'])}"
-    )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = race.regret_options(__doc__ or "", 60, 0, 0)
-    parser.add_argument("--problems", nargs="+", type=parse_problem)
-    parser.add_argument("--dry", action="store_true")
-    args = parser.parse_args(argv)
-    asked = race.part_of(args.problems or problems(args.seed, args.count), args.part)
-    if args.dry:
-        return dry(asked)
-    rows = race.regrets(args, "bench/any_ops.py", asked, make, raced, line, start="spawn")
-    print("slowest beside the better peer:")
-    for row in sorted(rows, key=lambda row: row["ratio"])[:12]:
-        print(f"  {line(row)}")
-    if rows:
-        mean = exp(sum(log(row["ratio"]) for row in rows) / len(rows))
-        least = min(row["ratio"] for row in rows)
-        print(
-            f"{len(rows)} problems: geometric mean {mean:.2f} of the better peer, least {least:.2f}"
-        )
-    return 1 if any(row["off"] > 1 for row in rows) else 0
+    def for_peer(self, given: Sequence[Any]) -> list[Any]:
+        return _for_peer(given)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(Ops().main(__doc__ or ""))

@@ -12,8 +12,8 @@ from polyc.bench.any_axes import (
     EPSILON,
     PEERS,
     SAME,
+    Axes,
     Problem,
-    modelled,
     parse_problem,
     problems,
     text_of,
@@ -84,7 +84,7 @@ def test_problems_are_the_same_again() -> None:
 def test_no_problem_is_a_disaster_by_the_model(seed: int) -> None:
     slow = {}
     for problem in problems(seed, 40):
-        us, copy, names = modelled(problem)
+        us, copy, names = Axes().modelled(problem)
         if us > DISASTER * copy:
             slow[problem.said] = us, copy, names
     assert not slow

@@ -12,14 +12,14 @@ import pytest
 from polyc.bench.any_ops import (
     OURS,
     PEERS,
+    Ops,
     Problem,
-    modelled,
     module_of,
     moved,
     parse_problem,
     problems,
-    results_of,
 )
+from polyc.bench.random_problems import results_of
 from polyc.dialects.frontend import GraphOp
 from polyc.playback import frontend
 from polyc.test.support.gpu_text import only
@@ -130,5 +130,5 @@ MENDED = [
 
 @pytest.mark.parametrize(("said", "times"), MENDED, ids=[said for said, _ in MENDED])
 def test_what_was_worst_is_mended(said: str, times: float) -> None:
-    us, copy, _ = modelled(parse_problem(said))
+    us, copy, _ = Ops().modelled(parse_problem(said))
     assert us < times * copy
