@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i32, i64
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -255,8 +255,9 @@ def tile_of(scans: Scans, vector: int) -> tuple[int, int]:
 
 
 def is_shared(scans: Scans) -> bool:
-    """Whether threads may share a line: lines lie in memory, and are scanned in f32 or i32."""
-    return scans.is_of_rows and in_32(scans)
+    """Whether threads may share a line: lines lie in memory, and are scanned in f32, i32 or i64."""
+    kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
+    return scans.is_of_rows and kind in (f32, i32, i64)
 
 
 def in_32(scans: Scans) -> bool:
@@ -287,7 +288,8 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
-            if not short:
+            # Blocks tell each other numbers of 32 bits.
+            if not short and in_32(scans):
                 if vector > 1:
                     wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                     own = [*facts, *_few(scans, arch, wide), _apart(scans, arch, wide)]
@@ -537,8 +539,11 @@ def _check_stacked(scans: Scans, plan: ScheduleOp) -> None:
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:
     """Refuse lines that threads cannot share, or a tile that they do not part alike."""
     if not is_shared(scans):
-        why = "lets threads share lines, which are along the innermost axis, in f32 or 32 bits"
+        why = "lets threads share lines, which are along the innermost axis, in f32, i32 or i64"
         refuse_choice(plan, "algo_choice", why, '{"scans": "serial"}')
+    if str(record_of(plan.algo_choice)["scans"]) in MEETING and not in_32(scans):
+        why = "lets blocks meet, which tell each other numbers of 32 bits"
+        refuse_choice(plan, "algo_choice", why, '{"scans": "rows"}')
     rows, columns, _ = plan.tile_sizes
     vector, threads = plan.integer("vectorize"), plan.threads()
     if rows > 1 and scans.column is None:

@@ -19,8 +19,10 @@ from polyc.dialects import frontend, tiny
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Shape
 from polyc.dialects.common.elements import bounds, computed, is_unsigned, ui32, ui64, width
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
+from polyc.lowering.frontend_to_tiny.in_parts import first_few
 
 HALF = 32
 """The bits of a key below, which are the place's."""
@@ -276,7 +278,12 @@ def is_whole(op: frontend.SortOp) -> bool:
 def _first(build: Builder, x: SSAValue, op: frontend.SortOp, by: Bits | None = None) -> SSAValue:
     """So many of the least along the axis as a sort gives; ``by`` are the bits that decide."""
     if not is_whole(op):
-        return build.add(tiny.SortOp(x, op.axis, op.first, by))
+        number = op.first.constant()
+        assert number is not None
+        if by is None:
+            return build.add(tiny.SortOp(x, op.axis, op.first))
+        size = element_bytes(frontend.tensor_of(op.operand).element_type)
+        return first_few(build, x, op.axis, number, by, size)
     whole, first = build.add(tiny.SortOp(x, op.axis, by=by)), op.first
     if first == shape_of(x)[op.axis] or first.constant() is None:
         return whole
