@@ -52,6 +52,9 @@ SIDE_BY_SIDE = 1024
 ROW_THREADS = 256
 """Of a block whose threads share lines."""
 
+SHORT = 8
+"""Elements of a line that a thread walks by itself, at most."""
+
 STEPS = 4
 """Vectors of a thread of a line's tile, on their way at once."""
 
@@ -130,7 +133,8 @@ FEW_OPS = 8
 def schedules(scans: Scans, arch: str) -> list[ScheduleOp]:
     """The schedules of a region, in order of dispatch; the last takes every size."""
     found: list[ScheduleOp] = []
-    ways = _rows(scans, arch) if is_shared(scans) else _alone(scans, arch)
+    shared = is_shared(scans) and not is_short(scans)
+    ways = _rows(scans, arch) if shared else _alone(scans, arch)
     for way in ways:
         when = left_open(scans.kernel, way.facts)
         if when is None:
@@ -258,6 +262,13 @@ def is_shared(scans: Scans) -> bool:
     """Whether threads may share a line: lines lie in memory, and are scanned in f32, i32 or i64."""
     kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
     return scans.is_of_rows and kind in (f32, i32, i64)
+
+
+def is_short(scans: Scans) -> bool:
+    """Whether lines are so short that a thread walks one: what it reads of memory at once is the
+    next steps' too."""
+    known = scans.size(scans.along).constant()
+    return known is not None and known <= SHORT and scans.column is not None
 
 
 def in_32(scans: Scans) -> bool:

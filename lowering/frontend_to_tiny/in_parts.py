@@ -40,8 +40,18 @@ ROUNDS = 4
 LEAST_PART = 2048
 """Elements of a part at least."""
 
-FEW_LINES, LONG = 264, 8192
-"""Lines of a scan up to which, and their elements from which on, these are cut into parts."""
+FEW_LINES, SIDE_BY_SIDE = 264, 33792
+"""Lines of a scan up to which they are cut into parts: of those that lie in memory a block has one,
+of others a thread."""
+
+THREADS = 128
+"""Of these lines for one of those: a block's threads."""
+
+SHORT_PART = 64
+"""Elements of a part of lines that lie side by side, at least."""
+
+WORTH = 4
+"""Parts from which on it is worth the kernels."""
 
 COMBINED = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """How what is before a part is combined with it."""
@@ -164,9 +174,12 @@ def scan_parts(value: SSAValue, fn: str, axis: int) -> int | None:
         return None
     size = sizes[axis]
     lines = prod(sizes) // size
-    if lines > FEW_LINES or size < LONG:
+    few, least, most = FEW_LINES, LEAST_PART, AT_ONCE
+    if axis < len(sizes) - 1:
+        few, least, most = SIDE_BY_SIDE, SHORT_PART, AT_ONCE * THREADS
+    if lines > few or size < WORTH * least:
         return None
-    return parts_near(size, max(2, min(size // LEAST_PART, AT_ONCE // lines)))
+    return parts_near(size, max(WORTH, min(size // least, most // lines)))
 
 
 def scan_in_parts(
