@@ -69,7 +69,7 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -
         work.cache = float(rows) * (bytes_read + kept) * size
         work.steps = 2 + digits * DIGIT_MEETINGS
         return work
-    if way == "passes":
+    if plan.sorts_in_passes:
         return _in_passes(work, plan, rows, size, bytes_read, made, device)
     levels = ceil(log2(elements)) if elements > 1 else 0
     steps = sorts * levels * (levels + 1) / 2
@@ -98,4 +98,8 @@ def _in_passes(
         work.again = elements * read + keys * 3 * (passes - 1)
     work.steps = passes * 2 * DIGIT_MEETINGS
     work.before = (len(PASS) * passes - 1) * device.launch
+    if plan.maps_sorted:
+        work.cache += 2 * keys
+        work.again += 2 * keys if keys > device.cache_bytes else 0.0
+        work.before += device.launch
     return work

@@ -192,7 +192,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "scatters": ("serial", "pooled", "listed", "last"),
     "scans": ("serial", "rows", "chains", "teams"),
     "loops": ("serial", "partial_sums", "windows", "lines", "resampled", "boxes"),
-    "sorts": ("shared", "digits", "pool", "passes", "memory"),
+    "sorts": ("shared", "digits", "pool", "passes", "passes_mapped", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""
 

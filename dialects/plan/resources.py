@@ -46,6 +46,10 @@ PASS = ("counts", "sums", "moves")
 """The kernels of a pass of a sort."""
 
 
+MAPPED = "passes_mapped"
+"""A sort in passes, and then a kernel that computes what is made of what they give."""
+
+
 def passes_of(count: int) -> list[str]:
     """Those of so many passes, in their order."""
     return [f"{name}_{number}" for number in range(count) for name in PASS]
@@ -157,7 +161,12 @@ class ScheduleResources(Schedule):
     @property
     def sorts_in_passes(self) -> bool:
         """Whether blocks sort rows together, in passes over memory."""
-        return record_of(self.algo_choice).get("sorts") == "passes"
+        return record_of(self.algo_choice).get("sorts") in ("passes", MAPPED)
+
+    @property
+    def maps_sorted(self) -> bool:
+        """Whether a kernel after these computes what is made of what is sorted."""
+        return record_of(self.algo_choice).get("sorts") == MAPPED
 
     @property
     def of_few_queries(self) -> bool:
@@ -171,7 +180,7 @@ class ScheduleResources(Schedule):
             return [*(f"{self.kernel_name}_{name}" for name in ahead), self.kernel_name]
         if self.sorts_in_passes:
             names = [f"{self.kernel_name}_{name}" for name in passes_of(self.integer("stages"))]
-            return [*names[:-1], self.kernel_name]
+            return [*(names if self.maps_sorted else names[:-1]), self.kernel_name]
         return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
 
     @property

@@ -2,7 +2,7 @@
 
 A row that fits is sorted in shared memory: a short one by a network of comparisons, a longer one
 digit by digit, of those bits that decide.  A longer one is sorted by several blocks, in passes over
-memory: one for each digit.  Of a row of any length the least are kept there while
+memory: one for each digit, and one more for what is made of what is sorted.  Of a row of any length the least are kept there while
 it goes by (``pool``).  A whole row of any length is written to memory and sorted where it lies,
 step by step of the same network: right, and slow.
 """
@@ -16,7 +16,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import Record, Value, record_of
-from polyc.dialects.plan.resources import RESERVED
+from polyc.dialects.plan.resources import MAPPED, RESERVED
 from polyc.families.facts import left_open, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.sorts.recognise import Sorts, find_sorts
@@ -45,6 +45,9 @@ COUNTED = 4
 
 PASS_THREADS, PASS_EACH = 320, 16
 """Threads of a block that has a tile of a longer row, and elements of each."""
+
+PASSES = ("passes", MAPPED)
+"""The ways in which blocks sort a row together."""
 
 SUM_THREADS = 512
 """Threads that sum up the counts of tiles."""
@@ -140,7 +143,8 @@ def _proposed(
         yield _schedule(sorts, arch, name, way, tile, wide, [*facts, fits])
     if digits_of(sorts) <= MOST_PASSES:
         tile = PASS_THREADS * PASS_EACH
-        yield _schedule(sorts, arch, f"passes{suffix}", "passes", tile, vector, facts)
+        way = "passes" if sorts.is_plain else MAPPED
+        yield _schedule(sorts, arch, f"passes{suffix}", way, tile, vector, facts)
         return
     yield _schedule(sorts, arch, f"memory{suffix}", "memory", THREADS * OF_THREAD, vector, facts)
 
@@ -182,8 +186,8 @@ def digit_tile(row: int, vector: int) -> tuple[int, int]:
 def shared_bytes(sorts: Sorts, way: str, elements: int) -> int:
     """Bytes of shared memory that a block takes which sorts so many elements there."""
     counts = 0
-    if way in ("digits", "passes"):
-        threads = PASS_THREADS if way == "passes" else DIGIT_THREADS[elements > FEW]
+    if way in ("digits", *PASSES):
+        threads = PASS_THREADS if way in PASSES else DIGIT_THREADS[elements > FEW]
         counts = (threads // WARP + 2) * (COUNTED << DIGIT)
     return elements * sorts.size + counts + SPARE
 
@@ -202,7 +206,7 @@ def threads_of(way: str, tile: int, vector: int) -> int:
     """Threads that have a tile of a row together: each a vector at least."""
     if way == "digits":
         return DIGIT_THREADS[tile > FEW]
-    if way == "passes":
+    if way in PASSES:
         return PASS_THREADS
     return max(WARP, min(THREADS, tile // max(OF_THREAD, vector)))
 
@@ -226,7 +230,7 @@ def _schedule(
         "mma": "none",
         "loader": "register",
         "tile": [1, tile, 1],
-        "stages": digits_of(sorts) if way == "passes" else 1,
+        "stages": digits_of(sorts) if way in PASSES else 1,
         "warp_tile": [1, tile // warps],
         "vectorize": vector,
         "algo_choice": {"sorts": way},
@@ -247,7 +251,8 @@ def restated(sorts: Sorts, fields: Mapping[str, Value]) -> Fields:
 
 
 def way_of(plan: ScheduleOp) -> str:
-    """How a schedule sorts: ``shared``, ``digits``, ``pool``, ``passes`` or ``memory``."""
+    """How a schedule sorts: ``shared``, ``digits``, ``pool``, ``passes``, ``passes_mapped``
+    or ``memory``."""
     return str(record_of(plan.algo_choice)["sorts"])
 
 
@@ -271,7 +276,7 @@ def check(sorts: Sorts, plan: ScheduleOp) -> None:
             "they do not share evenly",
         )
     if (way == "pool") != (sorts.least is not None):
-        wanted = "memory" if sorts.least is None else "pool"
+        wanted = "pool" if sorts.least is not None else "passes" if sorts.is_plain else MAPPED
         refuse_choice(plan, "algo_choice", f"is {way} for this sort", f'{{"sorts": "{wanted}"}}')
     elements = columns if sorts.least is None else pool_room(plan, sorts.least)
     if way != "memory" and shared_bytes(sorts, way, elements) > plan.target.shared_bytes:
@@ -289,10 +294,15 @@ def check(sorts: Sorts, plan: ScheduleOp) -> None:
                 f'sorts a row of {sorts.row.size} in a tile of {columns}; add "{fits}" to its '
                 "when, or choose memory",
             )
-    passes = digits_of(sorts) if way == "passes" else 1
+    if not sorts.is_plain and way in ("passes", "memory"):
+        why = f"is {way} for a sort of which more is made"
+        refuse_choice(plan, "algo_choice", why, f'{{"sorts": "{MAPPED}"}}')
+    if sorts.is_plain and way == MAPPED:
+        refuse_choice(plan, "algo_choice", f"is {MAPPED} for a sort alone", '{"sorts": "passes"}')
+    passes = digits_of(sorts) if way in PASSES else 1
     if plan.integer("stages") != passes:
         refuse_choice(plan, "stages", "this sort does not have", str(passes))
-    if way == "passes" and plan.threads() < 1 << DIGIT:
+    if way in PASSES and plan.threads() < 1 << DIGIT:
         raise bad_plan(
             plan,
             f"has {plan.threads()} threads count {1 << DIGIT} values of a digit; let a block have "

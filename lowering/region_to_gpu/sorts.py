@@ -7,9 +7,8 @@ length is written where its result lies, and sorted there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import cast
 
 from xdsl.dialects import arith
@@ -28,12 +27,13 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedT
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import PASS
 from polyc.dialects.region import KernelOp
+from polyc.dialects.region.types import ValType
 from polyc.families.sorts.recognise import Sorts
 from polyc.families.sorts.schedules import SUM_THREADS, digit_blocks, pool_room, way_of
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import WARP, row_layout
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim
@@ -57,7 +57,7 @@ class SortsLowering(Walked):
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         """A block has a row, or in passes a tile of one."""
-        if way_of(plan) == "passes":
+        if plan.sorts_in_passes:
             return [Passes(self.sorts, plan).tiles]
         return [Grid(tuple(Axis(axis.label, axis.size) for axis in self.sorts.outer))]
 
@@ -65,7 +65,7 @@ class SortsLowering(Walked):
         return SortBuilder(self.sorts, plan, grids)
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
-        if way_of(plan) != "passes":
+        if not plan.sorts_in_passes:
             return super().launches(plan)
         align = self.aligned(plan)
         return [
@@ -74,12 +74,12 @@ class SortsLowering(Walked):
         ]
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
-        return Passes(self.sorts, plan).spaces if way_of(plan) == "passes" else []
+        return Passes(self.sorts, plan).spaces if plan.sorts_in_passes else []
 
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
-        if way_of(plan) != "passes":
+        if not plan.sorts_in_passes:
             return super().build(plan, bindings, spaces)
         passes, made = Passes(self.sorts, plan), list[gpu.KernelOp]()
         for number, (name, grid) in enumerate(passes.launched):
@@ -248,21 +248,36 @@ class SortBuilder(Builder):
         value = -1 if self.sorts.unsigned else (1 << bits - 1) - 1
         return emit.value(arith.ConstantOp(IntegerAttr(value, self.element)))
 
-    def store(self, emit: Emit, at: Coordinates, row: SSAValue, columns: int) -> None:
-        """Write the first elements of a row of shared memory, as many as the result has."""
-        (out,) = self.frame.outputs
-        block = Block(arg_types=[self.element, self.element])
-        block.add_op(tile.YieldOp([block.args[1]]))
-        axes: Mapping[str, AffineExpr] = {
-            **{label: AffineExpr.symbol(i) for i, label in enumerate(at)},
-            self.sorts.result.label: COLUMN,
-        }
-        where = tuple(axes[axis.label] for axis in self.sorts.sort.result.type.axes)
-        count = len(at)
-        maps = [AffineMap(2, count, (ROW, COLUMN)), AffineMap(2, count, where)]
+    def store(
+        self,
+        emit: Emit,
+        at: Coordinates,
+        source: SSAValue,
+        columns: int,
+        start: SSAValue | None = None,
+    ) -> None:
+        """Write what is made of so many sorted elements: of the first of a row of shared memory, as
+        many as the result has, or of those from ``start`` on of rows in memory."""
+        origin, along, place = list(at.values()), COLUMN, (ROW, COLUMN)
+        axes: dict[str, AffineExpr] = {label: AffineExpr.symbol(i) for i, label in enumerate(at)}
+        if start is not None:
+            along += AffineExpr.symbol(len(origin))
+            place = (*axes.values(), along)
+            origin.append(start)
+        sorted_element = Held(source, place)
+        axes[self.sorts.result.label] = along
+
+        def held(value: SSAValue) -> Held | None:
+            return sorted_element if value is self.sorts.sort.result else None
+
         space = self.fragment(emit, columns)
-        new = tile.MapOp(space, list(at.values()), [row], [out], maps, Region(block))
-        emit.op(located(new, self.sorts.sort))
+        block = Block(arg_types=[self.element])
+        point = Point(self.frame, block, {}, axes, 2, origin, held)
+        wanted: list[Wanted] = []
+        for value, out in zip(self.kernel.yield_op.values, self.frame.outputs, strict=True):
+            labels = cast("ValType", value.type).labels
+            wanted.append(Wanted(value, out, tuple(axes[label] for label in labels)))
+        emit.op(point.write(space, wanted, self.sorts.sort))
 
 
 @dataclass(frozen=True)
@@ -304,8 +319,9 @@ class Passes:
     @property
     def launched(self) -> list[tuple[str, Grid]]:
         """The kernels by name, in their order, and what their blocks part."""
-        grids = cycle((self.tiles, self.summed, self.tiles))
-        return list(zip(self.plan.kernel_names, grids, strict=False))
+        names = self.plan.kernel_names
+        grids = [(self.tiles, self.summed, self.tiles)[n % len(PASS)] for n in range(len(names))]
+        return list(zip(names, grids, strict=True))
 
     @property
     def count(self) -> Dim:
@@ -321,7 +337,7 @@ class Passes:
             Space(f"{name}_totals", GlobalType.of([*outer, self.values], i32)),
         ]
         keys = GlobalType.of([*outer, self.sorts.row.size], self.sorts.element)
-        between = min(2, len(self.digits) - 1)
+        between = min(2, len(self.digits) - (0 if self.plan.maps_sorted else 1))
         return [*found, *(Space(f"{name}_keys{n}", keys) for n in range(between))]
 
 
@@ -343,6 +359,9 @@ class PassBuilder(SortBuilder):
         at = dict(grid.coordinates(self.emit, self.sizes(grid), plan))
         for label, value in at.items():
             value.name_hint = f"{label}0"
+        if turn == len(self.passes.digits):
+            self.made_of(turn, at)
+            return self.frame.finish(plan, bindings)
         [self.count, self.sum, self.move][which](turn, at)
         threads = SUM_THREADS if PASS[which] == "sums" else plan.threads()
         kernel = self.frame.finish(plan, bindings, ahead=(name, threads))
@@ -393,7 +412,7 @@ class PassBuilder(SortBuilder):
         row, count, number = self.brought(turn, at)
         (bits, unsigned), axis = self.how(turn), None
         where = list(at.values())
-        if turn + 1 < len(self.passes.digits):
+        if turn + 1 < len(self.passes.digits) or self.plan.maps_sorted:
             target = self.space(2 + turn % 2)
         else:
             (target,) = self.frame.outputs
@@ -403,6 +422,11 @@ class PassBuilder(SortBuilder):
         moved = (self.space(0), self.space(1), where, number, target, where)
         new = tile.MoveByDigitOp(row, count, bits, *moved, axis=axis, unsigned=unsigned)
         self.emit.op(located(new, self.sorts.sort))
+
+    def made_of(self, turn: int, at: dict[str, SSAValue]) -> None:
+        """What is made of the keys of a tile."""
+        first = at.pop(self.sorts.row.label)
+        self.store(self.emit, at, self.space(2 + (turn - 1) % 2), self.columns, first)
 
     def read(
         self,
