@@ -2,9 +2,10 @@
 
 A row that fits is sorted in shared memory: a short one by a network of comparisons, a longer one
 digit by digit, of those bits that decide.  A longer one is sorted by several blocks, in passes over
-memory: one for each digit, and one more for what is made of what is sorted.  Of a row of any length the least are kept there while
-it goes by (``pool``).  A whole row of any length is written to memory and sorted where it lies,
-step by step of the same network: right, and slow.
+memory: one for each digit, and one more for what is made of what is sorted.  Of a row of any length
+the least are kept in shared memory while it goes by (``pool``).  As a user asks, a whole row of any
+length is written to memory and sorted where it lies by one block, step by step of the network:
+right, and slow.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ def _proposed(
         name = f"{way}_{tile}{suffix}"
         yield _schedule(sorts, arch, name, way, tile, wide, [*facts, fits])
     if digits_of(sorts) <= MOST_PASSES:
+        if vector > 1 and left_open(sorts.kernel, facts) != ():
+            return  # Those of single elements take these too: one pass alone reads what it sorts.
         tile = PASS_THREADS * PASS_EACH
         way = "passes" if sorts.is_plain else MAPPED
         yield _schedule(sorts, arch, f"passes{suffix}", way, tile, vector, facts)
