@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from math import ceil, log2, prod
 
+from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, size_in_bytes
 from polyc.cost.work import Work
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
+from polyc.dialects.plan.resources import PASS
 from polyc.dialects.region import ReadOp, SortOp
 
 COMPARED = 20.0
@@ -19,6 +21,21 @@ WARP = 32
 MEETING = 2
 """Steps of a network that take as long as waiting for memory once: threads meet after each."""
 
+DIGIT = 8
+"""Bits of a digit at most."""
+
+DIGIT_STEP, DIGIT_BLOCK = 65.0, 100.0
+"""Instructions of an element for a digit, and those of a thread of its block."""
+
+DIGIT_MEETINGS = 3
+"""Latencies of a digit: threads meet five times, and count and move elements between."""
+
+MOVED = 8
+"""Bytes of an element that a pass brings and leaves."""
+
+COUNTING = 1.6
+"""What counting digits and moving elements take together, beside sorting a tile by a digit."""
+
 SORTED = 5
 """Sorts of a pool while a random row goes by: where its bound falls, and at its end."""
 
@@ -26,7 +43,7 @@ POOLED = 256
 """Elements that such a pool has then, where few are kept, and a warp sorts."""
 
 
-def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
+def sorts_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -> Work:
     """The work of a plan of sorts; a pool is sorted as often as random rows ask for."""
     kernel, threads = values.kernel, plan.threads()
     sort = next(op for op in kernel.walk() if isinstance(op, SortOp))
@@ -41,13 +58,48 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     if way == "pool":
         least = values.extents[sort.into]
         elements, sorts = min(elements, max(POOLED, 2 * least)), SORTED
+    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
+    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
+    if way == "digits":
+        first, end = sort.bits
+        digits = -(-(end - first) // DIGIT)
+        each = digits * (tile * DIGIT_STEP + threads * DIGIT_BLOCK)
+        work.operations = rows * (max(size, threads) * (made + 4) + each)
+        kept = size_in_bytes(sort.result.type.element_type)
+        work.cache = float(rows) * (bytes_read + kept) * size
+        work.steps = 2 + digits * DIGIT_MEETINGS
+        return work
+    if plan.sorts_in_passes:
+        return _in_passes(work, plan, rows, size, bytes_read, made, device)
     levels = ceil(log2(elements)) if elements > 1 else 0
     steps = sorts * levels * (levels + 1) / 2
     compared = max(elements / 2, WARP if way == "pool" else threads) * steps * COMPARED
     work.operations = rows * (max(size, threads) * (made + 4) + compared)
-    reads = (op for op in kernel.walk() if isinstance(op, ReadOp))
-    bytes_read = sum(size_in_bytes(op.result.type.element_type) for op in reads)
     bytes_kept = 8 * elements * steps if way == "memory" else 0
     work.cache = float(rows) * (bytes_read * size + 2 * bytes_kept)
     work.steps = ceil(size / tile) + steps / MEETING * (4 if way == "memory" else 0.25)
+    return work
+
+
+def _in_passes(
+    work: Work, plan: ScheduleOp, rows: int, size: int, read: int, made: float, device: Device
+) -> Work:
+    """The work of three kernels for each digit: all read every element, or what was counted, and
+    one writes it."""
+    tile, passes = plan.tile_sizes[1], plan.integer("stages")
+    tiles, each = ceil(size / tile), plan.threads() * DIGIT_BLOCK
+    work.blocks = float(rows * tiles)
+    moved = passes * COUNTING * (tile * DIGIT_STEP + each)
+    work.operations = work.blocks * (moved + 2 * tile * (made + 4))
+    elements = float(rows) * size
+    keys = MOVED * elements
+    work.cache = elements * 2 * read + keys * (3 * passes - 2)
+    if keys > device.cache_bytes:
+        work.again = elements * read + keys * 3 * (passes - 1)
+    work.steps = passes * 2 * DIGIT_MEETINGS
+    work.before = (len(PASS) * passes - 1) * device.launch
+    if plan.maps_sorted:
+        work.cache += 2 * keys
+        work.again += 2 * keys if keys > device.cache_bytes else 0.0
+        work.before += device.launch
     return work

@@ -190,7 +190,7 @@ def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
     if plan.pattern == "rows":
         return rows_work(values, plan, there, device)
     if plan.pattern == "sorts":
-        return sorts_work(values, plan, there)
+        return sorts_work(values, plan, there, device)
     if plan.pattern == "scatters":
         return scatters_work(values, plan, there, device)
     if plan.pattern == "scans":

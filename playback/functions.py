@@ -544,11 +544,33 @@ def bitcast(x: Array) -> Array:
     return np.ascontiguousarray(x).reshape(x.shape).view(target)
 
 
-def sort(x: Array, axis: int, count: int) -> Array:
+def order_by_bits(x: Array, bits: tuple[int, int], axis: int, unsigned: bool) -> Array:
+    """The places of integers in the order of their bits from the first up to the second, as a
+    number with a sign unless ``unsigned``; what is alike there as it stands."""
+    first, end = bits
+    number = x.view(f"u{x.dtype.itemsize}").astype(np.uint64) << np.uint64(64 - end)
+    if not unsigned:
+        number = number.view(np.int64)
+    return np.argsort(number >> number.dtype.type(64 - end + first), axis, kind="stable")
+
+
+def sort(x: Array, axis: int, count: int, bits: tuple[int, int] | None = None) -> Array:
     """The ``count`` least of integers along an axis, in their order; where one is not known, none
-    of the row is."""
+    of the row is.
+
+    Raises PolycError ``OrderBroken`` where ``bits`` are said to decide, and do not.
+    """
     where = (*(slice(None) for _ in range(axis)), slice(count))
     if not isinstance(x, Estimate):
+        if bits is not None:
+            order = order_by_bits(x, bits, axis, x.dtype.kind == "u")
+            if not np.array_equal(np.take_along_axis(x, order, axis), np.sort(x, axis)):
+                raise PolycError(
+                    "OrderBroken",
+                    f"a sort says that its integers are in the order of their bits {bits[0]} to "
+                    f"{bits[1]}, and as they stand where these are alike, and they are not; leave "
+                    "that out, or say which bits decide",
+                )
         return np.sort(x, axis)[where]
     found = Estimate(np.sort(x.value, axis))
     if not x.exact:

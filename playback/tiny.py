@@ -274,7 +274,7 @@ def evaluate(op: Operation, args: Sequence[Array], symbols: Mapping[str, int]) -
             return scatters.whole(op.function, args[0], args[1], args[2:], op.axes)
         case tiny.SortOp():
             (count,) = sizes((tiny.tensor_of(op.result).dims[op.axis],), symbols)
-            return functions.sort(args[0], op.axis, count)
+            return functions.sort(args[0], op.axis, count, op.said)
         case tiny.ScanOp():
             return functions.scan(
                 op.function, args[0], op.axis, reverse=op.is_reverse, exclusive=op.is_exclusive

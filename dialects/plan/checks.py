@@ -329,7 +329,9 @@ def check_no_mma(op: ScheduleResources) -> None:
         ),
         (
             "stages",
-            op.integer("stages") != 1 and not op.takes_turns and op.pattern != "scans",
+            op.integer("stages") != 1
+            and not op.takes_turns
+            and op.pattern not in ("scans", "sorts"),
             "1",
         ),
         ("fragment_buffers", op.integer("fragment_buffers") != 1, "1"),

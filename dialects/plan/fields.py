@@ -201,7 +201,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "scatters": ("serial", "pooled", "listed", "last", "atomic"),
     "scans": ("serial", "rows", "chains", "teams"),
     "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
-    "sorts": ("shared", "pool", "memory"),
+    "sorts": ("shared", "digits", "pool", "passes", "passes_mapped", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""
 

@@ -43,6 +43,19 @@ AHEAD: Mapping[str, Sequence[str]] = {
 }
 """The kernels that run ahead of a scatter's own, by its way."""
 
+PASS = ("counts", "sums", "moves")
+"""The kernels of a pass of a sort."""
+
+
+MAPPED = "passes_mapped"
+"""A sort in passes, and then a kernel that computes what is made of what they give."""
+
+
+def passes_of(count: int) -> list[str]:
+    """Those of so many passes, in their order."""
+    return [f"{name}_{number}" for number in range(count) for name in PASS]
+
+
 CLUSTERED = (2, 4, 8)
 """CTAs of a cluster that may share the steps of a product's tile."""
 
@@ -155,6 +168,16 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "resampled"
 
     @property
+    def sorts_in_passes(self) -> bool:
+        """Whether blocks sort rows together, in passes over memory."""
+        return record_of(self.algo_choice).get("sorts") in ("passes", MAPPED)
+
+    @property
+    def maps_sorted(self) -> bool:
+        """Whether a kernel after these computes what is made of what is sorted."""
+        return record_of(self.algo_choice).get("sorts") == MAPPED
+
+    @property
     def of_few_queries(self) -> bool:
         """Whether it is a schedule of attention for few queries and many keys."""
         return plan_attention.of_few_queries(self)
@@ -164,6 +187,9 @@ class ScheduleResources(Schedule):
         """The names of the kernels that the schedule becomes, in their order."""
         if ahead := AHEAD.get(str(record_of(self.algo_choice).get("scatters"))):
             return [*(f"{self.kernel_name}_{name}" for name in ahead), self.kernel_name]
+        if self.sorts_in_passes:
+            names = [f"{self.kernel_name}_{name}" for name in passes_of(self.integer("stages"))]
+            return [*(names if self.maps_sorted else names[:-1]), self.kernel_name]
         return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
 
     @property

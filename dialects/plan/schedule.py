@@ -51,7 +51,8 @@ class Schedule(IRDLOperation):
     ``tile``            [BM, BN, BK], the elements that one block computes at a step; of attention
                         queries, keys and features; of rows that are kept, how many chunks BK are
     ``stages``          depth of the shared-memory ring, 2 to 8; 1 where there is none; of a
-                        chain of scans how many tiles a block has begun at once
+                        chain of scans how many tiles a block has begun at once; of a
+                        sort in passes how many these are
     ``warp_tile``       [WM, WN] of one warp (mma.sync) or consumer warpgroup (wgmma); of attention
                         queries and features of V
     ``fragment_buffers``  steps over k whose operands a thread of mma.sync holds: 1, or 2 to load

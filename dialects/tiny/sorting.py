@@ -8,6 +8,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -17,6 +18,15 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.deciding import (
+    Bits,
+    BitsAttr,
+    bits_attr,
+    bits_fault,
+    bits_of,
+    parse_bits,
+    print_bits,
+)
 from polyc.dialects.common.dim import Dim, shape_text
 from polyc.dialects.common.elements import is_integer
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
@@ -34,24 +44,38 @@ class SortOp(IRDLOperation):
     ``tiny.sort %x axis 1 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, 8], i64>``.  The result
     has the axis whole, or so many of its elements as a number says that it always has.  Integers
     that are equal are one, so that there is no order between them to keep; real numbers, and places
-    that go along, are made into integers first.
+    that go along, are made into integers first.  ``by 32 to 64`` states which bits decide
+    (``polyc.dialects.common.deciding``).
     """
 
     name = "tiny.sort"
     operand = operand_def(TensorType)
     axis_attr = prop_def(IntegerAttr[IntegerType], prop_name="axis")
+    by = opt_prop_def(BitsAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, operand: SSAValue, axis: int, first: Dim | None = None) -> None:
+    def __init__(
+        self, operand: SSAValue, axis: int, first: Dim | None = None, by: Bits | None = None
+    ) -> None:
         """All elements, or the ``first`` ones."""
         kind = tensor_of(operand)
         dims = [first if i == axis and first is not None else d for i, d in enumerate(kind.dims)]
         super().__init__(
             operands=[operand],
             result_types=[tensor(dims, kind.element_type)],
-            properties={"axis": IntegerAttr(axis, i64)},
+            properties={"axis": IntegerAttr(axis, i64), "by": bits_attr(by)},
         )
+
+    @property
+    def bits(self) -> Bits:
+        """The bits that decide."""
+        return bits_of(self.by, tensor_of(self.operand).element_type)
+
+    @property
+    def said(self) -> Bits | None:
+        """These, where they are stated."""
+        return None if self.by is None else self.bits
 
     @property
     def axis(self) -> int:
@@ -70,6 +94,8 @@ class SortOp(IRDLOperation):
                 f"a sort keeps the element type; the operand has {operand.element_type}, the "
                 f"result {result.element_type}"
             )
+        if (fault := bits_fault(self.by, operand.element_type)) is not None:
+            raise VerifyException(f"by which a sort is: {fault}")
         if not 0 <= self.axis < operand.rank:
             raise VerifyException(
                 f"axis {self.axis} of a sort is none of {shape_text(operand.dims)}, which has 0 to "
@@ -105,6 +131,7 @@ class SortOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         parser.parse_keyword("axis")
         axis = parser.parse_integer(allow_boolean=False)
+        by = parse_bits(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         operand = parser.resolve_operand(unresolved, parse_tensor(parser))
@@ -112,7 +139,7 @@ class SortOp(IRDLOperation):
         return cls.create(
             operands=[operand],
             result_types=[parse_tensor(parser)],
-            properties={"axis": IntegerAttr(axis, i64)},
+            properties={"axis": IntegerAttr(axis, i64), **({"by": by} if by else {})},
             attributes=attributes,
         )
 
@@ -120,6 +147,7 @@ class SortOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_operand(self.operand)
         printer.print_string(f" axis {self.axis}")
+        print_bits(printer, self.by)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.operand.type)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i32, i64
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -51,6 +51,9 @@ SIDE_BY_SIDE = 1024
 
 ROW_THREADS = 256
 """Of a block whose threads share lines."""
+
+SHORT = 8
+"""Elements of a line that a thread walks by itself, at most."""
 
 STEPS = 4
 """Vectors of a thread of a line's tile, on their way at once."""
@@ -130,7 +133,8 @@ FEW_OPS = 8
 def schedules(scans: Scans, arch: str) -> list[ScheduleOp]:
     """The schedules of a region, in order of dispatch; the last takes every size."""
     found: list[ScheduleOp] = []
-    ways = _rows(scans, arch) if is_shared(scans) else _alone(scans, arch)
+    shared = is_shared(scans) and not is_short(scans)
+    ways = _rows(scans, arch) if shared else _alone(scans, arch)
     for way in ways:
         when = left_open(scans.kernel, way.facts)
         if when is None:
@@ -255,8 +259,16 @@ def tile_of(scans: Scans, vector: int) -> tuple[int, int]:
 
 
 def is_shared(scans: Scans) -> bool:
-    """Whether threads may share a line: lines lie in memory, and are scanned in f32 or i32."""
-    return scans.is_of_rows and in_32(scans)
+    """Whether threads may share a line: lines lie in memory, and are scanned in f32, i32 or i64."""
+    kind = accumulation(scans.scan.fn.data, scans.scan.accumulator)
+    return scans.is_of_rows and kind in (f32, i32, i64)
+
+
+def is_short(scans: Scans) -> bool:
+    """Whether lines are so short that a thread walks one: what it reads of memory at once is the
+    next steps' too."""
+    known = scans.size(scans.along).constant()
+    return known is not None and known <= SHORT and scans.column is not None
 
 
 def in_32(scans: Scans) -> bool:
@@ -287,7 +299,8 @@ def _rows(scans: Scans, arch: str) -> Iterator[Way]:
             columns = ROW_THREADS * vector * steps
             short = [Assumption(Dim.const(columns) - length, ">=")] if steps < STEPS else []
             name = f"{head}_{columns}" if short else head
-            if not short:
+            # Blocks tell each other numbers of 32 bits.
+            if not short and in_32(scans):
                 if vector > 1:
                     wide = ROW_THREADS * min(columns // ROW_THREADS, ELEMENTS)
                     own = [*facts, *_few(scans, arch, wide), _apart(scans, arch, wide)]
@@ -537,8 +550,11 @@ def _check_stacked(scans: Scans, plan: ScheduleOp) -> None:
 def _check_rows(scans: Scans, plan: ScheduleOp) -> None:
     """Refuse lines that threads cannot share, or a tile that they do not part alike."""
     if not is_shared(scans):
-        why = "lets threads share lines, which are along the innermost axis, in f32 or 32 bits"
+        why = "lets threads share lines, which are along the innermost axis, in f32, i32 or i64"
         refuse_choice(plan, "algo_choice", why, '{"scans": "serial"}')
+    if str(record_of(plan.algo_choice)["scans"]) in MEETING and not in_32(scans):
+        why = "lets blocks meet, which tell each other numbers of 32 bits"
+        refuse_choice(plan, "algo_choice", why, '{"scans": "rows"}')
     rows, columns, _ = plan.tile_sizes
     vector, threads = plan.integer("vectorize"), plan.threads()
     if rows > 1 and scans.column is None:

@@ -1,7 +1,7 @@
 """A region that sorts: what is sorted, along which axis, and how much of it is wanted.
 
-A kernel that sorts does nothing after it.  What it sorts is computed element by element as it is
-read, and reduces nothing.
+What it sorts is computed element by element as it is read, and what it stores element by element of
+what is sorted.  It reduces nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +13,25 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from polyc.affine.expressions import linear_of
+from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import is_unsigned, without_sign
-from polyc.dialects.region import AxisAttr, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, SortOp
+from polyc.dialects.region import (
+    AxisAttr,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    ScanOp,
+    SortOp,
+)
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.dialects.tiny.sorting import MOST
 
 
 @dataclass(frozen=True)
 class Sorts:
-    """A region whose output are the rows of ``sort``, or the least of each."""
+    """A region whose outputs are made of the rows of ``sort``, or of the least of each."""
 
     kernel: KernelOp
     sort: SortOp
@@ -55,6 +64,11 @@ class Sorts:
         return number
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the result is what is sorted, and nothing is made of it."""
+        return list(self.kernel.yield_op.values) == [self.sort.result]
+
+    @property
     def element(self) -> Attribute:
         """The type of what is sorted, without a sign."""
         return without_sign(self.sort.result.type.element_type)
@@ -68,6 +82,11 @@ class Sorts:
     def unsigned(self) -> bool:
         """Whether what is sorted has no sign."""
         return is_unsigned(self.sort.result.type.element_type)
+
+    @property
+    def bits(self) -> Bits:
+        """The bits that decide the order."""
+        return self.sort.bits
 
     @property
     def reads(self) -> list[ReadOp]:
@@ -106,17 +125,23 @@ def find_sorts(kernel: KernelOp) -> Sorts:
     if not found:
         raise _unsupported(kernel, "it sorts nothing")
     sort = found[0]
-    if len(found) > 1 or list(kernel.yield_op.values) != [sort.result]:
-        raise _unsupported(kernel, "it does more than one sort, or something after it")
-    if any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in kernel.walk()):
-        raise _unsupported(kernel, "it reduces what it sorts")
+    if len(found) > 1:
+        raise _unsupported(kernel, f"it has {len(found)} sorts")
+    if any(isinstance(op, ReduceOp | ReduceTogetherOp | ScanOp) for op in kernel.walk()):
+        raise _unsupported(kernel, "it reduces or scans beside its sort")
+    own = set(sort.result.type.labels)
+    for value in kernel.yield_op.values:
+        if (labels := set(cast(ValType, value.type).labels)) != own:
+            raise _unsupported(
+                kernel, f"it stores a value over {sorted(labels)}, and sorts over {sorted(own)}"
+            )
     return Sorts(kernel, sort)
 
 
 def _unsupported(kernel: KernelOp, why: str) -> PolycError:
     return PolycError(
         "UnsupportedProgram",
-        f"region @{kernel.sym_name.data} is no sort of rows: {why}; a kernel that sorts does that "
-        "alone, of what it computes element by element",
+        f"region @{kernel.sym_name.data} is no sort of rows: {why}; a kernel that sorts computes "
+        "what it sorts and what it stores element by element",
         kernel,
     )

@@ -4,26 +4,48 @@ An element of 32 bits or fewer and its place are one i64, the *key*: above, the 
 integer that is ordered as it is, below, its place.  All keys of a row differ, so that the largest
 one is the same in whatever order it is found, and what was compared is what the place is of: the
 value is not computed a second time, which might round it otherwise.  A sort is one of keys, and
-what it gives is taken out of these.  An element of 64 bits leaves no room for its place, and has no
-rounding: it is sorted by its halves, the lower one first (S3.2).
+what it gives is taken out of these; which of their bits decide is said with it.  What is a number
+of 16 bits is one there too, so that fewer do.  An element of 64 bits leaves no room for its place,
+and has no rounding: it is sorted by its halves, the lower one first (S3.2).
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.dialects.builtin import bf16, f16, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Shape
-from polyc.dialects.common.elements import Number, bounds, computed, ui32, ui64, width
+from polyc.dialects.common.elements import Number, bounds, computed, is_unsigned, ui32, ui64, width
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
+from polyc.lowering.frontend_to_tiny.in_parts import first_few
 
 HALF = 32
 """The bits of a key below, which are the place's."""
 
 WIDEST = bounds(i32)[1]
+
+WIDE, NARROW = 32, 16
+"""Bits of an element as an integer, and of one that was a number of 16 bits."""
+
+MANTISSA = {f32: 23, bf16: 7, f16: 10}
+"""Bits of a number behind its exponent's."""
+
+INFINITE = {f16: 31 << 10}
+"""The bits of what is infinite."""
+
+SHIFTED = 127 - 15
+"""By how much the exponent of an f32 is above that of the same f16."""
+
+LEAST_NORMAL = (127 - 14) << 23
+"""The bits of the least normal f16 as an f32."""
+
+LEAST_TIMES = 24
+"""It is 2 to the minus so much times the number that the bits of a smaller one are."""
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -56,6 +78,93 @@ def ordered(build: Builder, x: SSAValue, *, turned: bool, nan_above: bool = Fals
     return build.cast(build.unary("not", x) if turned else x, i64)
 
 
+def narrow_of(x: SSAValue) -> Attribute | None:
+    """The type of 16 bits that an f32 has just been, f16 or bf16; None of any other."""
+    if not isinstance(x.owner, tiny.CastOp) or tiny.tensor_of(x).element_type != f32:
+        return None
+    kind = tiny.tensor_of(x.owner.operand).element_type
+    return kind if kind in (f16, bf16) else None
+
+
+def deciding(kind: Attribute) -> int:
+    """How many bits of ``ordered``'s integer decide, the sign's with them."""
+    if kind == f32:
+        return WIDE
+    if kind in (f16, bf16):
+        return NARROW
+    unsigned = is_unsigned(kind) and kind != ui32
+    return min(WIDE, width(kind) + (1 if unsigned else 0))
+
+
+def ordered_narrow(build: Builder, x: SSAValue, kind: Attribute, *, turned: bool) -> SSAValue:
+    """The same of an f32 that was a number of 16 bits, as an i64 of 16 bits: the number's own bits,
+    its sign apart."""
+    shape = shape_of(x)
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    bits = build.add(tiny.BitcastOp(x, i32))
+    size = build.binary("and", bits, number(bounds(i32)[1]))
+    if kind == bf16:
+        size = build.binary("shr", size, number(MANTISSA[f32] - MANTISSA[bf16]))
+    else:
+        # Below the least normal f16 its bits are how many of the least numbers it is.
+        short = MANTISSA[f32] - MANTISSA[f16]
+        low = build.binary("min", size, number(LEAST_NORMAL))
+        low = build.binary("add", low, number(LEAST_TIMES << MANTISSA[f32]))
+        low = build.cast(build.add(tiny.BitcastOp(low, f32)), i32)
+        high = build.binary("sub", size, number(SHIFTED << MANTISSA[f32]))
+        high = build.binary("min", build.binary("shr", high, number(short)), number(INFINITE[f16]))
+        size = build.select(build.compare("lt", size, number(LEAST_NORMAL)), low, high)
+    negative = build.compare("lt", bits, number(0))
+    whole = build.select(negative, build.binary("sub", number(0), size), size)
+    whole = build.unary("not", whole) if turned else whole
+    top = number((1 << NARROW - 1) - 1 if not turned else -(1 << NARROW - 1))
+    return build.cast(build.select(build.compare("ne", x, x), top, whole), i64)
+
+
+def _widened(build: Builder, size: SSAValue, kind: Attribute) -> SSAValue:
+    """The bits of an f32 of those of a number of 16 bits without its sign; what is beyond the
+    infinite one is NaN."""
+    shape = shape_of(size)
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    bits = build.binary("shl", size, number(MANTISSA[f32] - MANTISSA[kind]))
+    if kind == bf16:
+        return bits
+    high = build.binary("add", bits, number(SHIFTED << MANTISSA[f32]))
+    low = build.add(tiny.BitcastOp(build.cast(size, f32), i32))
+    low = build.binary("sub", low, number(LEAST_TIMES << MANTISSA[f32]))
+    low = build.select(build.compare("eq", size, number(0)), number(0), low)
+    normal = build.compare("ge", size, number(1 << MANTISSA[f16]))
+    found = build.select(normal, high, low)
+    beyond = build.binary("add", bits, number(2 * SHIFTED << MANTISSA[f32]))
+    endless = build.compare("ge", size, number(INFINITE[f16]))
+    return build.select(endless, beyond, found)
+
+
+def places(build: Builder, shape: Shape, axis: int) -> SSAValue:
+    """The place of each element along ``axis``, ui32."""
+    return build.expand(build.add(tiny.IotaOp(shape[axis], ui32)), (axis,), shape)
+
+
+def signed(build: Builder, x: SSAValue) -> SSAValue:
+    """A ui32 as an i32 in the same order, or such an i32 as the ui32 that it was."""
+    other = i32 if tiny.tensor_of(x).element_type == ui32 else ui32
+    top = build.splat(bounds(i32)[0], shape_of(x), i32)
+    return build.cast(build.binary("xor", build.cast(x, i32), top), other)
+
+
+def keyed(build: Builder, above: SSAValue, below: SSAValue) -> SSAValue:
+    """A key of an i64 within 32 bits, and a ui32."""
+    shape = shape_of(above)
+    high = build.binary("shl", above, build.splat(HALF, shape, i64))
+    return build.binary("or", high, build.cast(below, i64))
+
+
 def element_in(
     build: Builder, key: SSAValue, element: Attribute, *, turned: bool, nothing: Number | None
 ) -> SSAValue:
@@ -82,25 +191,6 @@ def element_in(
         return found
     least = build.compare("eq", key, build.splat(bounds(i64)[0], shape, i64))
     return build.select(least, build.splat(nothing, shape, element), found)
-
-
-def places(build: Builder, shape: Shape, axis: int) -> SSAValue:
-    """The place of each element along ``axis``, ui32."""
-    return build.expand(build.add(tiny.IotaOp(shape[axis], ui32)), (axis,), shape)
-
-
-def signed(build: Builder, x: SSAValue) -> SSAValue:
-    """A ui32 as an i32 in the same order, or such an i32 as the ui32 that it was."""
-    other = i32 if tiny.tensor_of(x).element_type == ui32 else ui32
-    top = build.splat(bounds(i32)[0], shape_of(x), i32)
-    return build.cast(build.binary("xor", build.cast(x, i32), top), other)
-
-
-def keyed(build: Builder, above: SSAValue, below: SSAValue) -> SSAValue:
-    """A key of an i64 within 32 bits, and a ui32."""
-    shape = shape_of(above)
-    high = build.binary("shl", above, build.splat(HALF, shape, i64))
-    return build.binary("or", high, build.cast(below, i64))
 
 
 class LowerArgReduce(RewritePattern):
@@ -190,9 +280,15 @@ class LowerSort(RewritePattern):
             below = places(build, shape_of(value), op.axis)
             if (kind := tiny.tensor_of(value).element_type) == f32:
                 below = _with_sign_of_zero(build, value, below)
-            found = _first(build, keyed(build, ordered(build, value, turned=turned), below), op)
+            narrow = narrow_of(value)
+            if narrow is None or not is_whole(op):
+                narrow, above = None, ordered(build, value, turned=turned)
+            else:
+                above = ordered_narrow(build, value, narrow, turned=turned)
+            bits = HALF, HALF + deciding(narrow or kind)
+            found = _first(build, keyed(build, above, below), op, bits)
             if wanted[0]:
-                results[0] = _element_in(build, found, kind, turned)
+                results[0] = _element_in(build, found, kind, turned, narrow)
             if wanted[1]:
                 low = build.cast(found, ui32)
                 if kind == f32:
@@ -201,15 +297,24 @@ class LowerSort(RewritePattern):
         replace_all(op, results, rewriter)
 
 
-def _first(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAValue:
-    """So many of the least along the axis as a sort gives."""
-    size, first = shape_of(x)[op.axis], op.first
-    number = first.constant()
-    if first == size or number is None:
-        return build.add(tiny.SortOp(x, op.axis))
-    if number <= MOST:
-        return build.add(tiny.SortOp(x, op.axis, first))
-    whole = build.add(tiny.SortOp(x, op.axis))
+def is_whole(op: frontend.SortOp) -> bool:
+    """Whether all of the axis is sorted, and not only the first elements kept."""
+    size, number = frontend.tensor_of(op.operand).dims[op.axis], op.first.constant()
+    return op.first == size or number is None or number > MOST
+
+
+def _first(build: Builder, x: SSAValue, op: frontend.SortOp, by: Bits | None = None) -> SSAValue:
+    """So many of the least along the axis as a sort gives; ``by`` are the bits that decide."""
+    if not is_whole(op):
+        number = op.first.constant()
+        assert number is not None
+        if by is None:
+            return build.add(tiny.SortOp(x, op.axis, op.first))
+        size = element_bytes(frontend.tensor_of(op.operand).element_type)
+        return first_few(build, x, op.axis, number, by, size)
+    whole, first = build.add(tiny.SortOp(x, op.axis, by=by)), op.first
+    if first == shape_of(x)[op.axis] or first.constant() is None:
+        return whole
     return build.slice(whole, [first if i == op.axis else d for i, d in enumerate(shape_of(x))])
 
 
@@ -222,8 +327,11 @@ def _with_sign_of_zero(build: Builder, x: SSAValue, place: SSAValue) -> SSAValue
     return build.binary("or", build.binary("shl", place, one), build.select(minus, one, zero))
 
 
-def _element_in(build: Builder, key: SSAValue, kind: Attribute, turned: bool) -> SSAValue:
-    """The element that a key holds, as it is computed with: what ``ordered`` made, undone."""
+def _element_in(
+    build: Builder, key: SSAValue, kind: Attribute, turned: bool, narrow: Attribute | None
+) -> SSAValue:
+    """The element that a key holds, as it is computed with: what ``ordered`` made, undone, or
+    ``ordered_narrow`` of a type."""
     shape = shape_of(key)
     least = build.splat(bounds(i32)[0], shape, i32)
     whole = build.cast(build.binary("shr", key, build.splat(HALF, shape, i64)), i32)
@@ -232,9 +340,14 @@ def _element_in(build: Builder, key: SSAValue, kind: Attribute, turned: bool) ->
         return build.cast(build.binary("xor", whole, least), kind)
     if kind != f32:
         return build.cast(whole, kind)
-    # What NaN is as an integer is NaN as an f32.
     below = build.compare("lt", whole, build.splat(0, shape, i32))
-    bits = build.select(below, build.binary("sub", least, whole), whole)
+    if narrow is not None:
+        whole = build.select(below, build.binary("sub", build.splat(0, shape, i32), whole), whole)
+        bits = _widened(build, whole, narrow)
+        bits = build.select(below, build.binary("or", bits, least), bits)
+    else:
+        # What NaN is as an integer is NaN as an f32.
+        bits = build.select(below, build.binary("sub", least, whole), whole)
     last = build.binary("and", build.cast(key, i32), build.splat(1, shape, i32))
     minus = build.compare("ne", last, build.splat(0, shape, i32))
     return build.add(tiny.BitcastOp(build.select(minus, least, bits), f32))
@@ -247,10 +360,11 @@ def _places_by_halves(build: Builder, x: SSAValue, op: frontend.SortOp) -> SSAVa
     element = tiny.tensor_of(x).element_type
     place = places(build, shape, axis)
     low = build.cast(signed(build, build.cast(x, ui32)), i64)
-    first = build.cast(build.add(tiny.SortOp(keyed(build, low, place), axis)), ui32)
+    bits = HALF, HALF + WIDE
+    first = build.cast(build.add(tiny.SortOp(keyed(build, low, place), axis, by=bits)), ui32)
     high = build.binary("shr", x, build.splat(HALF, shape, element))
     if element == ui64:
         high = build.cast(signed(build, build.cast(high, ui32)), i64)
     high = build.add(tiny.GatherOp(high, [first], [axis]))
-    then = build.cast(_first(build, keyed(build, high, place), op), ui32)
+    then = build.cast(_first(build, keyed(build, high, place), op, bits), ui32)
     return build.add(tiny.GatherOp(first, [then], [axis]))

@@ -1,4 +1,4 @@
-"""The printer: values between lanes, and atomic updates (PTX ISA 9.7.9)."""
+"""The printer: values between lanes, and atomic updates (PTX ISA 9.7.9, 9.7.13)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.lowering.gpu_to_cuda.accesses import pointer_to
-from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, device_function
+from polyc.lowering.gpu_to_cuda.asm import DeviceFunction, asm, define, device_function
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, prints
 
 
@@ -38,6 +38,37 @@ def _shuffle(w: KernelWriter, op: hw.ShuffleOp) -> None:
         op.kind.data, "__shfl_sync"
     )
     w.define(op.result, f"{name}(0xffffffffu, {w.text(op.value)}, {w.text(op.lane)})")
+
+
+@cache
+def match(bits: int) -> DeviceFunction:
+    """The lanes whose low bits are a lane's, a bit each: a vote for each bit."""
+    lines = ["u32 same = 0xffffffffu;"]
+    for bit in range(bits):
+        lines.append(f"bool bit{bit} = value >> {bit} & 1;")
+        lines.append(f"u32 with{bit} = __ballot_sync(0xffffffffu, bit{bit});")
+        lines.append(f"same &= bit{bit} ? with{bit} : ~with{bit};")
+    lines.append("return same;")
+    return device_function(f"u32 match_lanes_{bits}(u32 value)", "\n".join(lines))
+
+
+define(
+    device_function(
+        "u32 lanes_below()",
+        "u32 r;\n"
+        + asm("mov.u32 %0, %%lanemask_lt;", '"=r"(r)', volatile=False, memory=False)
+        + "\nreturn r;",
+    )
+)
+
+
+@prints(hw.MatchLanesOp)
+def _match_lanes(w: KernelWriter, op: hw.MatchLanesOp) -> None:
+    same = w.fresh("same")
+    w.line(f"u32 {same} = {w.call(match(op.bits.value.data), w.text(op.value))};")
+    w.define(op.rank, f"__popc({same} & {w.call('lanes_below')})")
+    w.define(op.count, f"__popc({same})")
+    w.define(op.first, f"__ffs({same}) - 1")
 
 
 @prints(hw.AtomicGlobalOp)

@@ -189,7 +189,7 @@ class Body:
         place = cast(AffineDimExpr, point.map.results[op.axis]).position
         wanted = [over if i == place else a for i, a in enumerate(point.axes)]
         body = self.values.spread(body, wanted, op)
-        return self.values.add(region.SortOp(body, over.label, point.axes[place]), op)
+        return self.values.add(region.SortOp(body, over.label, point.axes[place], op.said), op)
 
     def _scan(self, op: tiny.ScanOp, body: SSAValue, point: Point) -> SSAValue:
         """A scan along the point's axis at which it has the element's own place."""

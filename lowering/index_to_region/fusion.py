@@ -249,6 +249,10 @@ class Composer(Reasons):
         if isinstance(value.owner, tiny.ScanOp):
             for kernel, _ in asked:
                 kernel.scan = value
+        if isinstance(value.owner, tiny.SortOp):
+            for kernel, point in asked:
+                place = cast(AffineDimExpr, point.map.results[value.owner.axis])
+                kernel.sort, kernel.row = value, point.axes[place.position]
         self._note_holder(value, asked)
         pending = list(asked)
         for kernel, point in pending:

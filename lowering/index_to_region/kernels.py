@@ -67,6 +67,10 @@ class Kernel:
     """The scatter that it computes, beside no other and no reduction."""
     scan: SSAValue | None = None
     """The scan that it computes: one that has one reduces nothing, and has no other."""
+    sort: SSAValue | None = None
+    """The sort that it computes, likewise."""
+    row: AxisAttr | None = None
+    """The axis along which that lies."""
 
     def held(self) -> dict[Key, Form | None]:
         """What it computes, and with None what it reads."""

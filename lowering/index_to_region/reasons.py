@@ -30,10 +30,10 @@ from polyc.rewriting.tiny.split_reductions import outer_axes
 FAR = 256
 """Operations and operands that say where a fused value is read, at most."""
 
-SORTED = "it is sorted, which a kernel does that does nothing after it"
 REDUCED = "it is reduced, and a kernel that sorts what is made of it reduces nothing"
 SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
-"""Why a reduction is stored that one with a scan would want, or the scan."""
+SORTED = "a kernel that sorts reduces nothing"
+"""Why a reduction is stored that one with a scan or a sort would want, or these."""
 
 FIRST = "it is reduced over outer axes first, and then over inner ones, of which few lie together"
 LAST = "it is the second step of a reduction, which is done once, and is wanted at several points"
@@ -133,40 +133,63 @@ class Reasons(Beside):
     def _why_apart(self, value: SSAValue) -> str | None:
         """Why a value is stored for a sort: one is a kernel of its own, which reduces nothing."""
         if isinstance(value.owner, tiny.SortOp):
-            return SORTED
+            wanted = dict.fromkeys((k, p.unfilled) for k, p in self.asked.get(value, {}))
+            return self._why_sorted_apart(value, list(wanted))
         sorts = self._is_sorted(value)
         return REDUCED if sorts and isinstance(value.owner, tiny.ReduceOp) else None
 
     def _is_sorted(self, value: SSAValue) -> bool:
         """Whether a kernel that sorts wants a value."""
-        return any(
-            isinstance(root.value.owner, tiny.SortOp)
-            for kernel, _ in self.asked.get(value, {})
-            for root in kernel.roots
-        )
+        return any(kernel.sort is not None for kernel, _ in self.asked.get(value, {}))
+
+    def _why_sorted_apart(
+        self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]
+    ) -> str | None:
+        """Why a sort is stored; None where a kernel that sorts may go on with what it gives."""
+        if self._only_output(value):
+            return None
+        what = "a sort"
+        found = self._why_computed_apart(value, wanted, what) if wanted else f"it is {what}"
+        if found is not None:
+            return found
+        ((kernel, point),) = wanted
+        if kernel.reduces or self._reduced_beside(kernel, value):
+            return SORTED
+        sizes, dims = [axis.size for axis in kernel.iters], tiny.tensor_of(value).dims
+        at = [place.position for place in point.map.results if isinstance(place, AffineDimExpr)]
+        if [sizes[kernel.iters.index(point.axes[i])] for i in at] != list(dims):
+            return f"it is {what}, of which a part is wanted"
+        return None
 
     def _why_scanned_apart(
         self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]
     ) -> str | None:
         """Why a scan is stored; None where a kernel that walks its axis may go on with it."""
+        if (found := self._why_computed_apart(value, wanted, "a scan")) is not None:
+            return found
+        ((kernel, _),) = wanted
+        return SCANNED if kernel.reduces or self._reduced_beside(kernel, value) else None
+
+    def _why_computed_apart(
+        self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]], what: str
+    ) -> str | None:
+        """Why what is computed once along an axis of its kernel is stored; ``what`` it is."""
         if self.fuse == "none":
             return "nothing is fused"
         if len(wanted) > 1:
-            return "it is a scan, which is computed once, and is wanted at several places"
+            return f"it is {what}, which is computed once, and is wanted at several places"
         ((kernel, point),) = wanted
-        if kernel.scan is not None:
-            return "it is a scan, and what wants it holds another one"
-        if kernel.scatter is not None or self._is_sorted(value):
-            return "it is a scan, and what wants it scatters or sorts"
-        if kernel.reduces or self._reduced_beside(kernel, value):
-            return SCANNED
+        if kernel.scan is not None or (kernel.sort is not None and kernel.sort is not value):
+            return f"it is {what}, and what wants it holds another one, or a scan or a sort"
+        if kernel.scatter is not None:
+            return f"it is {what}, and what wants it scatters"
         places = point.map.results
         whole = set(point.axes) == set(kernel.iters) and point.guard is None
         plain = all(isinstance(place, AffineDimExpr) for place in places)
         if not whole or not plain or len(set(places)) != len(kernel.iters):
-            return "it is a scan, which is computed once, and is read in another shape"
+            return f"it is {what}, which is computed once, and is read in another shape"
         if any(len(root.stored_axes) != len(kernel.iters) for root in kernel.roots):
-            return "it is a scan, and what wants it stores a value over fewer axes"
+            return f"it is {what}, and what wants it stores a value over fewer axes"
         return None
 
     def _reduced_beside(self, kernel: Kernel, scan: SSAValue) -> bool:
@@ -217,11 +240,8 @@ class Reasons(Beside):
             row = []  # the only row there is: one block would do all the work
         if self._are_long([axis.size for axis in kernel.iters if axis not in row], long):
             row = []  # no blocks keep a row, and few would walk along it
-        row += [
-            root.stored_axes[root.value.owner.axis]
-            for root in kernel.roots
-            if isinstance(root.value.owner, tiny.SortOp)
-        ]
+        if kernel.row is not None:
+            row.append(kernel.row)
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis

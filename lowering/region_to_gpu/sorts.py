@@ -7,7 +7,7 @@ length is written where its result lies, and sorted there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,19 +16,33 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.dialects.common.deciding import Bits
+from polyc.dialects.common.dim import Dim
+from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import SharedTileOp
-from polyc.dialects.gpu.types import FragmentType, SharedType
+from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.tile.digits import TOGETHER, values_of
+from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.resources import PASS
 from polyc.dialects.region import KernelOp
+from polyc.dialects.region.types import ValType
 from polyc.families.sorts.recognise import Sorts
-from polyc.families.sorts.schedules import pool_room, way_of
+from polyc.families.sorts.schedules import SUM_THREADS, digit_blocks, pool_room, way_of
+from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
-from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted
+from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import WARP, row_layout
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit
+from polyc.rewriting.emit import Emit, affine_dim
+
+VALUES = "value"
+"""What the axis is called along which blocks sum counts."""
+
+READ = 8
+"""Elements of a row that a thread reads at once."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +56,36 @@ class SortsLowering(Walked):
         return self.sorts.kernel
 
     def grids(self, plan: ScheduleOp) -> list[Grid]:
-        """A block has a row."""
+        """A block has a row, or in passes a tile of one."""
+        if plan.sorts_in_passes:
+            return [Passes(self.sorts, plan).tiles]
         return [Grid(tuple(Axis(axis.label, axis.size) for axis in self.sorts.outer))]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid]) -> SortBuilder:
         return SortBuilder(self.sorts, plan, grids)
+
+    def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
+        if not plan.sorts_in_passes:
+            return super().launches(plan)
+        align = self.aligned(plan)
+        return [
+            LaunchOp(name, plan.when, align, grid.blocks())
+            for name, grid in Passes(self.sorts, plan).launched
+        ]
+
+    def spaces(self, plan: ScheduleOp) -> list[Space]:
+        return Passes(self.sorts, plan).spaces if plan.sorts_in_passes else []
+
+    def build(
+        self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
+    ) -> list[gpu.KernelOp]:
+        if not plan.sorts_in_passes:
+            return super().build(plan, bindings, spaces)
+        passes, made = Passes(self.sorts, plan), list[gpu.KernelOp]()
+        for number, (name, grid) in enumerate(passes.launched):
+            builder = PassBuilder(self.sorts, plan, [grid])
+            made.append(builder.made(passes, number, name, bindings, spaces))
+        return made
 
 
 LOWERING = SortsLowering
@@ -67,12 +106,18 @@ class SortBuilder(Builder):
         layout, _ = row_layout(1, columns, vector, self.sorts.size, self.plan.threads())
         return layout
 
+    def finish(self, bindings: Sequence[BindAttr]) -> gpu.KernelOp:
+        kernel = super().finish(bindings)
+        if way_of(self.plan) == "digits":
+            kernel.blocks_per_sm = index_attr(digit_blocks(self.sorts, self.plan))
+        return kernel
+
     def compute(self, grid: Grid, at: Coordinates) -> None:
         """The row of a block."""
         for label, value in at.items():
             value.name_hint = f"{label}0"
         match way_of(self.plan):
-            case "shared":
+            case "shared" | "digits":
                 self.in_shared(at)
             case "pool":
                 self.in_pool(at)
@@ -82,14 +127,26 @@ class SortBuilder(Builder):
     # The ways
 
     def in_shared(self, at: Coordinates) -> None:
-        """The whole row at once."""
+        """The whole row at once, read so many elements of a thread at a time."""
         emit, count = self.emit, self.frame.size(self.sorts.row.size)
         row = emit.value(SharedTileOp(SharedType.of([1, self.columns], self.element, 0)), "row")
-        held = self.fragment(emit, self.columns)
-        self.read(emit, at, emit.index(0), held)
-        emit.op(tile.CopyOp(tile.CopyEnd(held), tile.CopyEnd(row), tile.CopyView((0, 0))))
-        emit.op(located(tile.SortOp(row, [], count, unsigned=self.sorts.unsigned), self.sorts.sort))
+        self.bring(at, row, emit.index(0))
+        by = self.sorts.bits if way_of(self.plan) == "digits" else None
+        new = tile.SortOp(row, [], count, by=by, unsigned=self.sorts.unsigned)
+        emit.op(located(new, self.sorts.sort))
         self.store(emit, at, row, self.columns)
+
+    def bring(self, at: Coordinates, row: SSAValue, first: SSAValue) -> None:
+        """What is sorted from ``first`` on to a row of shared memory, a few elements of a thread at
+        a time."""
+        emit, vector = self.emit, self.plan.integer("vectorize")
+        part = max(vector, READ // vector * vector) * self.plan.threads()
+        for start in range(0, self.columns, part):
+            columns = min(part, self.columns - start)
+            held = self.fragment(emit, columns, vector)
+            self.read(emit, at, emit.apply(affine_dim(0) + start, [first]), held)
+            ends = tile.CopyEnd(held), tile.CopyEnd(row)
+            emit.op(tile.CopyOp(*ends, tile.CopyView((0, start))))
 
     def in_pool(self, at: Coordinates) -> None:
         """The least of a row, a tile of it after the other."""
@@ -144,9 +201,10 @@ class SortBuilder(Builder):
 
     # Tiles
 
-    def fragment(self, emit: Emit, columns: int) -> SSAValue:
-        """A fragment for a tile of the row."""
-        layout = self.layout if columns == self.columns else self.layout_of(columns, 1)
+    def fragment(self, emit: Emit, columns: int, vector: int = 1) -> SSAValue:
+        """A fragment for a tile of the row, in vectors, or for so many columns of it."""
+        whole = columns == self.columns
+        layout = self.layout if whole else self.layout_of(columns, vector)
         kind = FragmentType.of([1, columns], self.element, layout)
         return emit.value(tile.FragmentOp(kind), "keys")
 
@@ -190,18 +248,205 @@ class SortBuilder(Builder):
         value = -1 if self.sorts.unsigned else (1 << bits - 1) - 1
         return emit.value(arith.ConstantOp(IntegerAttr(value, self.element)))
 
-    def store(self, emit: Emit, at: Coordinates, row: SSAValue, columns: int) -> None:
-        """Write the first elements of a row of shared memory, as many as the result has."""
-        (out,) = self.frame.outputs
+    def store(
+        self,
+        emit: Emit,
+        at: Coordinates,
+        source: SSAValue,
+        columns: int,
+        start: SSAValue | None = None,
+    ) -> None:
+        """Write what is made of so many sorted elements: of the first of a row of shared memory, as
+        many as the result has, or of those from ``start`` on of rows in memory."""
+        origin, along, place = list(at.values()), COLUMN, (ROW, COLUMN)
+        axes: dict[str, AffineExpr] = {label: AffineExpr.symbol(i) for i, label in enumerate(at)}
+        if start is not None:
+            along += AffineExpr.symbol(len(origin))
+            place = (*axes.values(), along)
+            origin.append(start)
+        sorted_element = Held(source, place)
+        axes[self.sorts.result.label] = along
+
+        def held(value: SSAValue) -> Held | None:
+            return sorted_element if value is self.sorts.sort.result else None
+
+        space = self.fragment(emit, columns)
+        block = Block(arg_types=[self.element])
+        point = Point(self.frame, block, {}, axes, 2, origin, held)
+        wanted: list[Wanted] = []
+        for value, out in zip(self.kernel.yield_op.values, self.frame.outputs, strict=True):
+            labels = cast("ValType", value.type).labels
+            wanted.append(Wanted(value, out, tuple(axes[label] for label in labels)))
+        emit.op(point.write(space, wanted, self.sorts.sort))
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The kernels of a sort of rows of any length, three for each digit, and what is between them.
+
+    The first pass reads what is sorted, the others what the one before left in one of two
+    workspaces; the last one writes the result.
+    """
+
+    sorts: Sorts
+    plan: ScheduleOp
+
+    @property
+    def digits(self) -> list[Bits]:
+        """The bits of each digit, the lowest first."""
+        (first, end), count = self.sorts.bits, self.plan.integer("stages")
+        size = -(-(end - first) // count)
+        return [(n, min(end, n + size)) for n in range(first, end, size)]
+
+    @property
+    def values(self) -> int:
+        """How many values of a digit are counted."""
+        return max(values_of(bits) for bits in self.digits)
+
+    @property
+    def tiles(self) -> Grid:
+        """A block has a tile of a row."""
+        row = self.sorts.row
+        axes = [Axis(axis.label, axis.size) for axis in self.sorts.outer]
+        return Grid((*axes, Axis(row.label, row.size, self.plan.tile_sizes[1])))
+
+    @property
+    def summed(self) -> Grid:
+        """A block has some of the values of a row."""
+        axes = [Axis(axis.label, axis.size) for axis in self.sorts.outer]
+        return Grid((*axes, Axis(VALUES, Dim.const(self.values), TOGETHER)))
+
+    @property
+    def launched(self) -> list[tuple[str, Grid]]:
+        """The kernels by name, in their order, and what their blocks part."""
+        names = self.plan.kernel_names
+        grids = [(self.tiles, self.summed, self.tiles)[n % len(PASS)] for n in range(len(names))]
+        return list(zip(names, grids, strict=True))
+
+    @property
+    def count(self) -> Dim:
+        """Tiles of a row."""
+        return self.sorts.row.size.ceildiv(self.plan.tile_sizes[1])
+
+    @property
+    def spaces(self) -> list[Space]:
+        """Counts of tiles, sums of rows, and keys between passes."""
+        name, outer = self.plan.kernel_name, [axis.size for axis in self.sorts.outer]
+        found = [
+            Space(f"{name}_counts", GlobalType.of([*outer, self.count, self.values], i32)),
+            Space(f"{name}_totals", GlobalType.of([*outer, self.values], i32)),
+        ]
+        keys = GlobalType.of([*outer, self.sorts.row.size], self.sorts.element)
+        between = min(2, len(self.digits) - (0 if self.plan.maps_sorted else 1))
+        return [*found, *(Space(f"{name}_keys{n}", keys) for n in range(between))]
+
+
+class PassBuilder(SortBuilder):
+    """Builds a kernel of a pass: one that counts, one that sums up, or one that moves."""
+
+    def made(
+        self,
+        passes: Passes,
+        number: int,
+        name: str,
+        bindings: Sequence[BindAttr],
+        spaces: Sequence[BindAttr],
+    ) -> gpu.KernelOp:
+        """The kernel of a name, the ``number``-th of all."""
+        self.passes, self.bound = passes, spaces
+        turn, which = divmod(number, len(PASS))
+        grid, plan = self.grids[0], self.plan
+        at = dict(grid.coordinates(self.emit, self.sizes(grid), plan))
+        for label, value in at.items():
+            value.name_hint = f"{label}0"
+        if turn == len(self.passes.digits):
+            self.made_of(turn, at)
+            return self.frame.finish(plan, bindings)
+        [self.count, self.sum, self.move][which](turn, at)
+        threads = SUM_THREADS if PASS[which] == "sums" else plan.threads()
+        kernel = self.frame.finish(plan, bindings, ahead=(name, threads))
+        if PASS[which] == "moves":
+            kernel.blocks_per_sm = index_attr(digit_blocks(self.sorts, plan))
+        return kernel
+
+    def space(self, number: int) -> SSAValue:
+        """A workspace as an argument."""
+        space = self.passes.spaces[number]
+        return self.frame.space(space.kind, self.bound[number], space.name.rpartition("_")[2])
+
+    def brought(self, turn: int, at: dict[str, SSAValue]) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """A tile in shared memory, how many elements it has, and which of its row it is."""
+        emit, label = self.emit, self.sorts.row.label
+        first = at.pop(label)
+        kind = SharedType.of([1, self.columns], self.element, 0)
+        row = emit.value(SharedTileOp(kind), "row")
+        self.source = self.space(2 + (turn - 1) % 2) if turn else None
+        self.bring(at, row, first)
+        left = emit.value(arith.SubiOp(self.frame.size(self.sorts.row.size), first))
+        count = emit.value(arith.MinSIOp(left, emit.index(self.columns)), "count")
+        number = emit.apply(AffineExpr.dimension(0) // self.columns, [first], hint="tile")
+        return row, count, number
+
+    def how(self, turn: int) -> tuple[Bits, bool]:
+        """The bits of a digit, and whether they have no sign: the highest ones alone have."""
+        bits = self.passes.digits[turn]
+        return bits, self.sorts.unsigned or bits[1] < self.sorts.bits[1]
+
+    def count(self, turn: int, at: dict[str, SSAValue]) -> None:
+        """How many elements of a tile have each value."""
+        row, count, number = self.brought(turn, at)
+        bits, unsigned = self.how(turn)
+        where = [*at.values(), number]
+        new = tile.CountDigitOp(row, count, bits, self.space(0), where, unsigned=unsigned)
+        self.emit.op(located(new, self.sorts.sort))
+
+    def sum(self, turn: int, at: dict[str, SSAValue]) -> None:
+        """How many have it in the tiles before."""
+        first = at.pop(VALUES)
+        tiles = self.frame.size(self.passes.count)
+        new = tile.SumCountsOp(self.space(0), list(at.values()), first, tiles, self.space(1))
+        self.emit.op(located(new, self.sorts.sort))
+
+    def move(self, turn: int, at: dict[str, SSAValue]) -> None:
+        """The elements of a tile where they go."""
+        row, count, number = self.brought(turn, at)
+        (bits, unsigned), axis = self.how(turn), None
+        where = list(at.values())
+        if turn + 1 < len(self.passes.digits) or self.plan.maps_sorted:
+            target = self.space(2 + turn % 2)
+        else:
+            (target,) = self.frame.outputs
+            labels = [axis.label for axis in self.sorts.sort.result.type.axes]
+            along = labels.index(self.sorts.result.label)
+            axis = None if along == len(where) else along
+        moved = (self.space(0), self.space(1), where, number, target, where)
+        new = tile.MoveByDigitOp(row, count, bits, *moved, axis=axis, unsigned=unsigned)
+        self.emit.op(located(new, self.sorts.sort))
+
+    def made_of(self, turn: int, at: dict[str, SSAValue]) -> None:
+        """What is made of the keys of a tile."""
+        first = at.pop(self.sorts.row.label)
+        self.store(self.emit, at, self.space(2 + (turn - 1) % 2), self.columns, first)
+
+    def read(
+        self,
+        emit: Emit,
+        at: Coordinates,
+        start: SSAValue,
+        space: SSAValue,
+        in_memory: bool = False,
+    ) -> None:
+        """What is sorted, or what a pass left, from ``start`` on."""
+        if self.source is None:
+            super().read(emit, at, start, space, in_memory)
+            return
         block = Block(arg_types=[self.element, self.element])
         block.add_op(tile.YieldOp([block.args[1]]))
-        axes: Mapping[str, AffineExpr] = {
-            **{label: AffineExpr.symbol(i) for i, label in enumerate(at)},
-            self.sorts.result.label: COLUMN,
-        }
-        where = tuple(axes[axis.label] for axis in self.sorts.sort.result.type.axes)
-        count = len(at)
-        maps = [AffineMap(2, count, (ROW, COLUMN)), AffineMap(2, count, where)]
-        space = self.fragment(emit, columns)
-        new = tile.MapOp(space, list(at.values()), [row], [out], maps, Region(block))
+        where = (
+            *(AffineExpr.symbol(i) for i in range(len(at))),
+            COLUMN + AffineExpr.symbol(len(at)),
+        )
+        maps = [AffineMap(2, len(where), where), AffineMap(2, len(where), (ROW, COLUMN))]
+        origin = [*at.values(), start]
+        new = tile.MapOp(space, origin, [self.source], [space], maps, Region(block))
         emit.op(located(new, self.sorts.sort))

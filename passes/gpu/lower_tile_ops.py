@@ -28,6 +28,7 @@ from polyc.passes.support.gpu.tile_copies import (
     LowerRegisterStore,
     LowerTmaCopy,
 )
+from polyc.passes.support.gpu.tile_digits import DIGIT_PATTERNS
 from polyc.passes.support.gpu.tile_exchange import LowerReduceAcross
 from polyc.passes.support.gpu.tile_fragments import FRAGMENT_PATTERNS
 from polyc.passes.support.gpu.tile_maps import LowerFill, LowerMap
@@ -76,6 +77,7 @@ class GpuLowerTileOps(ModulePass):
                 LowerReduce(),
                 LowerAny(),
                 *SORT_PATTERNS,
+                *DIGIT_PATTERNS,
                 LowerAwaitReady(),
             ],
         )

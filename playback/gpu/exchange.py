@@ -45,6 +45,15 @@ class Exchange:
         }[kind]
         return value[np.where((there >= 0) & (there < 32), there, here)]
 
+    def match(self, number: int, value: Value, bits: int, m: Mask) -> tuple[Array, Array, Array]:
+        """Of the lanes with a lane's low bits: how many are below it, how many, and the first."""
+        self.core.collective(number, m)
+        own = (np.zeros(32, np.int64) + value) & ((1 << bits) - 1)
+        same = own[:, None] == own[None, :]
+        rank = np.sum(np.tril(same, -1), axis=1, dtype=np.int32)
+        count = np.sum(same, axis=1, dtype=np.int32)
+        return rank, count, np.argmax(same, axis=1).astype(np.int32)
+
     def atomic_global(
         self,
         number: int,
@@ -184,6 +193,15 @@ def _shuffle(t: Translator, op: hw.ShuffleOp) -> None:
     t.define(
         op.result,
         f"w.exchange.shuffle({t.number(op)}, {op.kind.data!r}, {value}, {lane}, {t.mask})",
+    )
+
+
+@simulates(hw.MatchLanesOp)
+def _match_lanes(t: Translator, op: hw.MatchLanesOp) -> None:
+    names = ", ".join(t.name(result) for result in op.results)
+    t.line(
+        f"{names} = w.exchange.match({t.number(op)}, {t.name(op.value)}, {op.bits.value.data}, "
+        f"{t.mask})"
     )
 
 

@@ -247,7 +247,7 @@ class _Player:
             case region.SortOp():
                 axis = cast(ValType, op.operand.type).labels.index(op.over)
                 count = self.shape(op.result)[axis]
-                return functions.sort(self.values[op.operand], axis, count)
+                return functions.sort(self.values[op.operand], axis, count, op.said)
             case region.ScanOp():
                 return functions.scan(
                     op.fn.data,

@@ -22,6 +22,7 @@ from polyc.playback.functions import dtype_of, row_major, zeros_like
 from polyc.playback.gpu import arithmetic
 from polyc.playback.tile.cta import Array, Cluster, Cta, Plays, undefined
 from polyc.playback.tile.data import DATA
+from polyc.playback.tile.digits import DIGITS
 from polyc.playback.tile.flow import FLOW
 from polyc.playback.tile.numbers import NUMBERS
 from polyc.playback.tile.roles import Floor
@@ -126,5 +127,5 @@ def _workspace(op: WorkspaceOp, symbols: Mapping[str, int], known: bool) -> Arra
     return found if op.zeroed is None else zeros_like(found, shape)
 
 
-PLAYS: Plays = {**NUMBERS, **DATA, **SORTING, **FLOW}
+PLAYS: Plays = {**NUMBERS, **DATA, **SORTING, **DIGITS, **FLOW}
 """How each op plays."""

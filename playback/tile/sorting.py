@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
 from polyc.playback.estimate import Estimate, unsure_where
+from polyc.playback.functions import order_by_bits
 from polyc.playback.tile.cta import Array, Cta, Plays
 
 
@@ -26,8 +29,19 @@ def _sorted(row: Array, unsigned: bool) -> Array:
     return unsure_where(found, doubtful)  # pyright: ignore[reportReturnType]
 
 
+def _by_bits(row: Array, bits: Sequence[int], unsigned: bool) -> Array:
+    """A row in the order of some of its bits; what is alike in these keeps its order."""
+    if isinstance(row, Estimate):
+        return _sorted(row, unsigned)
+    return np.take_along_axis(row, order_by_bits(row, (bits[0], bits[1]), -1, unsigned), -1)
+
+
 def _sort(cta: Cta, op: tile.SortOp) -> None:
     array, count = cta.values[op.row], int(cta.values[op.count])
+    if op.by is not None:
+        row = (0, 0, slice(count))
+        array[row] = _by_bits(array[row], op.by.data, op.unsigned is not None)
+        return
     if isinstance(op.row.type, SharedType):
         row = (0, 0, slice(count))
     else:

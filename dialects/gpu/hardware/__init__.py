@@ -33,6 +33,7 @@ from polyc.dialects.gpu.hardware.exchange import (
     AtomicSharedOp,
     ExchangeGlobalOp,
     FetchAddSharedOp,
+    MatchLanesOp,
     ShuffleOp,
 )
 from polyc.dialects.gpu.hardware.floats import ErfcOp, FmodOp
@@ -145,6 +146,7 @@ HARDWARE_OPS: list[type[Operation]] = [
     WgmmaCommitOp,
     WgmmaWaitOp,
     ShuffleOp,
+    MatchLanesOp,
     AtomicGlobalOp,
     AtomicSharedOp,
     ExchangeGlobalOp,
@@ -207,6 +209,7 @@ __all__ = [
     "MBarrierOp",
     "MBarrierWaitOp",
     "MapSharedOp",
+    "MatchLanesOp",
     "MmaSyncOp",
     "NamedBarrierArriveOp",
     "NamedBarrierOp",

@@ -1,13 +1,13 @@
 """Hardware level: values between lanes, and atomic updates of memory.
 
-Source: PTX ISA sections 9.7.9 (shfl) and 9.7.14 (atom, red).
+Source: PTX ISA sections 9.7.9 (shfl), 9.7.13 (vote) and 9.7.14 (atom, red).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I1, IndexType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import I1, IndexType, StringAttr, UnitAttr, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -26,7 +26,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import I32, verify_global_vector, verify_indices
-from polyc.dialects.gpu.types import GlobalType
+from polyc.dialects.gpu.types import GlobalType, IndexAttr, index_attr
 
 SHUFFLES = ("xor", "up", "down", "index")
 """How a lane names the lane that it reads from."""
@@ -64,6 +64,34 @@ class ShuffleOp(IRDLOperation):
             raise VerifyException(
                 f"a shuffle moves one f32, i32 or i64, not {self.value.type} to {self.result.type}"
             )
+
+
+@irdl_op_definition
+class MatchLanesOp(IRDLOperation):
+    """Which lanes of the warp hold the same low ``bits`` bits of an i32 as this one (``vote``).
+
+    ``%rank, %count, %first = gpu.match_lanes %x bits 8``: how many of them are lanes below this
+    one, how many there are, and which is the first, i32.  All lanes must take part.
+    """
+
+    name = "gpu.match_lanes"
+    value = operand_def(I32)
+    bits = prop_def(IndexAttr)
+    rank = result_def(I32)
+    count = result_def(I32)
+    first = result_def(I32)
+    assembly_format = "$value `bits` $bits attr-dict"
+
+    def __init__(self, value: SSAValue, bits: int) -> None:
+        super().__init__(
+            operands=[value],
+            properties={"bits": index_attr(bits)},
+            result_types=[i32, i32, i32],
+        )
+
+    def verify_(self) -> None:
+        if not 1 <= (bits := self.bits.value.data) <= 32:
+            raise VerifyException(f"lanes match in 1 to 32 bits, not in {bits}")
 
 
 def _verify_atomic(function: str, element: str) -> None:

@@ -39,6 +39,7 @@ from polyc.dialects.gpu.tile.data import (
     FillOp,
     FragmentOp,
 )
+from polyc.dialects.gpu.tile.digits import CountDigitOp, DigitOp, MoveByDigitOp, SumCountsOp
 from polyc.dialects.gpu.tile.flow import (
     OrderBarrierOp,
     OrderEnterOp,
@@ -85,6 +86,9 @@ TILE_OPS: list[type[Operation]] = [
     KeepNoneOp,
     KeepLeastOp,
     KeptOp,
+    CountDigitOp,
+    SumCountsOp,
+    MoveByDigitOp,
     PipelineOp,
     RingOp,
     RingAcquireOp,
@@ -122,6 +126,8 @@ __all__ = [
     "CopySignal",
     "CopyTravel",
     "CopyView",
+    "CountDigitOp",
+    "DigitOp",
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",
@@ -132,6 +138,7 @@ __all__ = [
     "KeptOp",
     "LoadOperandsOp",
     "MapOp",
+    "MoveByDigitOp",
     "MultiplyOp",
     "OrderBarrierOp",
     "OrderEnterOp",
@@ -148,6 +155,7 @@ __all__ = [
     "RolesOp",
     "ScanOp",
     "SortOp",
+    "SumCountsOp",
     "TileCoordinatesOp",
     "TileIndexOp",
     "TileLoopOp",

@@ -24,7 +24,16 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.gpu.types import FragmentType, GlobalType, IndexAttr, SharedType, index_attr
+from polyc.dialects.common.deciding import Bits
+from polyc.dialects.common.elements import width
+from polyc.dialects.gpu.types import (
+    FragmentType,
+    GlobalType,
+    IndexAttr,
+    IntsAttr,
+    SharedType,
+    index_attr,
+)
 
 
 def _need_integers(what: str, value: SSAValue) -> None:
@@ -40,8 +49,10 @@ class SortOp(IRDLOperation):
 
     ``gpu.sort %tile[] count %n`` is of the one row of a shared tile, ``gpu.sort %tensor[%m] count
     %n`` of a tensor's row at these coordinates, in memory, along its last axis or the one that
-    ``axis`` says.  ``unsigned``: the integers have no sign.  All threads of the block take part,
-    and meet before and after.
+    ``axis`` says.  ``unsigned``: the integers have no sign.  With ``by <32, 64>`` it is the order
+    of the bits from 32 up to 64 alone, as a number with the sign that the integers have, and what
+    is alike there keeps its order: a shared tile is sorted so digit by digit, each thread having as
+    many elements as any.  All threads of the block take part, and meet before and after.
     """
 
     name = "gpu.sort"
@@ -49,11 +60,12 @@ class SortOp(IRDLOperation):
     at = var_operand_def(IndexType)
     count = operand_def(IndexType)
     axis = opt_prop_def(IndexAttr)
+    by = opt_prop_def(IntsAttr)
     unsigned = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$row `[` $at `]` (`axis` $axis^)? `count` $count (`unsigned` $unsigned^)? attr-dict "
-        "`:` type($row)"
+        "$row `[` $at `]` (`axis` $axis^)? `count` $count (`by` $by^)? "
+        "(`unsigned` $unsigned^)? attr-dict `:` type($row)"
     )
 
     def __init__(
@@ -63,12 +75,14 @@ class SortOp(IRDLOperation):
         count: SSAValue,
         *,
         axis: int | None = None,
+        by: Bits | None = None,
         unsigned: bool = False,
     ) -> None:
         super().__init__(
             operands=[row, list(at), count],
             properties={
                 "axis": None if axis is None else index_attr(axis),
+                "by": None if by is None else IntsAttr(by),
                 "unsigned": UnitAttr() if unsigned else None,
             },
         )
@@ -81,6 +95,16 @@ class SortOp(IRDLOperation):
     def verify_(self) -> None:
         _need_integers("a sort", self.row)
         kind = self.row.type
+        assert isinstance(kind, SharedType | GlobalType)
+        if self.by is not None:
+            said, bits = self.by.data, width(kind.element_type)
+            if len(said) != 2 or not 0 <= said[0] < said[1] <= bits:
+                raise VerifyException(
+                    f"a sort by the bits {' to '.join(map(str, said))} is of none of "
+                    f"{kind.element_type}, which has 0 to {bits}"
+                )
+            if isinstance(kind, GlobalType):
+                raise VerifyException(f"a sort by bits is of a shared tile, not of {kind}")
         if isinstance(kind, SharedType):
             if self.at or self.axis or len(kind.sizes) != 2 or kind.sizes[0] != 1:
                 raise VerifyException(

@@ -341,7 +341,7 @@ class Order(ABC):
         """The threads of a scope meet where they ask each other."""
         return met(state, who_meets(op))
 
-    def sorted(self, op: tile.SortOp | tile.PoolOp, state: State) -> State:
+    def sorted(self, op: Operation, state: State) -> State:
         """The threads that sort a row meet before, and before its next use."""
         return met(state, who_meets(op))
 
@@ -517,6 +517,9 @@ _STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
     tile.KeepNoneOp: Order.sorted,
     tile.KeepLeastOp: Order.sorted,
     tile.KeptOp: Order.sorted,
+    tile.CountDigitOp: Order.sorted,
+    tile.SumCountsOp: Order.sorted,
+    tile.MoveByDigitOp: Order.sorted,
     hw.CpAsyncCommitOp: lambda order, op, state: aged(state, "cp_async"),
     hw.CpAsyncWaitOp: lambda order, op, state: waited(state, "cp_async", op.pending.value.data),
     tile.AwaitOp: _tokens,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import memref
+from typing import cast
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.digit_sorts import LANES, Digits, DigitSort
 from polyc.passes.support.gpu.scope import (
     check_together,
     scope_any,
@@ -27,7 +32,7 @@ short, as threads keep its registers while elements go by."""
 
 
 class LowerSort(RewritePattern):
-    """``gpu.sort`` as a network over the row where it lies.
+    """``gpu.sort`` as a network over the row where it lies, or digit by digit (``by``).
 
     Legality, exact: all threads of the scope come by, or the op is refused (``DivergentBarrier``).
     """
@@ -37,9 +42,39 @@ class LowerSort(RewritePattern):
         emit = Emit()
         most = op.row.type.sizes[1] if isinstance(op.row.type, SharedType) else 1 << BITS
         scope_barrier(emit, op)
+        if op.by is not None:
+            self.by_digits(emit, op)
+            rewriter.replace(op, emit.ops, [])
+            return
         network = Network(op, op.unsigned is not None, STEPS, TOGETHER)
         network.sort(emit, Row(op.row, tuple(op.at), op.along), Ints(emit).of(op.count), most)
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def by_digits(emit: Emit, op: tile.SortOp) -> None:
+        """The row digit by digit; raises PolycError ``ThreadMismatch`` where threads do not have
+        as many elements each."""
+        kind = op.row.type
+        assert isinstance(kind, SharedType) and op.by is not None
+        threads, columns = scope_of(op).threads, kind.sizes[1]
+        if threads % LANES or columns % threads:
+            raise PolycError(
+                "ThreadMismatch",
+                f"{threads} threads sort a row of {columns} elements by bits, which they do not "
+                "share evenly in whole warps; take a multiple of them",
+                op,
+            )
+        known = op.count.owner
+        whole = isinstance(known, arith.ConstantOp) and number_of(known) == columns
+        bits = op.by.data[0], op.by.data[1]
+        digits = Digits(kind.element_type, bits, op.unsigned is not None, threads)
+        count = None if whole else Ints(emit).of(op.count)
+        DigitSort(op, Row(op.row), digits, count).run(emit)
+
+
+def number_of(op: arith.ConstantOp) -> int:
+    """The integer that a constant is."""
+    return cast("IntegerAttr[IndexType]", op.value).value.data
 
 
 class LowerKeepNone(RewritePattern):

@@ -19,7 +19,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 
-OF_THREAD = (hw.ThreadIdOp, hw.ElectOp, hw.ShuffleOp)
+OF_THREAD = (hw.ThreadIdOp, hw.ElectOp, hw.ShuffleOp, hw.MatchLanesOp)
 """Ops whose result differs between the threads of a CTA."""
 
 TOGETHER = (tile.AnyOp, hw.BarrierAnyOp)

@@ -10,6 +10,8 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     %r = memref.alloca() : memref<4xi32, #gpu<space register>>
     // CHECK: %s = gpu.shuffle "xor" %x, %i : f32 -> f32
     %s = gpu.shuffle "xor" %x, %i : f32 -> f32
+    // CHECK-NEXT: %rank, %count, %first = gpu.match_lanes %n bits 8
+    %rank, %count, %first = gpu.match_lanes %n bits 8
     // CHECK-NEXT: %t = gpu.shuffle "index" %n, %i : i32 -> i32
     %t = gpu.shuffle "index" %n, %i : i32 -> i32
     // CHECK-NEXT: gpu.atomic_global "add" %s, %C[%i, %i : index, index] : f32, !gpu.global<[M, N], f32>

@@ -95,3 +95,14 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M) threads 32 {
+    %x = arith.constant 1 : i32
+    // CHECK: lanes match in 1 to 32 bits, not in 33
+    %rank, %count, %first = gpu.match_lanes %x bits 33
+    gpu.return
+  }
+}

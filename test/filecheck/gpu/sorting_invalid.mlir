@@ -114,3 +114,80 @@ gpu.module @m arch "sm_90a" symbols [M, N] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a sort by the bits 40 to 32 is of none of i64, which has 0 to 64
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.sort %r[] count %m by <40, 32> : !gpu.shared<[1, 512], i64>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a sort by bits is of a shared tile, not of !gpu.global<[M, N], i64>
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.sort %X[%m] count %m by <32, 40> : !gpu.global<[M, N], i64>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a digit is 1 to 8 bits of the 64 of i64, not 32 to 41
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.count_digit %r count %m by <32, 41> to %C[%m, %m] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the counts of a digit of !gpu.global<[M, T, 256], i32> are at 2 coordinates, not 1
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.count_digit %r count %m by <32, 40> to %C[%m] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: the counts of a digit are i32, of 256 to 256 values, a multiple of 32, along the last axis, not !gpu.global<[M, T, 64], i32>
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 64], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.count_digit %r count %m by <32, 40> to %C[%m, %m] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 64], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: 64 values are counted, and 256 summed up
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 64], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.sum_counts %C[%m] first %m of %m to %S : !gpu.global<[M, T, 64], i32>, !gpu.global<[M, 256], i32>
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a row of !gpu.global<[M, N], i64> is at 1 coordinates along an axis of it, not at 2 along 2
+gpu.module @m arch "sm_90a" symbols [M, N, T] {
+  gpu.kernel @k(%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    gpu.move_by_digit %r count %m by <32, 40> from %C, %S[%m] tile %m to %X[%m, %m] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.global<[M, N], i64>
+    gpu.return
+  }
+}

@@ -19,3 +19,13 @@ region.kernel @bits iters [r0: N]
   %2 = region.sort %1 over n into r0 : !region.val<[n: N], i32> -> !region.val<[r0: N], i32>
   region.yield %2 : !region.val<[r0: N], i32>
 }
+
+// Which bits decide is said.
+
+// CHECK: region.sort %0 over n into r by 32 to 64 : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, r: N], i64>
+region.kernel @g iters [m: M, r: N]
+    ins(%x: !region.memref<[M, N], i64, align 8>) outs(y: !region.memref<[M, N], i64, align 8> gmem) {
+  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], i64, align 8> -> !region.val<[m: M, n: N], i64>
+  %1 = region.sort %0 over n into r by 32 to 64 : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, r: N], i64>
+  region.yield %1 : !region.val<[m: M, r: N], i64>
+}

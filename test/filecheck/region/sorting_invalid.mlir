@@ -53,3 +53,13 @@ region.kernel @f iters [m: M, r: 8]
   %2 = region.bitcast %0 : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, n: N], f32>
   region.yield %1 : !region.val<[m: M, r: 8], i64>
 }
+
+// -----
+
+// CHECK: sorting_invalid.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: by which a sort is: the bits 8 to 8 are none of i64, which has 0 to 64
+region.kernel @f iters [m: M, r: N]
+    ins(%x: !region.memref<[M, N], i64, align 8>) outs(y: !region.memref<[M, N], i64, align 8> gmem) {
+  %0 = region.read %x affine_map<(d0, d1)[s0, s1] -> (d0, d1)> : !region.memref<[M, N], i64, align 8> -> !region.val<[m: M, n: N], i64>
+  %1 = region.sort %0 over n into r by 8 to 8 : !region.val<[m: M, n: N], i64> -> !region.val<[m: M, r: N], i64>
+  region.yield %1 : !region.val<[m: M, r: N], i64>
+}

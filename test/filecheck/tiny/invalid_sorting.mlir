@@ -70,3 +70,11 @@ tiny.graph @f(%x: !tiny.tensor<[M, N], f32>) -> !tiny.tensor<[M, N], f32> {
   %r = tiny.bitcast %x : !tiny.tensor<[M, N], f32> -> !tiny.tensor<[N, M], i32>
   tiny.output %x : !tiny.tensor<[M, N], f32>
 }
+
+// -----
+
+// CHECK: invalid_sorting.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: by which a sort is: the bits 32 to 65 are none of i64, which has 0 to 64
+tiny.graph @f(%x: !tiny.tensor<[M, N], i64>) -> !tiny.tensor<[M, N], i64> {
+  %r = tiny.sort %x axis 1 by 32 to 65 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, N], i64>
+  tiny.output %r : !tiny.tensor<[M, N], i64>
+}

@@ -29,3 +29,13 @@ tiny.graph @parted(%x: !tiny.tensor<[M, K], i64>) -> !tiny.tensor<[M * K], i64> 
   %1 = tiny.sort %0 axis 0 : !tiny.tensor<[M * K], i64> -> !tiny.tensor<[M * K], i64>
   tiny.output %1 : !tiny.tensor<[M * K], i64>
 }
+
+// Which bits decide is said.
+
+// CHECK-LABEL: @decided
+// CHECK: tiny.sort %x axis 1 by 32 to 48 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, N], i64>
+// INDEX-LABEL: @decided
+tiny.graph @decided(%x: !tiny.tensor<[M, N], i64>) -> !tiny.tensor<[M, N], i64> {
+  %0 = tiny.sort %x axis 1 by 32 to 48 : !tiny.tensor<[M, N], i64> -> !tiny.tensor<[M, N], i64>
+  tiny.output %0 : !tiny.tensor<[M, N], i64>
+}

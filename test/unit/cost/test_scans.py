@@ -38,7 +38,7 @@ def test_columns_of_many_threads_are_as_well() -> None:
 
 
 def test_a_thread_waits_for_each_of_its_points() -> None:
-    short, long = (time_of(scanned(points, 64, 0, i64)) for points in (1 << 10, 1 << 14))
+    short, long = (time_of(scanned(points, 40000, 0, i64)) for points in (1 << 10, 1 << 14))
     assert long.seconds > 8 * short.seconds
 
 
@@ -54,8 +54,8 @@ def test_chains_of_tiles_use_the_chip_for_few_lines() -> None:
 
 
 def test_chains_of_tiles_use_the_chip_for_few_columns() -> None:
-    chain, alone = (time_of(scanned(16384, 4096, 0, kind)) for kind in (f32, i64))
-    assert chain.variant == "vector4_chain" and alone.variant == "scalar"
-    assert chain.bound == "memory" and chain.seconds < alone.seconds / 3
+    chain = time_of(scanned(16384, 4096, 0))
+    assert chain.variant == "vector4_chain"
+    assert chain.bound == "memory" and chain.seconds < 300e-6
     longer = time_of(scanned(4, 1 << 24, 1))
     assert longer.variant == "vector4_chain" and longer.bound == "memory"

@@ -37,19 +37,28 @@ def names(kernel: KernelOp) -> list[str]:
 
 
 def test_rows_that_fit_are_sorted_in_shared_memory() -> None:
-    assert names(region_of("M", 1000)) == ["shared_1024_vector"]
-    assert names(region_of("M", 999)) == ["shared_1024"]
-    assert names(region_of("M", 16384)) == ["shared_16384_vector"]
-    assert names(region_of("M", 16388)) == ["memory_vector"]
+    assert names(region_of("M", 256)) == ["shared_256_vector"]
+    assert names(region_of("M", 500)) == ["shared_512_vector"]
+    assert names(region_of("M", 500, element=f16)) == ["digits_512_vector"]
+    assert names(region_of("M", 1000)) == ["digits_1024_vector"]
+    assert names(region_of("M", 999)) == ["digits_1024"]
+    assert names(region_of("M", 1100)) == ["digits_1280_vector"]
+    assert names(region_of("M", 16384)) == ["digits_16384_vector"]
+    assert names(region_of("M", 16388)) == ["passes_vector"]
 
 
 def test_rows_of_open_sizes_have_a_kernel_for_each_length_and_one_for_all() -> None:
     kernel = region_of("M", "N")
     found = SORTS.schedules(kernel, "sm_90a")
     lengths = [256, 1024, 4096, 16384]
-    ways = [*(f"shared_{n}" for n in lengths), "memory"]
-    assert [p.variant.data for p in found] == [*(f"{w}_vector" for w in ways), *ways]
+    ways = [f"{'digits' if n > 256 else 'shared'}_{n}" for n in lengths]
+    # One way in passes is enough, as one pass alone would read vectors.
+    assert [p.variant.data for p in found] == [*(f"{w}_vector" for w in ways), *ways, "passes"]
     assert not found[-1].when.data and found[0].integer("vectorize") == 4
+    assert found[-1].integer("stages") == 4 and found[-1].kernel_names[::12] == [
+        "f_passes_counts_0",
+        "f_passes",
+    ]
     assert [str(fact) for fact in found[0].when.data] == ["N mod 4 == 0", "-N >= -256"]
 
 
@@ -92,6 +101,9 @@ def changed(kernel: KernelOp, **fields: object) -> ScheduleOp:
             {"tile": [1, 65536, 1], "warp_tile": [1, 2048]},
             "has 65536 elements of 8 bytes in shared memory",
         ),
+        ({"algo_choice": {"sorts": "memory"}}, "is memory for a sort of which more is made"),
+        ({"algo_choice": {"sorts": "passes"}}, "is passes for a sort of which more is made"),
+        ({"algo_choice": {"sorts": "passes_mapped"}}, "asks for a stages that this sort does not"),
         ({"persistent": True}, "asks for a persistent that kernels that sort do not have"),
         ({"raster": "column"}, "asks for a raster that kernels that sort do not have"),
     ],
@@ -116,5 +128,6 @@ def test_longer_rows_take_longer_and_most_in_memory() -> None:
     def time(variant: str, rows: int, length: int) -> float:
         return modelled(kernel, plans[variant], {"M": rows, "N": length}).seconds
 
-    assert time("shared_1024", 4096, 1000) < time("shared_4096", 4096, 4000)
-    assert time("shared_4096", 4096, 4000) < time("memory", 4096, 4000)
+    assert time("digits_1024", 4096, 1000) < time("digits_4096", 4096, 4000)
+    assert time("digits_4096", 4096, 4000) < time("passes", 4096, 4000)
+    assert time("passes", 1, 1 << 24) > 9 * time("passes", 1, 1 << 20)

@@ -23,6 +23,7 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
     gpu.atomic_shared "max" %n, %a : i32
     %before = gpu.fetch_add_shared %n, %a : i32
     %w = gpu.shuffle "xor" %long, %one : i64 -> i64
+    %rank, %count, %first = gpu.match_lanes %n bits 2
     %r = memref.alloca() : memref<4xi32, #gpu<space register>>
     gpu.ldmatrix %a to %r[%zero] : memref<4xi32, #gpu<space register>>
     gpu.stmatrix %r[%zero] to %a : memref<4xi32, #gpu<space register>>
@@ -45,6 +46,11 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK: atom.relaxed.gpu.global.add.u32 %0, [%1], %2;
 // CHECK: u32 fetch_add_shared(u32 address, u32 value) {
 // CHECK: atom.relaxed.cta.shared.add.u32 %0, [%1], %2;
+// CHECK: u32 match_lanes_2(u32 value) {
+// CHECK-NEXT: u32 same = 0xffffffffu;
+// CHECK-NEXT: bool bit0 = value >> 0 & 1;
+// CHECK-NEXT: u32 with0 = __ballot_sync(0xffffffffu, bit0);
+// CHECK-NEXT: same &= bit0 ? with0 : ~with0;
 // CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
 // CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
 // CHECK: float s = __shfl_xor_sync(0xffffffffu, x, 1);
@@ -59,6 +65,10 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK: reduce_shared_max_i32(a, n);
 // CHECK-NEXT: u32 before = fetch_add_shared(a, n);
 // CHECK-NEXT: i64 w = __shfl_xor_sync(0xffffffffu, long_, 1);
+// CHECK: u32 same = match_lanes_2(n);
+// CHECK-NEXT: u32 rank = __popc(same & lanes_below());
+// CHECK-NEXT: u32 count = __popc(same);
+// CHECK-NEXT: u32 first = __ffs(same) - 1;
 // CHECK: stmatrix_x4(a, r);
 // CHECK-NEXT: stmatrix_x4_transposed(a, r);
 // CHECK: tma_store_2d(a, &map, 0, i);

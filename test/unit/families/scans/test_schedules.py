@@ -96,7 +96,14 @@ def test_lines_are_shared_where_they_lie_in_memory() -> None:
     alone = plans(region("M", "N", axis=0))
     assert {str(p.algo_choice.data["scans"]) for p in alone} == {'"serial"', '"chains"'}
     whole = plans(region("M", "N", element=i64))
-    assert {str(p.algo_choice.data["scans"]) for p in whole} == {'"serial"'}
+    assert {str(p.algo_choice.data["scans"]) for p in whole} == {'"rows"'}
+    beside = plans(region("M", "N", element=i64, axis=0))
+    assert {str(p.algo_choice.data["scans"]) for p in beside} == {'"serial"'}
+
+
+def test_a_thread_walks_a_short_line() -> None:
+    assert [plan.variant.data for plan in plans(region("M", 8))] == ["scalar"]
+    assert "scalar_32" in [plan.variant.data for plan in plans(region("M", 9))]
 
 
 CHAIN: dict[str, Value] = {"algo_choice": {"scans": "chains"}, "persistent": True}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -96,10 +96,16 @@ CASES = {
     "shared, columns": Case("shared_64", i8, (40, 3), 0, None, False, {}),
     "shared, without a sign": Case("shared_64_vector", ui64, (2, 40), 1, None, False, {}),
     "shared, between": Case("shared_32", i32, (2, 20, 8), 1, None, True, {}),
-    "memory": Case("memory", f32, ("M", "N"), 1, None, False, {"M": 2, "N": 205}),
-    "memory, vectors": Case("memory_vector", f16, ("M", "N"), 1, None, True, {"M": 1, "N": 304}),
-    "memory, columns": Case("memory", i8, ("M", 3, 2), 0, None, True, {"M": 40}),
-    "memory, between": Case("memory", f32, (2, "N", 3), 1, None, False, {"N": 33}),
+    "digits, a known row": Case("digits_1024_vector", f16, (2, 1000), 1, None, True, {}),
+    "digits, an odd row": Case("digits_1280", f32, (1, 1101), 1, None, False, {}),
+    "digits, any row": Case("digits_1024", i32, ("M", "N"), 1, None, True, {"M": 1, "N": 777}),
+    "digits, columns": Case("digits_1024", i8, (900, 2), 0, None, False, {}),
+    "digits, wide": Case("digits_1024_vector", ui64, (1, 1024), 1, None, True, {}),
+    "digits, many": Case("digits_8192_vector", bf16, (1, 8000), 1, None, False, {}),
+    "passes": Case("passes", f32, ("M", "N"), 1, None, False, {"M": 1, "N": 5200}),
+    "passes, vectors": Case("passes_vector", f16, (1, 16640), 1, None, True, {}),
+    "passes, columns": Case("passes", i8, ("M", 3, 2), 0, None, True, {"M": 40}),
+    "passes, between": Case("passes", bf16, (2, "N", 3), 1, None, False, {"N": 33}),
     "pool": Case("pool_vector", f16, ("M", 4096), 1, 5, True, {"M": 2}),
     "pool, the first": Case("pool_vector", f32, (1, 70), 1, 1, True, {}),
     "pool, many": Case("pool", f32, (1, 4097), 1, 200, False, {}),

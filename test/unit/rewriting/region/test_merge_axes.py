@@ -208,11 +208,11 @@ def test_axes_of_one_point_of_a_copy_are_left_out() -> None:
 
 
 def test_a_sort_keeps_its_axes_of_one_point() -> None:
-    """The first of a row is a sort into an axis of one point."""
+    """A row of one element is sorted into an axis of one point."""
     found = regions("""
-frontend.graph @f(%x: !frontend.tensor<[1, 9], f16>) -> !frontend.tensor<[1, 1], i64> {
+frontend.graph @f(%x: !frontend.tensor<[1, 1], f16>) -> !frontend.tensor<[1, 1], i64> {
   %v, %p = frontend.sort %x axis 1:
-    (!frontend.tensor<[1, 9], f16>) -> (!frontend.tensor<[1, 1], f16>, !frontend.tensor<[1, 1], i64>)
+    (!frontend.tensor<[1, 1], f16>) -> (!frontend.tensor<[1, 1], f16>, !frontend.tensor<[1, 1], i64>)
   frontend.output %p : !frontend.tensor<[1, 1], i64>
 }
 """)  # noqa: E501
