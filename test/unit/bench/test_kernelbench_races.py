@@ -79,3 +79,36 @@ def test_rows_are_kept_as_they_come_and_not_raced_again(tmp_path: Path):
     again = races.Board(args)
     assert again.done == {"level1/1_A", "level1/2_B"}, "what was left out is asked again"
     assert json.loads(Path(args.out).read_text())["left_out"] == board.left
+
+
+def test_a_peer_that_no_graph_holds_is_named_and_the_others_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def graph_of(_: Any, racer: races.Contestant, copies: int) -> tuple[str, int, int]:
+        if racer.name in refused:
+            raise RuntimeError("a copy from the host")
+        return racer.name, copies, 1
+
+    refused = {"eager"}
+    monkeypatch.setattr(races, "graph_of", graph_of)
+
+    def is_broken(_: Any) -> bool:
+        return False
+
+    def time_batch(*_: Any) -> float:
+        return 6.0
+
+    monkeypatch.setattr(races, "is_broken", is_broken)
+    monkeypatch.setattr(races.race, "time_batch", time_batch)
+
+    def racers() -> list[races.Contestant]:
+        names = ("polyc", "eager", "torch.compile")
+        return [races.Contestant(name, str, name != "polyc") for name in names]
+
+    found, untimed = races.measured(torch, racers(), 2, 3)
+    assert [one.name for one in found] == ["polyc", "torch.compile"]
+    assert found[0].milliseconds == [3.0] * 3
+    assert untimed == {"eager": "a copy from the host"}
+    refused = {"polyc"}
+    with pytest.raises(RuntimeError, match="host"):
+        races.measured(torch, racers(), 2, 3)
