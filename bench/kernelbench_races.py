@@ -43,6 +43,10 @@ GRACE = 6.0
 """Seconds after the time is over, in which processes end what they began."""
 
 
+OVER = {"over_eager": "eager", "over_compile": "torch.compile"}
+"""What a row calls a contestant's time over ours."""
+
+
 class TooLong(BaseException):
     """``torch.compile`` took longer than it may; no ``Exception``, which it would catch."""
 
@@ -81,6 +85,16 @@ def is_right(row: Mapping[str, Any]) -> bool:
 # Time ----------------------------------------------------------------------------------------
 
 
+def is_broken(torch: Any) -> bool:
+    """Whether nothing runs any more after a fault of a kernel."""
+    try:
+        torch.cuda.synchronize()
+        torch.zeros(1, device="cuda").add_(1).item()
+    except Exception:
+        return True
+    return False
+
+
 def graph_of(torch: Any, racer: Contestant, copies: int) -> tuple[Any, int, int]:
     """A CUDA graph of a contestant, its launches, and its replays in a batch."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -96,14 +110,27 @@ def graph_of(torch: Any, racer: Contestant, copies: int) -> tuple[Any, int, int]
     return graph, launches, max(1, round(race.BATCH_SECONDS / whole))
 
 
-def measured(torch: Any, racers: Sequence[Contestant], copies: int, rounds: int) -> None:
-    """Time contestants in turns."""
-    made = [graph_of(torch, racer, copies) for racer in racers]
+def measured(
+    torch: Any, racers: Sequence[Contestant], copies: int, rounds: int
+) -> tuple[list[Contestant], dict[str, str]]:
+    """Time contestants in turns; returns those that were timed, and why which peer was not.
+
+    A peer may do what no graph can hold, as a copy of a number from the host is.
+    """
+    made: list[tuple[Contestant, Any, int, int]] = []
+    untimed: dict[str, str] = {}
+    for racer in racers:
+        try:
+            made.append((racer, *graph_of(torch, racer, copies)))
+        except RuntimeError as error:
+            if not racer.peer or is_broken(torch):
+                raise
+            untimed[racer.name] = str(error)[:200]
     for turn in range(rounds):
-        for at in race.order(turn, range(len(racers))):
-            graph, launches, replays = made[at]
-            time_ = race.time_batch(torch, graph, replays)
-            racers[at].milliseconds.append(time_ / launches)
+        for at in race.order(turn, range(len(made))):
+            racer, graph, launches, replays = made[at]
+            racer.milliseconds.append(race.time_batch(torch, graph, replays) / launches)
+    return [one[0] for one in made], untimed
 
 
 # A problem -----------------------------------------------------------------------------------
@@ -240,27 +267,19 @@ def timed(
         return lambda i: call(*sets[i % copies])
 
     racers = [Contestant(name, over(call), name != "polyc") for name, call in calls.items()]
-    measured(torch, racers, copies, args.rounds)
-    us = {racer.name: racer.median * 1e3 for racer in racers}
+    timed_ones, untimed = measured(torch, racers, copies, args.rounds)
+    us = {racer.name: racer.median * 1e3 for racer in timed_ones}
     row["us"] = {name: round(value, 2) for name, value in us.items()}
-    row["over_eager"] = round(us["eager"] / us["polyc"], 4)
-    if "torch.compile" in us:
-        row["over_compile"] = round(us["torch.compile"] / us["polyc"], 4)
+    if untimed:
+        row["untimed"] = untimed
+    for what, name in OVER.items():
+        if name in us:
+            row[what] = round(us[name] / us["polyc"], 4)
     if args.kernels and us["polyc"] > min(us.values()):
         row["kernels_us"] = kernel_times(torch, racers[0].run, copies)
 
 
 # A process -----------------------------------------------------------------------------------
-
-
-def is_broken(torch: Any) -> bool:
-    """Whether nothing runs any more after a fault of a kernel."""
-    try:
-        torch.cuda.synchronize()
-        torch.zeros(1, device="cuda").add_(1).item()
-    except Exception:
-        return True
-    return False
 
 
 def warmed(torch: Any) -> None:
@@ -321,9 +340,7 @@ def line(row: Mapping[str, Any]) -> str:
     """A row for the reader."""
     times = ", ".join(f"{name} {us:.1f}" for name, us in row["us"].items())
     off = f"off {row['error']:.1e} (eager {row['error_of_eager']:.1e})"
-    over = (
-        f"over eager {row['over_eager']:.2f}, over torch.compile {row.get('over_compile', 0):.2f}"
-    )
+    over = ", ".join(f"over {name} {row[what]:.2f}" for what, name in OVER.items() if what in row)
     seconds = "/".join(
         str(row.get(what, "-"))
         for what in ("seconds_of_polyc", "seconds_of_torch_compile", "seconds_alone")
@@ -337,7 +354,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> None:
     for name, levels in (*((f"level {one}", (one,)) for one in kb.LEVELS), ("both", kb.LEVELS)):
         starts = tuple(f"level{level}/" for level in levels)
         own = [row for row in rows if row["case"].startswith(starts)]
-        for what in ("over_eager", "over_compile"):
+        for what in OVER:
             ratios = sorted(row[what] for row in own if what in row)
             if ratios:
                 mean, below = statistics.geometric_mean(ratios), sum(r < 0.8 for r in ratios)
