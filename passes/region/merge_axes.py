@@ -124,7 +124,7 @@ class FlattenKept(RewritePattern):
         if any(where.data == "deferred" for where in op.materialize):
             return
         axes, kept = lines(op), list(op.iters)
-        if len(kept) < 2 or not axes or axes[-1] != kept[-1] or not reduced(op):
+        if min(len(kept), len(axes)) < 2 or axes[-1] != kept[-1] or not reduced(op):
             return
         sizes = [axis.size.constant() for axis in (*kept, *axes)]
         if None in sizes or 0 in sizes:

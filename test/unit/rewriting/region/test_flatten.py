@@ -14,7 +14,7 @@ from polyc.dialects.region import KernelOp
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import ORDER, build
-from polyc.passes.region.merge_axes import LONG_LINE
+from polyc.passes.region.merge_axes import LONG_LINE, merge_axes
 from polyc.playback import region
 from polyc.playback.gpu import simulate
 from polyc.playback.reference import make_inputs
@@ -183,4 +183,25 @@ def test_results_with_few_neighbours_are_along_one_axis(shape: Shape, op: str) -
 )
 def test_other_results_keep_their_axes(shape: Shape) -> None:
     kernel = only(ran(parsed(reduction(shape, "sum")), "region-merge-axes"), KernelOp)
+    assert len(kernel.iters) == 2
+
+
+def test_a_region_of_which_a_vector_alone_is_read_whole_keeps_its_axes() -> None:
+    """As a bias is beside a part of a tensor: the axes of what is read whole are fewer."""
+    module = parsed("""
+region.kernel @g iters [i: 9000, j: 2]
+    ins(%X: !region.memref<[9000, 7, 4], f32, align 16, noalias>,
+        %B: !region.memref<[2], f32, align 16, noalias>)
+    outs(Y: !region.memref<[9000, 2], f32, align 16, noalias> gmem) {
+  %0 = region.read %X affine_map<(d0, d1, d2) -> (d0, d1, (d2 + 1))> : !region.memref<[9000, 7, 4], f32, align 16, noalias> -> !region.val<[i: 9000, r: 7, j: 2], f32>
+  %1 = region.reduce sum %0 over [r] init 0.0 acc f32 name "acc" : !region.val<[i: 9000, r: 7, j: 2], f32> -> !region.val<[i: 9000, j: 2], f32>
+  %2 = region.read %B affine_map<(d0) -> (d0)> : !region.memref<[2], f32, align 16, noalias> -> !region.val<[j: 2], f32>
+  %3 = region.broadcast_in_dim %2 dims [1] : !region.val<[j: 2], f32> -> !region.val<[i: 9000, j: 2], f32>
+  %4 = region.binary add %1, %3 : !region.val<[i: 9000, j: 2], f32>
+  region.yield %4 : !region.val<[i: 9000, j: 2], f32>
+}
+""")  # noqa: E501
+    merge_axes(module)
+    kernel = only(module, KernelOp)
+    assert len(lines(kernel)) == 1
     assert len(kernel.iters) == 2
