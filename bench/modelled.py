@@ -70,7 +70,7 @@ def _runs(start: str, read: Read, own: str, folder: Path) -> Iterator[tuple[str,
 
 def measured(folder: Path = RESULTS) -> dict[str, Measured]:
     """The latest run of each program of ``bench/models.py``, at its own tokens and at others."""
-    return dict(_runs("models", lambda row: (row["case"], row["sizes"], ""), "polyc", folder))
+    return dict(_runs("models-f16", lambda row: (row["case"], row["sizes"], ""), "polyc", folder))
 
 
 def measured_kernels(folder: Path = RESULTS) -> dict[str, Measured]:

@@ -442,6 +442,15 @@ def avg_pool(
 
 @converter(
     "torch",
+    *("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d"),
+    *("aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d"),
+)
+def adaptive_avg_pool(x: Value, output: Any) -> Value:
+    return windows.adaptive_avg_pool(x, list(output))
+
+
+@converter(
+    "torch",
     *("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d"),
 )
 def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, None]:

@@ -1,19 +1,16 @@
-"""Converters of ATen's resizes and pools of which every place has weights of its own.
+"""Converters of ATen's resizes with antialiasing, of which every place has weights of its own.
 
-Along one axis of known sizes these are one product with a matrix that is known at import: resizes
-with antialiasing, and adaptive pools whose windows are all unlike each other.
+Along one axis of known sizes these are one product with a matrix that is known at import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import gcd
-from typing import Any, cast
+from typing import Any
 
 from polyc.importers.aten.support import refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
-from polyc.trace import windows
 from polyc.trace.sizes import SizeLike
 from polyc.trace.values import Value
 
@@ -114,38 +111,3 @@ def upsample_bicubic_smooth(
     x: Value, output: Any, align_corners: bool, *factors: float | None
 ) -> Value:
     return _smooth(x, output, align_corners, factors, "bicubic")
-
-
-# Pools of unlike windows -----------------------------------------------------------------------
-
-
-def means(size: int, wanted: int) -> Array:
-    """The weights of an adaptive pool's means, [wanted, size]."""
-    import numpy as np
-
-    found = np.zeros((wanted, size))
-    for i in range(wanted):
-        low, high = i * size // wanted, -(-(i + 1) * size // wanted)
-        found[i, low:high] = 1.0 / (high - low)
-    return found
-
-
-@converter(
-    "torch",
-    *("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d"),
-    *("aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d"),
-)
-def adaptive_avg_pool(x: Value, output: Any) -> Value:
-    """Windows of few kinds are reductions; where they are many along an axis, it is a product."""
-    wanted = list(cast("Sequence[SizeLike]", output))
-    first = x.ndim - len(wanted)
-    for i, one in enumerate(wanted):
-        size = x.shape[first + i]
-        if isinstance(size, int) and isinstance(one, int) and _unlike(size, one):
-            x = along(x, first + i, means(size, one))
-    return windows.adaptive_avg_pool(x, wanted)
-
-
-def _unlike(size: int, wanted: int) -> bool:
-    """Whether the windows are of more kinds than are reduced one by one."""
-    return wanted > 0 and wanted // gcd(size, wanted) > windows.MOST_WINDOWS

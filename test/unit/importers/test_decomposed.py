@@ -13,7 +13,6 @@ torch: Any = pytest.importorskip("torch")
 import polyc  # noqa: E402
 from polyc.dialects.common.diagnostic import PolycError  # noqa: E402
 from polyc.importers.aten.bags import grouped_mm  # noqa: E402
-from polyc.importers.aten.resampled import means  # noqa: E402
 from polyc.importers.decomposed import decompositions  # noqa: E402
 from polyc.test.support.kernelbench import _family, planned, regions  # noqa: E402
 
@@ -220,12 +219,6 @@ def test_experts_that_a_sort_chooses_are_no_attention() -> None:
     model = imported(Of(experts), *(torch.randn(one).half() for one in shapes))
     found = [_family(*one) for one in regions(planned(model))]
     assert sum(one.endswith("wgmma") for one in found) >= 2
-
-
-def test_means_of_unlike_windows_are_rows_of_a_matrix() -> None:
-    found = means(5, 3)
-    assert found.sum(1).tolist() == pytest.approx([1.0] * 3)
-    assert [row.nonzero()[0].tolist() for row in found] == [[0, 1], [1, 2, 3], [3, 4]]
 
 
 def test_decompositions_are_those_that_pytorch_has() -> None:

@@ -505,7 +505,7 @@ def scheduled(arch: str, *edits: tuple[str, str]) -> str:
         (
             "sm_90a",
             [("cluster = [1, 1]", "cluster = [2, 1]")],
-            "plan 'tma_64x64_parts64_by3' asks for a split_k that takes the CTAs of a cluster for "
+            "plan 'tma_64x64_parts8_by3' asks for a split_k that takes the CTAs of a cluster for "
             "itself; use it with cluster [1, 1]",
         ),
         (

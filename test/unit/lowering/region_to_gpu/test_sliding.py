@@ -79,7 +79,10 @@ def planned(
 ) -> ModuleOp:
     """The program whose last region slides windows."""
     region = main_of(lowered(module, "region")).sym_name.data
-    plan = {"region": region, "variant": "scalar", "algo_choice": {"loops": "windows"}}
+    *_, chosen = [op for op in lowered(module, "plan").walk() if isinstance(op, ScheduleOp)]
+    # Of few points all axes are one, which has the one schedule that there is.
+    variant = "flat" if chosen.variant.data == "flat" else "scalar"
+    plan = {"region": region, "variant": variant, "algo_choice": {"loops": "windows"}}
     return lowered(module, last, written(folder, {**plan, **TILE, **fields}), arch)
 
 
