@@ -13,6 +13,7 @@ torch: Any = pytest.importorskip("torch")
 import polyc  # noqa: E402
 from polyc.dialects.common.diagnostic import PolycError  # noqa: E402
 from polyc.importers.aten.bags import grouped_mm  # noqa: E402
+from polyc.importers.aten.resampled import smoothed  # noqa: E402
 from polyc.importers.decomposed import decompositions  # noqa: E402
 from polyc.test.support.kernelbench import _family, planned, regions  # noqa: E402
 
@@ -219,6 +220,13 @@ def test_experts_that_a_sort_chooses_are_no_attention() -> None:
     model = imported(Of(experts), *(torch.randn(one).half() for one in shapes))
     found = [_family(*one) for one in regions(planned(model))]
     assert sum(one.endswith("wgmma") for one in found) >= 2
+
+
+def test_weights_of_a_smooth_resize_are_means() -> None:
+    """Of a triangle over three elements to one, whose ends lie half as far."""
+    found = smoothed(6, 2, lambda at: (1 - abs(at)).clip(0), 1.0, False, None)
+    assert found.sum(1).tolist() == pytest.approx([1.0, 1.0])
+    assert (found[0, :4] > 0).all() and found[0, 5] == 0
 
 
 def test_decompositions_are_those_that_pytorch_has() -> None:
