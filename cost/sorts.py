@@ -24,7 +24,7 @@ MEETING = 2
 DIGIT = 8
 """Bits of a digit at most."""
 
-DIGIT_STEP, DIGIT_BLOCK = 65.0, 100.0
+DIGIT_STEP, DIGIT_BLOCK = 150.0, 100.0
 """Instructions of an element for a digit, and those of a thread of its block."""
 
 DIGIT_MEETINGS = 3
@@ -33,7 +33,7 @@ DIGIT_MEETINGS = 3
 MOVED = 8
 """Bytes of an element that a pass brings and leaves."""
 
-COUNTING = 1.6
+COUNTING = 3.7
 """What counting digits and moving elements take together, beside sorting a tile by a digit."""
 
 SORTED = 5

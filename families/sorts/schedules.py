@@ -75,10 +75,10 @@ sorted again; or as many as it keeps."""
 SPARE = 1024
 """Bytes of shared memory that are left for counts and bounds, and to align tiles."""
 
-NETWORK_STEP = 10
+NETWORK_STEP = 15
 """Instructions of an element in a step of a network."""
 
-DIGIT_STEP, DIGIT_BLOCK = 65, 100
+DIGIT_STEP, DIGIT_BLOCK = 150, 100
 """The same of a digit, and those of a thread of its block for each digit."""
 
 VECTOR = 8

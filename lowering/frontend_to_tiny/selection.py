@@ -132,7 +132,9 @@ def _widened(build: Builder, size: SSAValue, kind: Attribute) -> SSAValue:
     def number(value: int) -> SSAValue:
         return build.splat(value, shape, i32)
 
-    bits = build.binary("shl", size, number(MANTISSA[f32] - MANTISSA[kind]))
+    bits = build.binary(
+        "shl", size, number(MANTISSA[f32] - MANTISSA[bf16 if kind == bf16 else f16])
+    )
     if kind == bf16:
         return bits
     high = build.binary("add", bits, number(SHIFTED << MANTISSA[f32]))

@@ -50,8 +50,8 @@ class Exchange:
         self.core.collective(number, m)
         own = (np.zeros(32, np.int64) + value) & ((1 << bits) - 1)
         same = own[:, None] == own[None, :]
-        rank = np.sum(np.tril(same, -1), axis=1, dtype=np.int32)
-        count = np.sum(same, axis=1, dtype=np.int32)
+        rank = np.asarray(np.sum(np.tril(same, -1), axis=1, dtype=np.int32))
+        count = np.asarray(np.sum(same, axis=1, dtype=np.int32))
         return rank, count, np.argmax(same, axis=1).astype(np.int32)
 
     def atomic_global(

@@ -137,7 +137,7 @@ SMALL: Mapping[str, Any] = {
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 
 
-WIDE: Mapping[str, int] = {
+WIDE: Mapping[int, int] = {
     99: 32000,
     32: 1024,
     2: 2,
