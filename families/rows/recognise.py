@@ -270,8 +270,8 @@ TURNED = 1024
 
 NEIGHBOURS = 256
 """Rows that lie side by side and are only reduced, from which on a block of them reads whole lines:
-variances of 256 points took 1.3 times a copy where 3136 lay so, and of 56 points 2.9 times one where
-56 did, which loops read twice in less."""
+variances of 256 points took 1.3 times a copy where 3136 lay so, and of 56 points 2.9 times where 56
+did, which loops read twice in less."""
 
 
 def _lie_beside(rows: Rows, known: set[str]) -> bool:
