@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.elements import width
+from polyc.dialects.gpu.tile.sorting import need_integers
 from polyc.dialects.gpu.types import GlobalType, IndexAttr, IntsAttr, SharedType, index_attr
 
 MOST_BITS = 8
@@ -63,8 +64,7 @@ class DigitOp(IRDLOperation):
 
     def verify_digit(self) -> None:
         what, kind = self.name.split(".")[1], cast("SharedType", self.row.type)
-        if str(kind.element_type) not in ("i8", "i16", "i32", "i64"):
-            raise VerifyException(f"a {what} is of integers, not of {kind}")
+        need_integers(f"a {what}", self.row)
         if len(kind.sizes) != 2 or kind.sizes[0] != 1:
             raise VerifyException(f"a {what} is of the one row of a shared tile, not of {kind}")
         said, bits = self.by.data, width(kind.element_type)

@@ -36,7 +36,7 @@ from polyc.dialects.gpu.types import (
 )
 
 
-def _need_integers(what: str, value: SSAValue) -> None:
+def need_integers(what: str, value: SSAValue) -> None:
     assert isinstance(value.type, SharedType | GlobalType | FragmentType)
     element = value.type.element_type
     if str(element) not in ("i8", "i16", "i32", "i64"):
@@ -93,7 +93,7 @@ class SortOp(IRDLOperation):
         return len(self.at) if self.axis is None else self.axis.value.data
 
     def verify_(self) -> None:
-        _need_integers("a sort", self.row)
+        need_integers("a sort", self.row)
         kind = self.row.type
         assert isinstance(kind, SharedType | GlobalType)
         if self.by is not None:
@@ -137,7 +137,7 @@ class PoolOp(IRDLOperation):
 
     def verify_(self) -> None:
         what = self.name.split(".")[1]
-        _need_integers(f"the pool of a {what}", self.pool)
+        need_integers(f"the pool of a {what}", self.pool)
         pool, held = self.pool.type, self.held.type
         assert isinstance(pool, SharedType) and isinstance(held, SharedType)
         if len(pool.sizes) != 2 or pool.sizes[0] != 1 or pool.sizes[1] < 2:

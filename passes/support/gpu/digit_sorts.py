@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.tile.digits import MOST_BITS
 from polyc.dialects.gpu.types import SharedType, element_bytes
 from polyc.passes.support.gpu.scope import scope_barrier, thread_in_scope
 from polyc.passes.support.gpu.sort_networks import Ints, Row
@@ -38,9 +39,6 @@ KEPT, REGISTER = 48, 4
 
 HALF = 16
 """Bits of what is known of one of two elements."""
-
-MOST_BITS = 8
-"""Bits of a digit at most."""
 
 
 @dataclass(frozen=True)

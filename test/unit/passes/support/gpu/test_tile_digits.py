@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import i8, i32, i64
 
-from polyc.dialects.gpu.tile.digits import CountDigitOp, MoveByDigitOp, SumCountsOp
-from polyc.passes.support.gpu.digit_sorts import MOST_BITS, Digits
+from polyc.dialects.gpu.tile.digits import MOST_BITS, CountDigitOp, MoveByDigitOp, SumCountsOp
+from polyc.passes.support.gpu.digit_sorts import Digits
 from polyc.passes.support.gpu.tile_digits import LowerCountDigit, LowerMoveByDigit, LowerSumCounts
 from polyc.rewriting.driver import rewrite, verify
 from polyc.test.support.gpu_text import kernel, parsed
