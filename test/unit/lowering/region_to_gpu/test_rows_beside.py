@@ -156,7 +156,7 @@ def test_what_is_only_reduced_is_left_to_loops() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem", ["variance:3x56x40:1:f16", "logsumexp:3x56x40:1:f16", "softmax:2x3x40:1:f16"]
+    "problem", ["variance:3x56x264:1:f16", "logsumexp:3x56x264:1:f16", "softmax:2x3x40:1:f16"]
 )
 def test_few_points_that_are_needed_twice_are_rows(problem: str) -> None:
     """A variance and a logsumexp read them once; rows of three points are rows too."""
@@ -173,3 +173,9 @@ def test_few_points_that_are_needed_twice_are_rows(problem: str) -> None:
     result = simulate(threads, inputs, {}, seed=1)
     result.check()
     assert mismatch(graph, {}, inputs, result.outputs) is None
+
+
+@pytest.mark.parametrize("problem", ["variance:3x56x255:1:f16", "logsumexp:3x56x40:1:f16"])
+def test_few_neighbours_that_are_only_reduced_are_left_to_loops(problem: str) -> None:
+    """A block's points of one row then lie too far apart to read whole lines."""
+    assert {plan.pattern for plan in schedules(text_of(parse_problem(problem)))} == {"loops"}
