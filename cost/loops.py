@@ -311,7 +311,10 @@ class _Space:
         self.stored = plan.stores_sums
         self.moments = moments_of(self.roots) if self.stored else None
         """The sum and the squares about its mean that blocks find while they read once."""
-        self.blocks = self.parts * prod(-(-values.extents[a] // self.tile[a]) for a in grid)
+        tiles = prod(-(-values.extents[a] // self.tile[a]) for a in grid)
+        if plan.spreads_sums:
+            self.parts = max(1, self.parts // max(1, tiles))
+        self.blocks = self.parts * tiles
         self.steps = 0.0
         """Of a block, one after another."""
         self.access = plan.integer("vectorize")

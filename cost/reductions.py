@@ -70,7 +70,10 @@ class Reduction:
 @dataclass(frozen=True, slots=True)
 class SharedTile:
     """A tile of ``rows`` and ``columns`` of ``threads`` that read by vectors of ``vector``; of its
-    points ``parts`` blocks have each some, which meet in memory (``stored``) or are a cluster."""
+    points ``parts`` blocks have each some, which meet in memory (``stored``) or are a cluster.
+
+    Where ``blocks`` share all tiles, ``parts`` are theirs of one problem (``spread``).
+    """
 
     rows: int
     columns: int
@@ -78,6 +81,7 @@ class SharedTile:
     vector: int
     parts: int = 1
     stored: bool = True
+    blocks: int = 0
 
     @property
     def loads(self) -> int:
@@ -277,8 +281,9 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
         *plan.tile_sizes[:2],
         plan.threads(),
         plan.integer("vectorize"),
-        plan.integer("split_k"),
+        1 if plan.spreads_sums else plan.integer("split_k"),
         plan.stores_sums,
+        plan.integer("split_k") if plan.spreads_sums else 0,
     )
     if plan.pattern == "rows":
         walks = plan.algo_choice.data["rows"] == StringAttr("streaming")
@@ -296,7 +301,7 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
     problem = reduction_of(values, column)
     if problem is None or (problem.moments and not tile.stored):
         return None
-    return problem, tile, H100_REDUCTIONS
+    return problem, spread(problem, tile), H100_REDUCTIONS
 
 
 # How long it takes -------------------------------------------------------------------------
@@ -325,6 +330,7 @@ class _Several(NamedTuple):
     vector: Any
     parts: Any
     stored: Any
+    blocks: Any
 
     @property
     def loads(self) -> Any:
@@ -368,6 +374,17 @@ def steps_of(problem: Reduction, plan: Any) -> Any:
     else:
         steps = -(-inner // plan.columns) * (-(-second // plan.rows) if problem.kept == 1 else 1)
     return -(-steps * problem.others // plan.parts)
+
+
+def spread(problem: Reduction, tile: SharedTile) -> SharedTile:
+    """A tile with the parts that it has of a problem where blocks share all tiles: the fewest of
+    which none has more steps.  Others are as they are."""
+    if not tile.blocks:
+        return tile
+    whole = replace(tile, parts=1)
+    steps = max(1, int(steps_of(problem, whole)))
+    most = min(max(1, tile.blocks // max(1, int(tiles_of(problem, whole)))), steps)
+    return replace(tile, parts=-(-steps // -(-steps // most)))
 
 
 def tiles_of(problem: Reduction, plan: Any) -> Any:

@@ -167,9 +167,9 @@ def modelled(
     work.cache = max(work.cache, least - work.unseen)
     name = kernel.sym_name.data
     time = launch_time(work, device, name, plan.variant.data, plan.mma.data)
-    # Which parts open sizes are worth a kernel is asked of the parts below.
-    shared = plan.pattern in ("loops", "rows") and work.blocks > 0 and not kernel.symbol_names
-    if shared and (found := planned(values, plan)) is not None:
+    # Which chunks of rows open sizes are worth a kernel is asked of the parts below.
+    shared = plan.pattern == "loops" or (plan.pattern == "rows" and not kernel.symbol_names)
+    if shared and work.blocks > 0 and (found := planned(values, plan)) is not None:
         problem, tile, rates = found
         seconds = nanoseconds(problem, tile, device, rates) / 1e9
         return replace(time, whole=seconds + work.before)

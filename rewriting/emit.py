@@ -143,6 +143,11 @@ class Emit:
             )
         )
 
+    def over(self, value: SSAValue, parts: SSAValue) -> SSAValue:
+        """``value`` in so many parts, rounded up: neither is negative, and ``parts`` is not 0."""
+        more = self.apply(affine_dim(0) + affine_dim(1) - 1, [value, parts])
+        return self.value(arith.DivUIOp(more, parts))
+
     def both(self, lhs: SSAValue | None, rhs: SSAValue) -> SSAValue:
         """The conjunction of two predicates; the first may be absent."""
         return rhs if lhs is None else self.value(arith.AndIOp(lhs, rhs))

@@ -193,6 +193,10 @@ TURNED_STORE = "turned_store"
 """The way of a product whose rows are the last axis of its output, and whose columns are the one
 before: what a block stores is turned on its way."""
 
+SPREAD_SUMS = "spread_sums"
+"""The way of loops whose parts are as many as blocks are there for each tile: ``split_k`` blocks in
+all share the tiles, however many these are when the kernel runs."""
+
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "matmul": ("tiled", "partial_sums", "implicit_gemm", MERGED_ROWS, TURNED_STORE, *COARSER),
     "conv": ("implicit_gemm", "partial_sums", "im2col", MERGED_ROWS, TF32),
@@ -200,7 +204,16 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last", "atomic"),
     "scans": ("serial", "rows", "chains", "teams"),
-    "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
+    "loops": (
+        "serial",
+        "flat",
+        "partial_sums",
+        SPREAD_SUMS,
+        "windows",
+        "lines",
+        "resampled",
+        "boxes",
+    ),
     "sorts": ("shared", "digits", "pool", "passes", "passes_mapped", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

@@ -8,7 +8,7 @@ from typing import cast
 
 from polyc.dialects.gpu.tile.compute import FMA_VECTOR
 from polyc.dialects.plan import attention as plan_attention
-from polyc.dialects.plan.fields import Record, record_of
+from polyc.dialects.plan.fields import SPREAD_SUMS, Record, record_of
 from polyc.dialects.plan.schedule import Schedule
 
 OPERAND_BYTES = 2
@@ -133,7 +133,13 @@ class ScheduleResources(Schedule):
         """
         parts, pattern = self.integer("split_k"), self.pattern
         summed = "partial_sums" in record_of(self.algo_choice).values()
-        return parts > 1 and (summed or pattern == plan_attention.PATTERN)
+        return parts > 1 and (summed or self.spreads_sums or pattern == plan_attention.PATTERN)
+
+    @property
+    def spreads_sums(self) -> bool:
+        """Whether ``split_k`` blocks of loops share all tiles: the parts of each are counted when
+        the kernel runs."""
+        return record_of(self.algo_choice).get("loops") == SPREAD_SUMS
 
     @property
     def weighed(self) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import record_of
+from polyc.families.facts import holds_always
 from polyc.families.family import bad_plan, refuse_choice
 from polyc.families.loops.boxes import find_box
 from polyc.families.loops.flat import find_flat
 from polyc.families.loops.lines import find_lines
 from polyc.families.loops.lines import tile_from as line_tile_from
-from polyc.families.loops.partial_sums import find_shared
+from polyc.families.loops.partial_sums import Shared, find_shared
 from polyc.families.loops.recognise import Loops, split_size
 from polyc.families.loops.resampled import find_resampled, is_possible
 from polyc.families.loops.tiles import turned_names, warp_tile_of
@@ -70,6 +72,21 @@ def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
         raise bad_plan(plan, f"has one of the {what} that part a reduction's points; make it more")
     if plan.flag("persistent"):
         refuse_choice(plan, "split_k", "a persistent kernel does not have", "1")
+    if plan.spreads_sums:
+        _check_blocks(shared, plan)
+
+
+def _check_blocks(shared: Shared, plan: ScheduleOp) -> None:
+    """Refuse a number of blocks that share all tiles where these may be more."""
+    kernel, tiles = shared.loops.kernel, shared.tiles(*plan.tile_sizes[:2])
+    fact = Assumption(Dim.const(plan.integer("split_k")) - tiles, ">=")
+    known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
+    if not holds_always(fact, known, kernel.symbol_names):
+        raise bad_plan(
+            plan,
+            f"has {plan.integer('split_k')} blocks in all share {tiles} tiles, which may be more; "
+            f"say so in when, as in [{fact}]",
+        )
 
 
 def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
@@ -170,7 +187,7 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     rows, columns, _ = plan.tile_sizes
     if plan.is_flat:
         _check_flat(loops, plan)
-    if "partial_sums" in record_of(plan.algo_choice).values():
+    if plan.spreads_sums or "partial_sums" in record_of(plan.algo_choice).values():
         _check_parts(loops, plan)
     elif plan.integer("split_k") > 1:
         if split_size(loops.expanded, (rows, columns)) is None:

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isqrt, log, prod
 from typing import Any
 
-from polyc.cost.device import device_of
-from polyc.cost.reductions import Reduction, SharedTile, reduction_of, times_of, together
+from polyc.cost.device import Device, device_of
+from polyc.cost.reductions import (
+    Reduction,
+    SharedTile,
+    reduction_of,
+    spread,
+    tiles_of,
+    times_of,
+    together,
+)
 from polyc.cost.time import chosen, modelled
 from polyc.cost.values import Values
 from polyc.dialects.common.dim import Assumption, Dim
@@ -24,7 +32,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.families.facts import fixed_symbols, left_open
 from polyc.families.loops.partial_sums import VECTOR, Shared, vectors
 from polyc.families.loops.recognise import size_of
-from polyc.families.loops.shared_space import tiles
+from polyc.families.loops.shared_space import open_tiles
 
 POINTS = {1: 100, 2: 400, 3: 500, 4: 400}
 """Sizes that are compared, by how many symbols there are; of more symbols nothing is."""
@@ -62,6 +70,9 @@ UNIT = 100_000
 
 DEPTH, NOTHING = 9, 0.02
 """How often a part is halved in turn, and the loss at a size, in its mean, that is none."""
+
+NEVER = 1e12
+"""The time of what is not possible, in ns."""
 
 THREADS = (128, 256, 512, 1024)
 """Threads of a block of the tiles that are compared."""
@@ -236,9 +247,8 @@ class _Dispatch:
         self._tiles = list(dict.fromkeys(tile for tile in fastest if tile is not None))
         places = places if self._tiles else []
         self._places = [sizes for sizes, _ in places]
-        several = together(self._tiles)
         # A list of each place, with a time of each tile.
-        times = [times_of(problem, several, self._device).tolist() for _, problem in places]
+        times = [_times(problem, self._tiles, self._device) for _, problem in places]
         self._of_tiles = list(zip(*times, strict=True))
         self._least = [min(one) for one in times]
         self._times: dict[tuple[str, int], float] = {}
@@ -250,7 +260,8 @@ class _Dispatch:
         made = Counter[SharedTile]()
         for part in self._parts(kept):
             if part.tile is not None:
-                when = left_open(self._shared.loops.kernel, [*self._facts, *part.facts()])
+                facts = [*self._facts, *part.facts(), *enough(self._shared, part.tile)]
+                when = left_open(self._shared.loops.kernel, facts)
                 if when is not None:
                     made[part.tile] += 1
                     found.append(make(part.tile, when, made[part.tile]))
@@ -299,6 +310,23 @@ class _Dispatch:
         return self._times[key]
 
 
+def enough(shared: Shared, tile: SharedTile) -> Iterator[Assumption]:
+    """That there are blocks for all tiles that they share."""
+    if tile.blocks:
+        yield Assumption(Dim.const(tile.blocks) - shared.tiles(tile.rows, tile.columns), ">=")
+
+
+def _times(problem: Reduction, several: Sequence[SharedTile], device: Device) -> list[float]:
+    """The time of each tile for a problem, in ns, as its kernel has it: ``NEVER`` where there are
+    more tiles than blocks to share them."""
+    own = [spread(problem, tile) for tile in several]
+    times = times_of(problem, together(own), device).tolist()
+    return [
+        NEVER if tile.blocks and tiles_of(problem, tile) > tile.blocks else time
+        for tile, time in zip(own, times, strict=True)
+    ]
+
+
 def _loss(taken: float, best: float) -> int:
     """What a time loses to the best, in ``UNIT`` parts: the logarithm of how much more it is, and
     more of much."""
@@ -337,8 +365,11 @@ def _points(axes: int, odd: bool) -> Iterator[tuple[int, ...]]:
 def _fastest(problem: Reduction, vector: int, arch: str) -> SharedTile | None:
     """The fastest tile of a reduction; None where the space has none."""
     device = device_of(arch)
-    few = [tile for tile in tiles(problem, vector, arch) if tile.threads in THREADS]
-    return few[int(times_of(problem, together(few), device).argmin())] if few else None
+    few = [tile for tile in open_tiles(problem, vector, arch) if tile.threads in THREADS]
+    if not few:
+        return None
+    fastest = few[int(times_of(problem, together(few), device).argmin())]
+    return replace(fastest, parts=1) if fastest.blocks else fastest
 
 
 def _features(shared: Shared, places: Sequence[Sizes]) -> list[_Feature]:

@@ -102,6 +102,12 @@ class Shared:
         """The axis of a tile along which threads part the points: 0 its rows, 1 its columns."""
         return 1 if self.space.column is None else 0
 
+    def tiles(self, rows: int, columns: int) -> Dim:
+        """How many tiles of so many rows and columns the results have."""
+        *outer, high, wide = self.space.sizes
+        kept = wide.ceildiv(columns) if self.along == 0 else high.ceildiv(rows)
+        return prod(outer, start=kept)
+
     @property
     def sizes(self) -> list[Dim]:
         """The sizes of the reduced axes."""
@@ -268,9 +274,7 @@ def _whole(size: int, step: int) -> int:
 
 def _parted(shared: Shared, arch: str, way: Way, open_ways: OpenWays) -> Iterator[Way]:
     """A way with numbers of parts."""
-    *outer, rows, columns = shared.space.sizes
-    kept = columns.ceildiv(way.columns) if shared.along == 0 else rows.ceildiv(way.rows)
-    tiles = prod(outer, start=kept)
+    tiles = shared.tiles(way.rows, way.columns)
     step = way.columns if shared.along == 1 else way.rows
     points = prod(shared.sizes, start=Dim.const(1))
     size = {label: size_of(shared.reductions[0], label) for label in shared.reductions[0].labels}

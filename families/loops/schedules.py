@@ -15,7 +15,7 @@ from polyc.cost.time import modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import Record, Value
+from polyc.dialects.plan.fields import SPREAD_SUMS, Record, Value
 from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import holds_always, left_open, pointers_promised
@@ -333,10 +333,13 @@ def shared_schedule(
     tile, warps = (plan.rows, plan.columns), plan.threads // ARCHS[arch].warp
     stored = plan.parts > 1 and plan.stored
     name = f"{'vector' if plan.vector > 1 else 'scalar'}_{plan.rows}x{plan.columns}_by{warps}"
-    if plan.parts > 1:
+    if plan.blocks:
+        name += f"_spread{plan.blocks}"
+    elif plan.parts > 1:
         name += f"_{'parts' if stored else 'split'}{plan.parts}"
     if number > 1:
         name += f"_{number}"
+    algorithm = SPREAD_SUMS if plan.blocks else "partial_sums" if stored else "serial"
     chosen: Fields = {
         "arch": arch,
         "tensorize": "",
@@ -346,8 +349,8 @@ def shared_schedule(
         "stages": 1,
         "warp_tile": warp_tile_of(tile, warps),
         "vectorize": plan.vector,
-        "split_k": plan.parts,
-        "algo_choice": {"loops": "partial_sums" if stored else "serial"},
+        "split_k": plan.blocks or plan.parts,
+        "algo_choice": {"loops": algorithm},
         "cache": [],
     }
     op = ScheduleOp(loops.kernel.sym_name.data, name, {**chosen, **restated(loops, chosen)}, when)

@@ -15,6 +15,7 @@ from polyc.cost.reductions import (
     Reduction,
     SharedTile,
     reduction_of,
+    spread,
     steps_of,
     tiles_of,
     times_of,
@@ -57,6 +58,25 @@ def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
                 continue
             for rows, columns in _shapes(problem, elements, vector, warp):
                 yield from _parts(problem, SharedTile(rows, columns, threads, vector), arch, chip)
+
+
+def open_tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
+    """The same for a kernel that is made before sizes are known, with what it has of this problem:
+    all blocks that fill the chip so many times share the tiles, however many these are."""
+    chip = ARCHS[arch].multiprocessors
+    for tile in tiles(problem, vector, arch):
+        if tile.parts == 1 or not tile.stored:
+            yield tile
+    for rows, columns, threads in dict.fromkeys(
+        (tile.rows, tile.columns, tile.threads)
+        for tile in tiles(problem, vector, arch)
+        if tile.stored
+    ):
+        for waves in WAVES:
+            blocks = min(chip * waves, MOST_PARTS)
+            tile = SharedTile(rows, columns, threads, vector, blocks=blocks)
+            if tiles_of(problem, tile) * 2 <= blocks:
+                yield spread(problem, tile)
 
 
 def _shapes(problem: Reduction, elements: int, vector: int, warp: int) -> Iterator[tuple[int, int]]:

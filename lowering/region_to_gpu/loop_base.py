@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.cost.reductions import OF_MOMENTS
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -44,6 +45,7 @@ from polyc.families.loops.recognise import (
     made_by,
     parted,
     reductions_in,
+    size_of,
     spaces_of,
     summed,
     turned_reads,
@@ -51,9 +53,9 @@ from polyc.families.loops.recognise import (
 )
 from polyc.families.loops.resampled import Resampled, find_resampled
 from polyc.families.loops.windows import Window, WindowTile, find_window, tile_from
-from polyc.lowering.region_to_gpu.grid import Grid
+from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
-from polyc.lowering.region_to_gpu.loop_parts import Part
+from polyc.lowering.region_to_gpu.loop_parts import Here, Part, SpreadPart
 from polyc.lowering.region_to_gpu.loop_scope import (
     AtHand,
     LoopPoint,
@@ -61,6 +63,7 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     held_in,
     placed_all,
     projection,
+    tile_sizes,
 )
 from polyc.lowering.region_to_gpu.point import Held, Wanted, element_of
 from polyc.passes.support.gpu.free_layouts import row_layout
@@ -99,10 +102,34 @@ def parted_spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     return spaces_of(kernel) if lines is None else [lines.space]
 
 
+def grid_of(space: Space, plan: ScheduleOp) -> Grid:
+    """A space in tiles; axes that it lacks, and those that a block walks, have one point."""
+    axes = [
+        Axis("", Dim.const(1)) if label in (None, *space.walked) else Axis(str(label), size, step)
+        for label, size, step in zip(
+            space.labels, space.sizes, tile_sizes(space, plan), strict=True
+        )
+    ]
+    return Grid(tuple(axes), 1 if plan.stores_sums else plan.integer("split_k"))
+
+
 def part_of(kernel: KernelOp, plan: ScheduleOp) -> Part:
     """How a schedule parts the reductions of a region, which has one space of outputs."""
     (space,) = spaces_of(kernel)
-    return Part(space, plan.integer("split_k"))
+    parts = plan.integer("split_k")
+    if not plan.spreads_sums:
+        return Part(space, parts)
+    return SpreadPart(space, parts, grid_of(space, plan), steps_of(kernel, space, plan))
+
+
+def steps_of(kernel: KernelOp, space: Space, plan: ScheduleOp) -> Dim:
+    """The steps of a tile's reductions, all along their axes."""
+    reduce = summed(list(kernel.yield_op.values))[0]
+    labels, tile = type_of(reduce.result).labels, plan.tile_sizes[:2]
+    apart = parted(reduce, (space.row in labels, space.column in labels), tile)
+    steps = {label: tile[apart[label]] if label in apart else 1 for label in reduce.labels}
+    counts = (size_of(reduce, label).ceildiv(step) for label, step in steps.items())
+    return prod(counts, start=Dim.const(1))
 
 
 def stored_of(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]:
@@ -169,7 +196,10 @@ class LoopBase(Builder):
             layout = self.line_tile.layout
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
-        """Which block of its cluster this one is, where a cluster has a tile."""
+        """Which block of its cluster this one is, where a cluster has a tile, or which part of a
+        tile it has."""
+        self.here: Here | None = None
+        """What it knows of the parts of a tile."""
         self.at_hand: dict[Operation, AtHand] = {}
         """Where a thread has what is resampled."""
         self.turned: dict[Operation, SSAValue] = {}
@@ -258,7 +288,7 @@ class LoopBase(Builder):
 
     @property
     def has_turns(self) -> bool:
-        return self.parts == 1
+        return self.parts == 1 and (self.adds or not self.plan.spreads_sums)
 
     def fragment(
         self,

@@ -22,7 +22,7 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.region.moments import Moments
 from polyc.families.loops.recognise import parted, type_of
 from polyc.lowering.region_to_gpu.loop_base import LoopBase
-from polyc.lowering.region_to_gpu.loop_parts import Part
+from polyc.lowering.region_to_gpu.loop_parts import Here, Part
 from polyc.lowering.region_to_gpu.loop_scope import Scope, projection
 from polyc.lowering.region_to_gpu.loop_shares import (
     OWN,
@@ -134,6 +134,7 @@ def _moved(emit: Emit, squares: SSAValue, far: SSAValue, count: SSAValue) -> SSA
 def combine(
     emit: Emit,
     part: Part,
+    here: Here,
     acc: SSAValue,
     mean: Fragment,
     at: Mapping[str, AffineExpr],
@@ -156,7 +157,7 @@ def combine(
         twice = own.value(arith.MulfOp(own.value(arith.AddfOp(far, far)), rest))
         return own.value(arith.AddfOp(_moved(own, squares, far, count), twice))
 
-    combine_shares(emit, part, acc, mean, at, origin, spaces, value_of)
+    combine_shares(emit, part, here, acc, mean, at, origin, spaces, value_of)
 
 
 def mean_of(builder: LoopBase, scope: Scope, moments: Moments) -> Fragment:

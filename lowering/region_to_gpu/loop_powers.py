@@ -20,7 +20,7 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.region.moments import Moments
 from polyc.families.loops.recognise import parted, type_of
 from polyc.lowering.region_to_gpu.loop_base import LoopBase
-from polyc.lowering.region_to_gpu.loop_parts import Part
+from polyc.lowering.region_to_gpu.loop_parts import Here, Part
 from polyc.lowering.region_to_gpu.loop_scope import Scope, projection
 from polyc.lowering.region_to_gpu.loop_shares import (
     OWN,
@@ -111,6 +111,7 @@ def _power(emit: Emit, value: SSAValue, top: SSAValue) -> SSAValue:
 def combine(
     emit: Emit,
     part: Part,
+    here: Here,
     acc: SSAValue,
     top: Fragment,
     at: Mapping[str, AffineExpr],
@@ -127,7 +128,7 @@ def combine(
         below = own.value(math.ExpOp(own.value(arith.SubfOp(own_top, whole))))
         return own.value(arith.MulfOp(sums, below))
 
-    combine_shares(emit, part, acc, top, at, origin, spaces, value_of)
+    combine_shares(emit, part, here, acc, top, at, origin, spaces, value_of)
 
 
 def of_share(builder: LoopBase, scope: Scope, moments: Moments) -> None:

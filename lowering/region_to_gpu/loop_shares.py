@@ -21,7 +21,7 @@ from polyc.dialects.region import ReduceOp
 from polyc.dialects.region.moments import Moments
 from polyc.families.loops.recognise import size_of
 from polyc.lowering.region_to_gpu.loop_base import LoopBase
-from polyc.lowering.region_to_gpu.loop_parts import Part, store
+from polyc.lowering.region_to_gpu.loop_parts import Here, Part, Turn, each_turn, store
 from polyc.lowering.region_to_gpu.loop_scope import (
     AxisPlace,
     Scope,
@@ -86,7 +86,8 @@ def turns_of(
 ) -> None:
     """One loop over the steps along all of ``labels`` that fall to this block of the grid, each
     by its number."""
-    assert builder.part is not None and builder.rank is not None
+    assert builder.here is not None and builder.rank is not None
+    rank, parts = builder.rank, builder.here.count
     steps = {label: builder.tile[apart[label]] if label in apart else 1 for label in labels}
     counts = [size_of(reduce, label).ceildiv(step) for label, step in steps.items()]
     sizes = [builder.frame.size(count) for count in counts[1:]]
@@ -106,7 +107,16 @@ def turns_of(
         step_of(here, number)
 
     total = builder.frame.size(prod(counts, start=Dim.const(1)))
-    scope.emit.loop(total, body, step=builder.part.parts, start=builder.rank, hint="step")
+    if isinstance(parts, int):
+        scope.emit.loop(total, body, step=parts, start=rank, hint="step")
+        return
+
+    def turn(inner: Emit, turn: SSAValue) -> None:
+        behind = inner.value(arith.MuliOp(turn, parts))
+        body(inner, inner.value(arith.AddiOp(behind, rank), "step"))
+
+    left = scope.emit.apply(affine_dim(0) - affine_dim(1), [total, rank])
+    scope.emit.loop(scope.emit.over(left, parts), turn, hint="turn")
 
 
 def tails_of(builder: LoopBase, reduce: ReduceOp, apart: Mapping[str, int]) -> dict[str, SSAValue]:
@@ -154,10 +164,10 @@ def store_share(
     builder: LoopBase, scope: Scope, value: SSAValue, held: SSAValue, like: Operation
 ) -> None:
     """Write what a block ``held`` of a value into that value's workspace."""
-    assert builder.part is not None and builder.rank is not None
+    assert builder.part is not None and builder.here is not None
     where, origin = placed_all(scope.places)
     to = builder.sums[value]
-    located(store(scope.emit, builder.part, held, builder.rank, where, origin, to), like)
+    located(store(scope.emit, builder.part, held, builder.here, where, origin, to), like)
 
 
 def store_shares(
@@ -171,6 +181,7 @@ def store_shares(
 def combine_shares(
     emit: Emit,
     part: Part,
+    here: Here,
     acc: SSAValue,
     about: Fragment,
     at: Mapping[str, AffineExpr],
@@ -183,26 +194,21 @@ def combine_shares(
 
     ``value_of`` takes an ``Emit``, what ``spaces`` have of a part, and the element of ``about``.
     """
-    step = part.tile[part.along]
 
-    def one(inner: Emit, start: SSAValue) -> None:
+    def one(inner: Emit, turn: Turn) -> None:
         block = Block(arg_types=[f32] * (2 + len(spaces)))
-        here, *stored = block.args
+        before, *stored = block.args
         own = Emit()
         value = value_of(own, *stored)
-        if part.parts % step:
-            index = own.value(tile.TileIndexOp(part.along))
-            place = own.apply(affine_dim(0) + affine_dim(1), [index, start])
-            exists = own.compare("slt", place, own.index(part.parts))
+        if (exists := turn.inside(own)) is not None:
             value = own.value(arith.SelectOp(exists, value, number(own, 0.0)))
-        found = own.value(arith.AddfOp(here, value))
+        found = own.value(arith.AddfOp(before, value))
         block.add_ops([*own.ops, tile.YieldOp([found])])
-        symbols = len(origin) + 1
-        place_of = (ROW, COLUMN)[part.along] + AffineExpr.symbol(len(origin))
-        there = AffineMap(2, symbols, part.place(place_of, at))
-        held = AffineMap(2, symbols, about[1].results)
-        maps = [*(there for _ in spaces), held, AffineMap(2, symbols, (ROW, COLUMN))]
+        count = len(turn.symbols)
+        there = AffineMap(2, count, turn.place)
+        held = AffineMap(2, count, about[1].results)
+        maps = [*(there for _ in spaces), held, AffineMap(2, count, (ROW, COLUMN))]
         inputs = [*spaces, about[0]]
-        inner.op(tile.MapOp(acc, [*origin, start], inputs, [acc], maps, Region(block)))
+        inner.op(tile.MapOp(acc, turn.symbols, inputs, [acc], maps, Region(block)))
 
-    emit.loop(part.parts, one, step=step, hint="part")
+    each_turn(emit, part, here, at, origin, one)

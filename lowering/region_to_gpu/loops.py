@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
@@ -32,9 +31,16 @@ from polyc.families.loops.recognise import Loops, Space, parted, reductions_in, 
 from polyc.lowering.region_to_gpu import integers, loop_moments, loop_powers
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
-from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid, blocks_of
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid, blocks_of
 from polyc.lowering.region_to_gpu.kernel import Walked
-from polyc.lowering.region_to_gpu.loop_base import ZERO, LoopBase, part_of, parted_spaces, stored_of
+from polyc.lowering.region_to_gpu.loop_base import (
+    ZERO,
+    LoopBase,
+    grid_of,
+    part_of,
+    parted_spaces,
+    stored_of,
+)
 from polyc.lowering.region_to_gpu.loop_parts import combine, joined
 from polyc.lowering.region_to_gpu.loop_reads import bring, turn
 from polyc.lowering.region_to_gpu.loop_scope import (
@@ -47,7 +53,6 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     placed_all,
     places_of,
     projection,
-    tile_sizes,
     walks_of,
 )
 from polyc.lowering.region_to_gpu.loop_shares import inside, store_share, turns_of
@@ -72,7 +77,7 @@ class LoopsLowering(Walked):
         """A block has a tile of each space of outputs, and walks some axes of it."""
         if plan.moves_boxes:
             return [box_grid(self.kernel, self.box(plan))]
-        return [_grid(space, plan) for space in parted_spaces(self.kernel, plan)]
+        return [grid_of(space, plan) for space in parted_spaces(self.kernel, plan)]
 
     def box(self, plan: ScheduleOp) -> Box:
         """The box that a block moves."""
@@ -120,17 +125,6 @@ class LoopsLowering(Walked):
 LOWERING = LoopsLowering
 
 
-def _grid(space: Space, plan: ScheduleOp) -> Grid:
-    """A space in tiles; axes that it lacks, and those that a block walks, have one point."""
-    axes = [
-        Axis("", Dim.const(1)) if label in (None, *space.walked) else Axis(str(label), size, step)
-        for label, size, step in zip(
-            space.labels, space.sizes, tile_sizes(space, plan), strict=True
-        )
-    ]
-    return Grid(tuple(axes), 1 if plan.stores_sums else plan.integer("split_k"))
-
-
 class LoopBuilder(LoopBase):
     """Builds the kernel of one schedule, or of one that stores parts the second, which ``adds``."""
 
@@ -141,6 +135,10 @@ class LoopBuilder(LoopBase):
         and the first one writes.
         """
         space = next(s for one, s in zip(self.grids, self.spaces, strict=True) if one is grid)
+        if self.part is not None:
+            known = self.part.combined if self.adds else self.part.stored
+            self.here = known(self.emit, self.frame.size, at)
+            at, self.rank = self.here.at, self.here.number
         lines = self.of_lines
         if self.flat is not None:
             places = flat_places(self.flat, at)
@@ -148,14 +146,11 @@ class LoopBuilder(LoopBase):
             places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
         if self.moments is not None and not self.adds:
-            self.rank = at[PART]
             together = loop_powers if self.moments.below else loop_moments
             together.of_share(self, scope, self.moments)
             return
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
-        elif self.part is not None and not self.adds:
-            self.rank = at[PART]
         for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
             held = self.reduction(scope, reduce)
             if self.part is not None and self.rank is not None:
@@ -234,6 +229,7 @@ class LoopBuilder(LoopBase):
         if self.part is None:
             self.loop(scope, reduce, order, apart, acc, fold)
         elif self.adds:
+            assert self.here is not None
             where, origin = placed_all(scope.places)
             to = self.sums[reduce.result]
             if self.moments is not None and reduce is self.moments.squares:
@@ -241,9 +237,9 @@ class LoopBuilder(LoopBase):
                 others = [v for v in self.moments.stored if v is not reduce.result]
                 spaces = [to, *(self.sums[value] for value in others)]
                 together = loop_powers if self.moments.below else loop_moments
-                together.combine(emit, self.part, acc, mean, where, origin, spaces)
+                together.combine(emit, self.part, self.here, acc, mean, where, origin, spaces)
             else:
-                combine(emit, self.part, reduce, neutral, acc, where, origin, to)
+                combine(emit, self.part, self.here, reduce, neutral, acc, where, origin, to)
         else:
             run = partial(self.step, reduce=reduce, apart=apart, acc=acc, fold=fold)
             turns_of(self, scope, reduce, order, apart, lambda here, _: run(here))
