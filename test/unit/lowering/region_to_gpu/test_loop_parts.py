@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from polyc.cost.time import chosen
 from polyc.dialects import frontend
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
-from polyc.families.loops.recognise import Space
+from polyc.dialects.region import KernelOp
+from polyc.families.loops.partial_sums import find_shared
+from polyc.families.loops.recognise import Space, find_loops
 from polyc.families.structure import MOST_PARTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.region_to_gpu.loop_parts import Part
@@ -210,6 +213,24 @@ CASES: Mapping[str, Case] = {
 }
 
 
+SPREAD = {"algo_choice": {"loops": "spread_sums"}}
+
+
+def spread(case: Case) -> Case:
+    """The same by blocks that share all tiles, of which there are a few more than parts."""
+    module = case.program.regions()
+    run_pass(make_context(), build("region-merge-axes", case.arch), module)
+    shared = find_shared(find_loops(only(module, KernelOp)))
+    assert shared is not None
+    rows, columns, _ = cast("list[int]", case.plan["tile"])
+    tiles = shared.tiles(rows, columns)
+    blocks = 2 + 3 * max(tiles.evaluate(sizes) for sizes in case.program.sizes)
+    enough = Assumption(Dim.const(blocks) - tiles, ">=")
+    when = [*cast("list[str]", case.plan.get("when", [])), str(enough)]
+    given = {} if tiles.constant() is not None else {"when": when}
+    return replace(case, plan={**case.plan, **SPREAD, "split_k": blocks, **given})
+
+
 def built(case: Case, tmp_path: Path) -> ModuleOp:
     """The program under its plan, at the tile level."""
     path = tmp_path / "plan.json"
@@ -228,7 +249,28 @@ def built(case: Case, tmp_path: Path) -> ModuleOp:
 @pytest.mark.parametrize("name", CASES)
 def test_parts_make_what_the_graph_says(name: str, tmp_path: Path) -> None:
     """In the tiles and in the simulator, with tails; nothing spills."""
-    case = CASES[name]
+    check(CASES[name], tmp_path)
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_that_share_all_tiles_make_it_too(name: str, tmp_path: Path) -> None:
+    """The same of parts that are counted when the kernel runs, with blocks that are left over."""
+    check(spread(CASES[name]), tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [{"R": 0, "C": 72}, {"R": 5, "C": 0}, {"R": 1, "C": 8}])
+def test_blocks_share_no_points_and_no_tiles(sizes: dict[str, int], tmp_path: Path) -> None:
+    """No division is by zero where there is nothing to share."""
+    check(replace_sizes(spread(CASES["columns"]), sizes), tmp_path)
+
+
+def replace_sizes(case: Case, *sizes: Mapping[str, int]) -> Case:
+    return replace(case, program=replace(case.program, sizes=sizes))
+
+
+def check(case: Case, tmp_path: Path) -> None:
+    """A program under its plan, against the graph."""
     module = built(case, tmp_path)
     kernels = only(module, gpu.ModuleOp)
     variant = f"f_{case.variant}"
@@ -369,11 +411,13 @@ def test_other_reductions_are_left_whole(name: str) -> None:
         (COLUMNS, {"split_k": 2000}, "into 2000 parts; use 1024 or less"),
         (COLUMNS, {"split_k": 4, "persistent": True}, "a persistent kernel does not have"),
         (COLUMNS, {"split_k": 4, "tile": [1, 32, 1], "warp_tile": [1, 32]}, "has one of the rows"),
+        (COLUMNS, {"split_k": 64, **SPREAD}, "tiles, which may be more; say so in when, as in"),
+        (COLUMNS, {"split_k": 1, **SPREAD}, "are whole; use split_k above 1"),
     ],
 )
 def test_a_plan_of_parts_that_there_are_not_is_refused(
     program: Program, fields: Mapping[str, object], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(PolycError) as caught:
-        built(Case(program, {**fields, **PARTS}), tmp_path)
+        built(Case(program, {**PARTS, **fields}), tmp_path)
     assert reason in caught.value.message
