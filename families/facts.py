@@ -122,8 +122,13 @@ def power_within(size: Dim, limit: int) -> int:
 
 def fixed_symbols(kernel: KernelOp) -> dict[str, int]:
     """The symbols of a region that a fact makes a number, as ``M == 16`` does."""
+    return fixed_by(kernel.assumptions.data)
+
+
+def fixed_by(facts: Sequence[Assumption]) -> dict[str, int]:
+    """The symbols that a fact makes a number."""
     found: dict[str, int] = {}
-    for fact in kernel.assumptions.data:
+    for fact in facts:
         names = fact.expr.symbols()
         if fact.kind == "==" and len(names) == 1:
             size = (Dim.sym(names[0]) - fact.expr, Dim.sym(names[0]) + fact.expr)

@@ -6,7 +6,7 @@ from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import record_of
-from polyc.families.facts import holds_always
+from polyc.families.facts import fixed_by, holds_always
 from polyc.families.family import bad_plan, refuse_choice
 from polyc.families.loops.boxes import find_box
 from polyc.families.loops.flat import find_flat
@@ -79,13 +79,17 @@ def _check_parts(loops: Loops, plan: ScheduleOp) -> None:
 def _check_blocks(shared: Shared, plan: ScheduleOp) -> None:
     """Refuse a number of blocks that share all tiles where these may be more."""
     kernel, tiles = shared.loops.kernel, shared.tiles(*plan.tile_sizes[:2])
-    fact = Assumption(Dim.const(plan.integer("split_k")) - tiles, ">=")
     known = AssumptionsAttr((*kernel.assumptions.data, *plan.when.data))
-    if not holds_always(fact, known, kernel.symbol_names):
+    sizes = {name: Dim.const(size) for name, size in fixed_by(known.data).items()}
+    enough, there = (
+        Assumption(Dim.const(plan.integer("split_k")) - count, ">=")
+        for count in (tiles, tiles.substitute(sizes))
+    )
+    if not any(holds_always(fact, known, kernel.symbol_names) for fact in (enough, there)):
         raise bad_plan(
             plan,
             f"has {plan.integer('split_k')} blocks in all share {tiles} tiles, which may be more; "
-            f"say so in when, as in [{fact}]",
+            f"say so in when, as in [{enough}]",
         )
 
 

@@ -1,7 +1,8 @@
 """Where a reduction of open sizes has which tile, by the model of time (S8, S11.1, S12.4).
 
 The model says how long what a region has takes at sizes all over the range of the symbols, and
-which tile of the space is the fastest at some of them.  The range is then halved, where that saves
+which tile of the space is the fastest at some of them: whole, of a cluster, or shared by all blocks
+that fill the chip, whatever the sizes.  The range is then halved, where that saves
 the most, again and again, and what saves too little for a kernel is put together again: a part has
 the tile that loses the least over its sizes, or what was there.
 """
@@ -256,9 +257,10 @@ class _Dispatch:
     def improved(self, make: Make) -> list[ScheduleOp]:
         if not self._places:
             return list(self._plans)
-        kept, found = self._worth(), list[ScheduleOp]()
-        made = Counter[SharedTile]()
-        for part in self._parts(kept):
+        found, made = list[ScheduleOp](), Counter[SharedTile]()
+        parts = self._parts()
+        kept = self._worth([i for part in parts if part.tile is None for i in part.places])
+        for part in parts:
             if part.tile is not None:
                 facts = [*self._facts, *part.facts(), *enough(self._shared, part.tile)]
                 when = left_open(self._shared.loops.kernel, facts)
@@ -268,19 +270,20 @@ class _Dispatch:
         # What is left is asked last, and has the names that plans of users know.
         return [*found, *kept]
 
-    def _worth(self) -> list[ScheduleOp]:
-        """The plans without those that store parts and save little beside the others."""
+    def _worth(self, places: Sequence[int]) -> list[ScheduleOp]:
+        """The plans without those that store parts and save little beside the others, at the places
+        that have no tile."""
         kept = list(self._plans)
-        loss = sum(self._losses(kept))
+        loss = sum(self._losses(kept, places))
         for plan in reversed(self._plans):
             if plan.stores_sums:
                 others = [one for one in kept if one is not plan]
-                without = sum(self._losses(others))
+                without = sum(self._losses(others, places))
                 if without < loss + WORTH * UNIT * len(self._places):
                     kept, loss = others, without
         return kept
 
-    def _parts(self, plans: Sequence[ScheduleOp]) -> list[_Part]:
+    def _parts(self) -> list[_Part]:
         """The range of the sizes in parts."""
         import numpy as np
 
@@ -288,17 +291,18 @@ class _Dispatch:
             [_loss(*one) for one in zip(times, self._least, strict=True)]
             for times in self._of_tiles
         ]
-        lost = _Lost((*self._tiles, None), np.array([*rows, self._losses(plans)]))
+        without = self._losses(self._plans, range(len(self._places)))
+        lost = _Lost((*self._tiles, None), np.array([*rows, without]))
         features = _features(self._shared, self._places)
         whole = _Part.of(tuple(range(len(self._places))), (), lost)
         return _leaves(_grown(whole, features, lost), WORTH * UNIT * len(self._places))
 
-    def _losses(self, plans: Sequence[ScheduleOp]) -> list[int]:
-        """What the first plan that takes each place loses there."""
-        first = [chosen((*plans, *self._behind), sizes) for sizes in self._places]
+    def _losses(self, plans: Sequence[ScheduleOp], places: Sequence[int]) -> list[int]:
+        """What the first plan that takes each of these places loses there."""
+        first = [chosen((*plans, *self._behind), self._places[number]) for number in places]
         return [
             0 if plan is None else _loss(self._time(plan, number), self._least[number])
-            for number, plan in enumerate(first)
+            for number, plan in zip(places, first, strict=True)
         ]
 
     def _time(self, plan: ScheduleOp, number: int) -> float:

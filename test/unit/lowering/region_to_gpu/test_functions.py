@@ -105,7 +105,7 @@ def normed() -> ModuleOp:
 CASES = {
     "rows": (reduced(1), "any", {"M": 37, "N": 45}),
     "columns": (reduced(0), "scalar", {"M": 37, "N": 45}),
-    "all": (reduced(0, 1), "scalar_parts64", {"M": 5, "N": 6560}),
+    "all": (reduced(0, 1), "scalar_1x1024_by32_spread108", {"M": 5, "N": 6560}),
     "rows kept by warps": (normed(), "warp_256", {"M": 9, "N": 40}),
     "rows kept by blocks": (normed(), "block_2048", {"M": 3, "N": 1288}),
     "rows of any size": (normed(), "any", {"M": 3, "N": 45}),

@@ -358,10 +358,13 @@ def stored(program: Program, arch: str = "sm_90a") -> list[ScheduleOp]:
 
 
 def test_few_results_of_many_points_are_shared() -> None:
-    """Few columns, of many rows: by the model, and of some tiles by the rules."""
-    found = {plan.variant.data: plan for plan in stored(COLUMNS)}
-    facts = [str(fact) for fact in found["vector_parts512"].when.data]
-    assert facts == ["C mod 8 == 0", "-((C + 63) floordiv 64) >= -2", "R >= 65536"]
+    """Few columns, of many rows, by as many blocks as there are, which says when it runs."""
+    found = stored(COLUMNS)
+    assert found and all(plan.spreads_sums for plan in found)
+    for plan in found:
+        blocks, columns = plan.integer("split_k"), plan.tile_sizes[1]
+        facts = [str(fact) for fact in plan.when.data]
+        assert f"-((C + {columns - 1}) floordiv {columns}) >= -{blocks}" in facts
     few = chosen(scheduled(COLUMNS), {"R": 1 << 20, "C": 16})
     assert few is not None and few.stores_sums and few.tile_sizes[1] <= 32
     whole = Program([((4096, 4096), f16)], lambda g: [g.reduce("max", g.ins[0], 0, 1)], ())
