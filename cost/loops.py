@@ -27,7 +27,7 @@ from polyc.cost.values import (
     result_labels,
     size_in_bytes,
 )
-from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, tensor_bytes
+from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, most_over, tensor_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
@@ -165,19 +165,22 @@ def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
     points = values.points(labels)
     work.blocks = float(-(-points // plan.tile_sizes[1]))
     each = LOAD_STORE + (len(labels) - 1) * FLOOR + finding(values, roots, labels, labels).of_both
-    loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
+    here = dict[str, int]()
+    loads = [(op, 1.0, here) for op in values.behind(roots) if isinstance(op, ReadOp)]
     steps = 1.0
     for reduce in _reductions(values, roots):
         trips = float(prod(values.extents[a] for a in reduce.labels))
         inner = finding(values, [reduce.operand], labels, reduce.labels)
         each += inner.of_row + trips * (inner.of_column + inner.of_both + 1)
         behind = values.behind([reduce.operand])
-        loads += [(op, trips) for op in behind if isinstance(op, ReadOp)]
+        walked = dict.fromkeys(reduce.labels, 0)
+        loads += [(op, trips, walked) for op in behind if isinstance(op, ReadOp)]
         steps += waits([int(trips)], {})
-    for op, times in loads:
+    for op, times, walked in loads:
         size = size_in_bytes(op.result.type.element_type)
         warp = beside(values, op, labels)
         lines, over = (WARP, float(SECTOR // size)) if warp is None else (warp.lines, warp.over)
+        over = min(over, most_over(op, walked)) if walked else over
         each += times * max(LOAD, SCATTERED * lines / WARP)
         # Of what neighbours read again the first level of cache keeps most.
         again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
