@@ -453,14 +453,15 @@ class _Space:
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
                 wide = self.is_alone and column in innermost(op)
-                cost += price / (self.access if wide else self.vector) * self.shared(op, scope)
+                share = self.shared(op, scope)
+                cost += price / (self.access if wide else self.vector) * share
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in values.walked(read_labels(op))
                     if (axis := scope.get(a)) is not None
                 )
                 bytes_of = size_in_bytes(op.result.type.element_type)
-                work.cache += self.blocks * times * unique * bytes_of * over
+                work.cache += self.blocks * times * unique * bytes_of * over * share
             elif self.outputs > 1 and isinstance(op, BinaryOp) and op.result in roots:
                 continue  # It is multiplied and added at once.
             elif isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp):
