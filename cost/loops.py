@@ -6,8 +6,8 @@ computed in each of them, and a reduction inside another one in each of its step
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd, prod
 from typing import cast
 
 from xdsl.dialects.builtin import f32
@@ -27,8 +27,8 @@ from polyc.cost.values import (
     result_labels,
     size_in_bytes,
 )
-from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, tensor_bytes
-from polyc.dialects.plan import ScheduleOp
+from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, most_over, tensor_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, val_type
@@ -100,14 +100,18 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
     outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
     work.blocks = float(-(-lines // rows) * -(-line // columns))
     threads = work.blocks * work.threads
-    each = sum(operations(op) for op in values.behind(roots) if not isinstance(op, ReadOp))
+    reductions = _reductions(values, roots)
+    inside = set(values.behind([reduce.operand for reduce in reductions]))
+    outside = [op for op in values.behind(roots) if op not in inside]
+    each = sum(operations(op) for op in outside if not isinstance(op, ReadOp))
     each = outputs * (each + LOAD_STORE)
-    for reduce in _reductions(values, roots):
+    for reduce in reductions:
+        made = tap_operations(values.behind([reduce.operand]), reduce)
         reads = [op for op in values.behind([reduce.operand]) if isinstance(op, ReadOp)]
         slid = [op for op in reads if column in read_labels(op)]
         label, taps = _tap(values, reduce, slid[0], column)
         steps = prod(values.extents[a] for a in reduce.labels if a != label)
-        step = AROUND + taps * outputs + (len(reads) - len(slid)) * taps * (LOAD + 1)
+        step = AROUND + taps * outputs * (1 + made) + (len(reads) - len(slid)) * taps * (LOAD + 1)
         for op in slid:
             span = (outputs - 1) * _step_along(op, column) + taps
             loads = -(-span // vector) + (vector > 1)
@@ -116,8 +120,30 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
         each += steps * step
     work.operations += threads * each
     work.steps = 1.0
-    for kind in values.kernel.outs:
-        work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+    work.cache += _stored_bytes(values, outputs, line) * lines
+
+
+def _stored_bytes(values: Values, outputs: int, line: int) -> float:
+    """The bytes by which a line is stored of which threads have so many neighbours each: where
+    several stores have parts of a sector, it goes to L2 for each of them."""
+    sizes = [size_in_bytes(kind.element_type) for kind in values.kernel.outs]
+    vector = gcd(max(1, MAX_VECTOR_BYTES // max(sizes)), outputs, line)
+    return sum(line * max(size, min(outputs * size, SECTOR) / vector) for size in sizes)
+
+
+def tap_operations(made: Iterable[Operation], reduce: ReduceOp) -> float:
+    """The instructions of a thread at a point of a window, of the ops by which it is ``made`` what
+    is reduced: beside loads and their conversions, which neighbours share, and the step itself,
+    into which a last product goes.  Numbers of 64 bits take twice as many."""
+    last = reduce.operand.owner if reduce.fn.data == "sum" else None
+    found = 0.0
+    for op in made:
+        converts = isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp)
+        product = op is last and isinstance(op, BinaryOp) and op.fn.data == "mul"
+        if not (converts or product or isinstance(op, ReadOp)):
+            kind = val_type(op.results[0]).element_type
+            found += operations(op) * (2 if size_in_bytes(kind) > 4 else 1)
+    return found
 
 
 def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
@@ -154,8 +180,7 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
         work.cache += threads * span * size_in_bytes(kind)
     work.operations += threads * each
     work.steps = 1.0
-    for kind in values.kernel.outs:
-        work.cache += size_in_bytes(kind.element_type) * float(line * lines)
+    work.cache += _stored_bytes(values, outputs, line) * lines
 
 
 def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
@@ -165,19 +190,22 @@ def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
     points = values.points(labels)
     work.blocks = float(-(-points // plan.tile_sizes[1]))
     each = LOAD_STORE + (len(labels) - 1) * FLOOR + finding(values, roots, labels, labels).of_both
-    loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
+    here = dict[str, int]()
+    loads = [(op, 1.0, here) for op in values.behind(roots) if isinstance(op, ReadOp)]
     steps = 1.0
     for reduce in _reductions(values, roots):
         trips = float(prod(values.extents[a] for a in reduce.labels))
         inner = finding(values, [reduce.operand], labels, reduce.labels)
         each += inner.of_row + trips * (inner.of_column + inner.of_both + 1)
         behind = values.behind([reduce.operand])
-        loads += [(op, trips) for op in behind if isinstance(op, ReadOp)]
+        walked = dict.fromkeys(reduce.labels, 0)
+        loads += [(op, trips, walked) for op in behind if isinstance(op, ReadOp)]
         steps += waits([int(trips)], {})
-    for op, times in loads:
+    for op, times, walked in loads:
         size = size_in_bytes(op.result.type.element_type)
         warp = beside(values, op, labels)
         lines, over = (WARP, float(SECTOR // size)) if warp is None else (warp.lines, warp.over)
+        over = min(over, most_over(op, walked)) if walked else over
         each += times * max(LOAD, SCATTERED * lines / WARP)
         # Of what neighbours read again the first level of cache keeps most.
         again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
@@ -428,14 +456,15 @@ class _Space:
                 if values.kernel.name_of(op.tensor) in self.turned and price > TURNED:
                     price, over = TURNED, float(line_step(op))
                 wide = self.is_alone and column in innermost(op)
-                cost += price / (self.access if wide else self.vector) * self.shared(op, scope)
+                share = self.shared(op, scope)
+                cost += price / (self.access if wide else self.vector) * share
                 unique = prod(
                     min(self.whole[axis], values.extents[a])
                     for a in values.walked(read_labels(op))
                     if (axis := scope.get(a)) is not None
                 )
                 bytes_of = size_in_bytes(op.result.type.element_type)
-                work.cache += self.blocks * times * unique * bytes_of * over
+                work.cache += self.blocks * times * unique * bytes_of * over * share
             elif self.outputs > 1 and isinstance(op, BinaryOp) and op.result in roots:
                 continue  # It is multiplied and added at once.
             elif isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp):

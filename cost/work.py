@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -225,8 +225,16 @@ FLOOR = 4.0
 """Instructions of a division by a number that is known."""
 
 
+def most_over(op: ReadOp, tile: Mapping[str, int]) -> float:
+    """How many bytes a read brings for each of its own at most, by a block's points of each axis, 0
+    of those that it goes along step by step: what lies beside in a sector it then finds near."""
+    run = SECTOR // size_in_bytes(op.result.type.element_type)
+    near = max((tile.get(label, 1) or run for label in innermost(op)), default=1)
+    return max(1.0, run / min(run, near))
+
+
 def load_cost(
-    values: Values, op: ReadOp, column: str | None, tile: dict[str, int]
+    values: Values, op: ReadOp, column: str | None, tile: Mapping[str, int]
 ) -> tuple[float, float]:
     """What an element of a read costs a thread, and how many bytes it brings for each of its own.
 
@@ -239,14 +247,13 @@ def load_cost(
     last, size = innermost(op), size_in_bytes(op.result.type.element_type)
     if column is None or column not in labels or column in last:
         return LOAD, 1.0
+    over = most_over(op, tile)
     if (found := _by_floors(values, op, column)) is not None:
-        return found
+        return found[0], min(over, found[1])
     run = SECTOR // size
     step = spacing(op, column)
     if step is not None and step < run:
         return LOAD, float(min(step, line_step(op)))
-    near = max((tile.get(label, 1) or run for label in last), default=1)
-    over = max(1.0, run / min(run, near))
     warp = beside(values, op, [column])
     if warp is None:
         return SCATTERED, over

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.movements import numbers_attr, numbers_text, parse_numbers
-from polyc.dialects.frontend.reductions import AlongAxes
+from polyc.dialects.frontend.pooling import PooledOp
 from polyc.dialects.frontend.types import (
-    TensorType,
-    need_float,
-    need_number,
     parse_typed,
     print_typed,
     tensor,
@@ -29,7 +27,7 @@ ADAPTIVE = ("max", "mean", "min", "sum")
 
 
 @irdl_op_definition
-class AdaptivePoolOp(AlongAxes):
+class AdaptivePoolOp(PooledOp):
     """A function of the elements of as many windows along each axis as the result has (S2.2).
 
     ``frontend.adaptive_pool mean %x axes [2, 3] : [N, C, 50, 30] -> [N, C, 7, 5]``: of an axis of
@@ -40,9 +38,7 @@ class AdaptivePoolOp(AlongAxes):
     """
 
     name = "frontend.adaptive_pool"
-    fn = prop_def(StringAttr)
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
+    FUNCTIONS: ClassVar[tuple[str, ...]] = ADAPTIVE
 
     def __init__(
         self, fn: str, operand: SSAValue, axes: Sequence[int], counts: Sequence[int]
@@ -59,25 +55,10 @@ class AdaptivePoolOp(AlongAxes):
         )
 
     @property
-    def function(self) -> str:
-        return self.fn.data
-
-    @property
     def windows(self) -> list[tuple[int, int]]:
         """Of each of ``axes`` its size and the number of its windows, which are known."""
         whole, found = tensor_of(self.operand).dims, tensor_of(self.result).dims
         return [(whole[a].constant() or 0, found[a].constant() or 0) for a in self.axes]
-
-    @staticmethod
-    def fault(fn: str) -> str | None:
-        """What is wrong with a function's name, or None."""
-        if fn in ADAPTIVE:
-            return None
-        return f"{fn} is not a function of frontend.adaptive_pool; there are {', '.join(ADAPTIVE)}"
-
-    def need_elements(self, what: str) -> None:
-        need = need_float if self.function == "mean" else need_number
-        need(f"{what} {self.function}", (self.operand,))
 
     def result_shape(self) -> Shape:
         found = tensor_of(self.result).dims
@@ -87,8 +68,7 @@ class AdaptivePoolOp(AlongAxes):
         )
 
     def verify_(self) -> None:
-        if (fault := self.fault(self.function)) is not None:
-            raise VerifyException(fault)
+        self.verify_function()
         super().verify_()
         whole, found = tensor_of(self.operand).dims, tensor_of(self.result).dims
         for axis in self.axes:
@@ -106,14 +86,11 @@ class AdaptivePoolOp(AlongAxes):
 
     @classmethod
     def parse(cls, parser: Parser) -> AdaptivePoolOp:
-        start = parser.pos
-        fn = parser.parse_identifier("a pooling")
-        if (fault := cls.fault(fn)) is not None:
-            parser.raise_error(fault, start, parser.pos)
+        fn = cls.parse_function(parser)
         unresolved = [parser.parse_unresolved_operand()]
         parser.parse_keyword("axes")
         axes = numbers_attr(parse_numbers(parser, "an axis of a pool"))
-        properties: dict[str, Attribute] = {"fn": StringAttr(fn), "axes": axes}
+        properties: dict[str, Attribute] = {"fn": fn, "axes": axes}
         args, results, attributes = parse_typed(parser, unresolved)
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes

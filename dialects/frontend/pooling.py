@@ -3,7 +3,7 @@ smallest of them stands (S2.2, S4.9)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -97,7 +97,47 @@ def pool_shape(
     return tuple(shape)
 
 
-class WindowsOp(AlongAxes, ABC):
+class PooledOp(AlongAxes, ABC):
+    """A function of the elements of each window along axes, whatever these are."""
+
+    fn = prop_def(StringAttr)
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    FUNCTIONS: ClassVar[tuple[str, ...]]
+    """Those that the op has."""
+
+    @property
+    def function(self) -> str:
+        return self.fn.data
+
+    @classmethod
+    def fault(cls, fn: str) -> str | None:
+        """What is wrong with a function's name, or None."""
+        if fn in cls.FUNCTIONS:
+            return None
+        return f"{fn} is not a function of {cls.name}; there are {', '.join(cls.FUNCTIONS)}"
+
+    @classmethod
+    def parse_function(cls, parser: Parser) -> StringAttr:
+        """The function's name, which the text of each begins with."""
+        start = parser.pos
+        fn = parser.parse_identifier("a pooling")
+        if (fault := cls.fault(fn)) is not None:
+            parser.raise_error(fault, start, parser.pos)
+        return StringAttr(fn)
+
+    def need_elements(self, what: str) -> None:
+        need = need_float if self.function in OF_REAL_NUMBERS else need_number
+        need(f"{what} {self.function}", (self.operand,))
+
+    def verify_function(self) -> None:
+        """Check that there is such a function.  Raises VerifyException."""
+        if (fault := self.fault(self.function)) is not None:
+            raise VerifyException(fault)
+
+
+class WindowsOp(PooledOp, ABC):
     """A function of the elements of each window along axes.
 
     Window ``o`` has the elements ``stride * o + dilation * r - low``, for ``r`` from 0 up to its
@@ -106,14 +146,11 @@ class WindowsOp(AlongAxes, ABC):
     end of the operand or behind it is dropped, as PyTorch and ONNX have it.
     """
 
-    fn = prop_def(StringAttr)
-    operand = operand_def(TensorType)
     size_list = prop_def(ShapeAttr, prop_name="size")
     stride_list = prop_def(DenseArrayBase, prop_name="stride")
     padding_list = prop_def(DenseArrayBase, prop_name="padding")
     dilation_list = prop_def(DenseArrayBase, prop_name="dilation")
     ceil_mode = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     WORDS: ClassVar[tuple[str, ...]]
     """The words that may stand behind the numbers in the text, each a property."""
@@ -156,10 +193,6 @@ class WindowsOp(AlongAxes, ABC):
         )
 
     @property
-    def function(self) -> str:
-        return self.fn.data
-
-    @property
     def size(self) -> Shape:
         """The elements of a window along each of ``axes``."""
         return self.size_list.data
@@ -190,11 +223,6 @@ class WindowsOp(AlongAxes, ABC):
         name = self.name.split(".")[1]
         return f"{'an' if name.startswith('a') else 'a'} {name}"
 
-    @staticmethod
-    @abstractmethod
-    def fault(fn: str) -> str | None:
-        """What is wrong with a function's name, or None."""
-
     def verify_words(self) -> None:
         """Check what the words say of the function.  Raises VerifyException."""
 
@@ -203,8 +231,7 @@ class WindowsOp(AlongAxes, ABC):
         return pool_shape(dims, self.axes, self.size, self.stride, self.room(), self.dilation)
 
     def verify_(self) -> None:
-        if (fault := self.fault(self.function)) is not None:
-            raise VerifyException(fault)
+        self.verify_function()
         dims, what = tensor_of(self.operand).dims, self.name.split(".")[1]
         need_axes(what, self.axes, dims)
         self._verify_numbers(what)
@@ -255,12 +282,8 @@ class WindowsOp(AlongAxes, ABC):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        start = parser.pos
-        fn = parser.parse_identifier("a pooling")
-        if (fault := cls.fault(fn)) is not None:
-            parser.raise_error(fault, start, parser.pos)
+        properties: dict[str, Attribute] = {"fn": cls.parse_function(parser)}
         unresolved = [parser.parse_unresolved_operand()]
-        properties: dict[str, Attribute] = {"fn": StringAttr(fn)}
         for key in ("axes", "size", "stride", "padding", "dilation"):
             parser.parse_keyword(key)
             if key == "size":
@@ -307,6 +330,7 @@ class PoolOp(WindowsOp):
     name = "frontend.pool"
     count_include_pad = opt_prop_def(UnitAttr)
 
+    FUNCTIONS: ClassVar[tuple[str, ...]] = POOLINGS
     WORDS: ClassVar[tuple[str, ...]] = ("ceil_mode", "count_include_pad")
 
     def __init__(
@@ -327,17 +351,6 @@ class PoolOp(WindowsOp):
         words = [word for word, wanted in said if wanted]
         element = tensor_of(operand).element_type
         super().__init__(fn, operand, axes, size, stride, padding, dilation, element, words=words)
-
-    @staticmethod
-    def fault(fn: str) -> str | None:
-        """What is wrong with a function's name, or None."""
-        if fn in POOLINGS:
-            return None
-        return f"{fn} is not a function of frontend.pool; there are {', '.join(POOLINGS)}"
-
-    def need_elements(self, what: str) -> None:
-        need = need_float if self.function in OF_REAL_NUMBERS else need_number
-        need(f"{what} {self.function}", (self.operand,))
 
     def verify_words(self) -> None:
         if self.count_include_pad is not None and self.function != "mean":
@@ -362,6 +375,7 @@ class ArgPoolOp(WindowsOp):
     name = "frontend.arg_pool"
     whole = opt_prop_def(UnitAttr)
 
+    FUNCTIONS: ClassVar[tuple[str, ...]] = EXTREMES
     WORDS: ClassVar[tuple[str, ...]] = ("ceil_mode", "whole")
 
     def __init__(
@@ -382,16 +396,6 @@ class ArgPoolOp(WindowsOp):
         said = zip(self.WORDS, (ceil_mode, whole), strict=True)
         words = [word for word, wanted in said if wanted]
         super().__init__(fn, operand, axes, size, stride, padding, dilation, element, words=words)
-
-    @staticmethod
-    def fault(fn: str) -> str | None:
-        """What is wrong with a function's name, or None."""
-        if fn in EXTREMES:
-            return None
-        return f"{fn} is not a function of frontend.arg_pool; there are {', '.join(EXTREMES)}"
-
-    def need_elements(self, what: str) -> None:
-        need_number(f"{what} {self.function}", (self.operand,))
 
     def need_result(self, what: str) -> None:
         need_places(f"an {what}", self.result)

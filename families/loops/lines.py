@@ -21,6 +21,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.affine.expressions import NotAffine, linear_of
+from polyc.cost.device import device_of
+from polyc.cost.loops import tap_operations
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import FragmentLayoutAttr, element_bytes
@@ -44,6 +46,9 @@ LINES = "lines"
 THREADS = 256
 """Of a block."""
 
+IDLE = 1.05
+"""How many more threads a block of one line may take."""
+
 AT_ONCE = 1024
 """Threads of a multiprocessor that keep it busy."""
 
@@ -62,9 +67,11 @@ LOAD, CONVERT, STEP, GUARD, AROUND = 4.0, 1.0, 1.0, 4.0, 24.0
 bounds of a vector, and what is around a step of the other axes of a window."""
 
 SECTOR, WRITTEN = 32, 5.0
-"""Bytes that memory is written by, and instructions that warps issue while one is: what a store
-has a part of is written as the whole.  67 million halves that each store puts into a sector of its
-own take an H100 724 us; the figure is half of that."""
+"""Bytes that memory is written by, and instructions that warps issue while one is.  Where several
+stores have parts of a sector, each takes as much, and twice as much where L2 has no room to wait
+for the others: 67 million halves that each store puts into a sector of its own take an H100 724 us,
+537 million numbers of 32 bits in lines of 65,537, eight a thread, 4.6 ms.  Lines of 14 halves in
+L2, a thread each, take a third of that."""
 
 ISSUED, BESIDE = 3.0, 4
 """Instructions that other warps issue meanwhile, and how well the two go beside each other: as the
@@ -281,14 +288,23 @@ def tile_from(tile: tuple[int, int], threads: int) -> LineTile | None:
 
 
 def tiles(lines: Lines) -> Iterator[LineTile]:
-    """The tiles that lines of known length may have: threads have a part of one, or it whole."""
+    """The tiles that lines of known length may have: threads have a part of one, or it whole.
+
+    Windows along lines alone share nothing with those of other lines: a block has one line, whose
+    ends its warps share, where that leaves few threads without a point.
+    """
     line = lines.line.constant()
     if not line:
         return
     counts = {n for n in range(1, MOST_OUTPUTS + 1) if line % n == 0}
     counts |= {n for n in (2, 4, 8, 16) if n <= line}
+    alone = all(one.steps == 1 for one in lines.every)
     for outputs in sorted(counts, reverse=True):
-        across = min(power_of_two(-(-line // outputs)), WARP)
+        whole = power_of_two(-(-line // outputs))
+        across, wide = min(whole, WARP), min(whole, THREADS)
+        taken = [-(-line // (n * outputs)) * n for n in (across, wide)]
+        if alone and taken[1] <= IDLE * taken[0]:
+            across = wide
         yield LineTile(THREADS // across, across * outputs, outputs)
 
 
@@ -296,19 +312,38 @@ def time_of(lines: Lines, tile: LineTile, arch: str, sizes: Sequence[int] = ()) 
     """What a tile takes of a multiprocessor's threads, in instructions of one, times how often a
     chip takes as many threads; lines whose number is open are many.
 
-    ``sizes`` are bytes of an element of each output, where there are several.  All are stored by
-    vectors of the widest one, so that a thread's vectors lie apart from its neighbours'.
+    ``sizes`` are bytes of an element of each output.  All are stored by vectors of the widest one,
+    as far as lines are multiples of these, so that a thread's vectors lie apart from its
+    neighbours'.
     """
     number, line = (size.constant() for size in lines.space.sizes)
     tiles_along = -(-(line or tile.columns) // tile.columns)
     at_once = ARCHS[arch].multiprocessors * AT_ONCE
     threads = tiles_along * tile.across * (at_once if number is None else number)
     each = sum(one.steps * _step_time(one, tile) for one in lines.every)
-    if len(sizes) > 1:
-        vector = gcd(widest(max(sizes)), tile.outputs)
-        apart = (touched(tile.outputs * size, SECTOR, tile, line) for size in sizes)
-        each += tile.outputs / vector * sum(apart) * WRITTEN
+    vector = gcd(widest(max(sizes, default=1)), tile.outputs, line or 0)
+    held = is_held(lines, sizes, arch)
+    stored = sum(written(tile, vector, size, line, held) for size in sizes)
+    each = (each**BESIDE + stored**BESIDE) ** (1 / BESIDE)
     return each * max(threads / at_once, 1.0)
+
+
+def written(tile: LineTile, vector: int, size: int, line: int | None, held: bool) -> float:
+    """What the stores of a thread take that has so many elements of ``size`` bytes in each: less
+    where L2 has ``held`` a sector until all of it is there, more where it has not."""
+    parted = vector < tile.outputs and vector * size < SECTOR
+    each = WRITTEN * (0.5 if held else 2.0 if parted else 1.0)
+    return tile.outputs / vector * touched(tile.outputs * size, SECTOR, tile, line) * each
+
+
+def is_held(lines: Lines, sizes: Sequence[int], arch: str) -> bool:
+    """Whether L2 has room for what slides and for outputs of so many bytes an element."""
+    number, line = (size.constant() for size in lines.space.sizes)
+    whole = float(sum(sizes) * (number or 0) * (line or 0))
+    for kind in {one.read.tensor: tensor_type(one) for one in lines.sliding}.values():
+        points = prod((size.constant() or 0 for size in kind.shape), start=1)
+        whole += points * element_bytes(kind.element_type)
+    return number is not None and whole <= device_of(arch).cache_bytes
 
 
 def touched(apart: float, unit: int, tile: LineTile, line: int | None) -> float:
@@ -328,7 +363,8 @@ def _step_time(lines: Lines, tile: LineTile) -> float:
         each += loads * (LOAD + GUARD) + one.span(tile.outputs, lines.taps) * CONVERT
         apart = tile.outputs * one.step * element_bytes(element_of(one))
         asked += loads * touched(apart, LINE_BYTES, tile, lines.line.constant()) * ISSUED
-    each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * STEP
+    step = STEP + tap_operations(made_by([lines.reduce.operand]), lines.reduce)
+    each += len(lines.still) * lines.taps * (LOAD + CONVERT) + lines.taps * tile.outputs * step
     return (each**BESIDE + asked**BESIDE) ** (1 / BESIDE)
 
 

@@ -83,9 +83,11 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
     """The region that sees a dimension which several axes count as one dimension of each: a copy
     that stands nowhere, or itself where there are none.
 
-    All reads of the tensor count it so, whole.  Exact: it is another view of the same memory.
+    All reads of the tensor count it so, whole.  A line that small windows part stays one: a thread
+    that has neighbours along it brings their windows in vectors.  Exact: it is another view of the
+    same memory.
     """
-    points = _points(kernel)
+    points, windows = _points(kernel), _in_windows(kernel)
     shapes: dict[SSAValue, list[list[str]]] = {}
     for arg in kernel.ins:
         ops = [use.operation for use in arg.uses]
@@ -96,6 +98,8 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
         if any(one.counts != counts or not all(one.whole) for one in reads):
             continue
         several = [list(labels or ()) for labels in counts]
+        if several and [label in windows for label in several[-1][-2:]] == [False, True]:
+            several[-1] = []
         if any(len(labels) > 1 for labels in several):
             shapes[arg] = several
     if not shapes:
@@ -128,6 +132,22 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
             copy.properties["map"] = AffineMapAttr(access)
         block.add_op(copy)
     return over_axes(kernel, kernel.iters.data, kinds, kernel.outs.data, block)
+
+
+MOST_TAPS, WINDOW = 16, 256
+"""Points of a window at most along a line, and all those that a thread reduces alone."""
+
+
+def _in_windows(kernel: KernelOp) -> set[str]:
+    """The short axes that are reduced over windows of a few points."""
+    found: set[str] = set()
+    for op in kernel.body.walk():
+        if isinstance(op, ReduceOp):
+            axes = val_type(op.operand).axes
+            sizes = {a.label: a.size.constant() or WINDOW + 1 for a in axes}
+            if prod(sizes[label] for label in op.labels) <= WINDOW:
+                found.update(label for label in op.labels if sizes[label] <= MOST_TAPS)
+    return found
 
 
 def without_points(kernel: KernelOp) -> KernelOp:

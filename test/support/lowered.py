@@ -12,7 +12,10 @@ from polyc.dialects.gpu import module as gpu
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.passes.pipeline import STAGES, build
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
+from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import only
+from polyc.test.support.split_programs import wanted_of
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
@@ -38,6 +41,18 @@ def lowered(
         if stage == last:
             break
     return found
+
+
+def assert_kernels_agree(module: ModuleOp, arch: str = "sm_90a") -> gpu.ModuleOp:
+    """That each variant of a program of known sizes computes, in the simulator and without a fault,
+    what its graph means of random inputs; its kernels."""
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(lowered(module, arch, "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, inputs, {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted, variant.variant_name)
+    return built
 
 
 def sizes_of(module: ModuleOp, sizes: dict[str, int]) -> dict[str, int]:

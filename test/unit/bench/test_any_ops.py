@@ -127,7 +127,7 @@ MENDED = [
     ('scatter_along:1562592:f32:{"axis": 0, "index": "i64", "of": 390648, "fn": "max"}', 4),
     ('scatter_along:3x800x1408x10:f16:{"axis": 1, "index": "i64", "of": 800, "fn": "add"}', 12),
     # Each of 21 windows was a kernel.
-    ('adaptive:247x3x32x136:f16:{"last": false, "to": [14, 7]}', 6),
+    ('adaptive:247x3x32x136:f16:{"last": false, "to": [14, 7]}', 4),
     # Each element went through 169 others.
     (
         'max_pool:8x64x112x112:f16:{"last": false, "size": [13, 13], "stride": [1, 1], '

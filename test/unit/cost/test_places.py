@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, f16, i64
 
 from polyc.cost.places import beside, finding, number_at, shared_by
 from polyc.cost.values import Values
-from polyc.cost.work import LOAD, SCATTERED, load_cost
+from polyc.cost.work import LOAD, SCATTERED, load_cost, most_over
 from polyc.dialects import frontend
 from polyc.dialects.region import GatherOp, KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
@@ -77,6 +77,21 @@ def test_places_that_are_computed_are_known_and_those_of_data_are_not() -> None:
     read = next(op for op in find(data.kernel, ReadOp) if len(op.map.data.results) == 2)
     assert beside(data, read, [label]) is None
     assert load_cost(data, read, label, {label: 32})[0] == SCATTERED
+
+
+def test_what_windows_go_along_is_near() -> None:
+    """A window at a floor of its output's place has the rest of a sector to itself: 19 or 20
+    elements of a line, of which a step brings one."""
+    s = Sketch("pooled")
+    x = s.input("x", 4, 64, 32, 136)
+    values = values_of(s.done(y=s.add(frontend.AdaptivePoolOp("mean", x, [2, 3], [14, 7]))))
+    (read,) = find(values.kernel, ReadOp)
+    label = val_type(values.kernel.yield_op.values[0]).labels[-1]
+    taps = dict.fromkeys(val_type(read.result).labels, 0) | {label: 8}
+    assert load_cost(values, read, label, taps)[1] == most_over(read, taps) == 1.0
+    # Of a block that has one point of each other axis, all of a sector is brought for one element.
+    alone = dict.fromkeys(taps, 1) | {label: 8}
+    assert load_cost(values, read, label, alone)[1] > 10
 
 
 def test_what_depends_on_a_column_alone_is_found_once_for_its_rows() -> None:

@@ -10,8 +10,8 @@ from polyc.cost.work import compulsory
 from polyc.dialects import frontend
 from polyc.dialects.region import GatherOp, KernelOp, ReadOp
 from polyc.test.support.gpu_text import only
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 
 
 def rows() -> ModuleOp:
@@ -21,7 +21,7 @@ def rows() -> ModuleOp:
 
 
 def of(rows_there: int, count: int) -> Values:
-    kernel = only(lowered(rows(), "region"), KernelOp)
+    kernel = only(lowered(rows(), "sm_90a", "region"), KernelOp)
     return Values(kernel, {"V": rows_there, "D": 8, "N": count})
 
 
@@ -39,7 +39,7 @@ def test_an_index_at_indices_is_gone_through_by_the_last_ones() -> None:
     s = Sketch("chain", f16)
     x, i, j = s.input("x", "V"), s.input("i", "K", element=i64), s.input("j", "N", element=i64)
     found = s.add(frontend.GatherOp(x, s.add(frontend.GatherOp(i, j, 0)), 0))
-    kernel = only(lowered(s.done(y=found), "region"), KernelOp)
+    kernel = only(lowered(s.done(y=found), "sm_90a", "region"), KernelOp)
     values = Values(kernel, {"V": 9, "K": 5, "N": 3})
     reads = [op for op in kernel.walk() if isinstance(op, ReadOp)]
     assert [values.walked(values.own(op.result)) for op in reads] == [{"n"}] * 3

@@ -12,17 +12,13 @@ from xdsl.ir import Attribute
 
 from polyc.dialects.frontend import ADAPTIVE, AdaptivePoolOp, GraphOp
 from polyc.dialects.region import KernelOp
-from polyc.passes.pipeline import STAGES, build
 from polyc.playback import frontend
-from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import RandomProgram
-from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import only
+from polyc.test.support.lowered import assert_kernels_agree, lowered
 from polyc.test.support.sketch import Size, Sketch
-from polyc.test.support.split_programs import wanted_of
-from polyc.tools.registry import make_context
 
 Array = np.ndarray[Any, Any]
 
@@ -32,15 +28,6 @@ def pooled(
 ) -> ModuleOp:
     s = Sketch("f", element)
     return s.done(y=s.add(AdaptivePoolOp(fn, s.input("x", *shape), axes, counts)))
-
-
-def lowered(module: ModuleOp, last: str, arch: str = "sm_90a") -> ModuleOp:
-    for stage in STAGES:
-        for name in STAGES[stage]:
-            build(name, arch).apply(make_context(), module)
-        if stage == last:
-            break
-    return module
 
 
 @pytest.mark.parametrize("fn", ADAPTIVE)
@@ -89,18 +76,13 @@ def test_kernels_compute_what_the_graph_means(shape: tuple[int, ...]) -> None:
     axes = [2, 3] if shape[-1] == 12 else [1, 2]
     for fn, element in product(("mean", "max"), (f32, f16)):
         module = pooled(fn, axes, [7, 5], *shape, element=element)
-        inputs, wanted = wanted_of(module, {})
-        built = gpu_module_of(lowered(module, "gpu"))
-        for variant in built.dispatch().variants():
-            result = simulate(built, inputs, {}, variant.variant_name)
-            result.check()
-            assert_agree(result.outputs, wanted)
+        assert_kernels_agree(module)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_windows_of_unlike_sizes_are_one_kernel_that_does_not_spill(arch: str) -> None:
     for axes, shape in (([2, 3], (64, 256, 30, 30)), ([1, 2], (64, 30, 30, 256))):
-        module = lowered(pooled("mean", axes, [7, 7], *shape, element=f16), "gpu", arch)
+        module = lowered(pooled("mean", axes, [7, 7], *shape, element=f16), arch, "gpu")
         assert len([op for op in module.walk() if isinstance(op, KernelOp)]) <= 1
         program = Program.compile(module)
         assert all(info.spill_bytes == 0 for info in program.kernels.values())

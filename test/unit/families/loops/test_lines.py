@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Float16Type, Float32Type, ModuleOp, f16, f32
 
 from polyc.cost.time import modelled
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.lines import (
@@ -20,6 +21,7 @@ from polyc.families.loops.lines import (
     LineTile,
     best,
     find_lines,
+    is_held,
     tile_from,
     tiles,
     time_of,
@@ -189,6 +191,99 @@ def test_beside_places_of_64_bits_a_thread_has_fewer_points() -> None:
         return min(tiles(lines), key=lambda t: time_of(lines, t, "sm_90a", sizes)).outputs
 
     assert outputs(lines, [2, 8]) < outputs(lines, [2])
+
+
+Float = Float16Type | Float32Type
+
+
+def pooled(
+    shape: tuple[int, ...],
+    element: Float,
+    size: int,
+    step: int,
+    *,
+    places: bool = False,
+) -> ModuleOp:
+    """The maximum of windows of each side, with its place for ``places``."""
+    s = Sketch("pool")
+    x, sides = s.input("x", *shape, element=element), list(range(2, len(shape)))
+    how: dict[str, Any] = {"stride": [step] * len(sides)}
+    how |= {"padding": [size // 2 if size % 2 or step == 1 else 0] * 2 * len(sides)}
+    args = "max", x, sides, [size] * len(sides)
+    outputs = {"y": s.add(frontend.PoolOp(*args, **how))}
+    if places:
+        outputs["at"] = s.add(frontend.ArgPoolOp(*args, **how))
+    return s.done(**outputs)
+
+
+STEM, HALVES_OF = ((64, 64, 112, 112), 3), ((8, 128, 128, 128), 2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "element", "times"),
+    [
+        (STEM, f16, {4: 105.3, 2: 113.0, 1: 136.8, 7: 223.8}),
+        (STEM, f32, {2: 128.1, 4: 131.6, 1: 136.6, 7: 297.6}),
+        (HALVES_OF, f16, {2: 26.8, 1: 28.2, 4: 32.6}),
+    ],
+    ids=["stem, f16", "stem, f32", "halves, f16"],
+)
+def test_tiles_of_places_are_in_the_order_of_their_times(
+    pool: tuple[tuple[int, ...], int], element: Float, times: dict[int, float]
+) -> None:
+    """Microseconds of an H100, by the points of a thread."""
+    shape, size = pool
+    lines = lines_of(pooled(shape, element, size, 2, places=True))
+    assert lines is not None
+    sizes = [element_bytes(element), 8]
+    found = {t.outputs: time_of(lines, t, "sm_90a", sizes) for t in tiles(lines)}
+    assert sorted(times, key=lambda n: found[n]) == sorted(times, key=lambda n: times[n])
+    assert min(found, key=lambda n: found[n]) == min(times, key=lambda n: times[n])
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_lines_of_odd_length_are_stored_by_few_points_of_a_thread(size: int) -> None:
+    """Each of many stores of a thread has a part of a sector, unless L2 waits for all of them."""
+    chosen: list[LineTile] = []
+    for images in (64, 2):
+        lines = lines_of(pooled((images, 64, 32768), f32, size, 1))
+        assert lines is not None and lines.line.constant() == 32769
+        assert is_held(lines, [4], "sm_90a") == (images == 2)
+        times = {tile: time_of(lines, tile, "sm_90a", [4]) for tile in tiles(lines)}
+        chosen.append(min(times, key=lambda tile: times[tile]))
+    many, few = chosen
+    assert many.outputs <= 2 <= few.outputs
+    # Windows along a line alone share nothing with those of other lines.
+    assert many.rows == 1 and many.threads == 256
+
+
+def test_a_block_may_have_one_line(tmp_path: Path) -> None:
+    module = pooled((2, 3, 600), f32, 8, 1)
+    inputs, wanted = wanted_of(module, {})
+    built = gpu_module_of(planned(module, tmp_path, "gpu", LineTile(1, 512, 2)))
+    (variant,) = built.dispatch().variants()
+    result = simulate(built, inputs, {}, variant.variant_name)
+    result.check()
+    assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("shape", "size", "step"), [((64, 64, 32768), 8, 1), ((16, 64, 128, 128), 2, 2)]
+)
+def test_pools_compile_without_a_spill(
+    shape: tuple[int, ...], size: int, step: int, arch: str
+) -> None:
+    program = Program.compile(lowered(pooled(shape, f32, size, step), "gpu", None, arch))
+    assert all("line" in name for name in program.kernels)
+    assert all(info.spill_bytes == 0 for info in program.kernels.values())
+
+
+def test_windows_that_part_a_line_slide_along_it() -> None:
+    """Halves of an image: a thread brings both elements of each of its windows in vectors."""
+    lines = lines_of(pooled((8, 64, 64, 64), f16, 2, 2))
+    assert lines is not None and (lines.taps, lines.steps) == (2, 2)
+    assert LineTile(64, 32, 8).vector(lines.sliding[0]) == 8
 
 
 def test_a_convolution_of_each_channel_stays_where_it_lies() -> None:

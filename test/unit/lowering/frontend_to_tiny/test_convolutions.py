@@ -22,9 +22,9 @@ from polyc.rewriting.driver import rewrite
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 
 KINDS = {1: frontend.Conv1dOp, 3: frontend.Conv3dOp}
 
@@ -99,19 +99,19 @@ WHOLE: list[tuple[type[frontend.ConvOp], tuple[int, ...], tuple[int, ...], dict[
 def test_tensor_cores_compute_them(
     kind: type[frontend.ConvOp], x: tuple[int, ...], w: tuple[int, ...], how: dict[str, Any]
 ) -> None:
-    found = lowered(of(kind, x, w, **how), "plan")
+    found = lowered(of(kind, x, w, **how), "sm_90a", "plan")
     plans = [op for op in found.walk() if isinstance(op, ScheduleOp)]
     assert sum("wgmma" in str(plan.fields()["mma"]) for plan in plans) == 1
 
 
 def test_a_line_is_read_and_written_where_it_lies() -> None:
     kind, x, w, how = WHOLE[0]
-    found = lowered(of(kind, x, w, **how), "region")
+    found = lowered(of(kind, x, w, **how), "sm_90a", "region")
     kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
     assert [len(kernel.seen) for kernel in kernels] == [3]
     # Of planes there is one copy with a plane for each tap, and one of the filters.
     kind, x, w, how = WHOLE[2]
-    found = lowered(of(kind, x, w, **how), "region")
+    found = lowered(of(kind, x, w, **how), "sm_90a", "region")
     kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
     assert len(kernels) == 3
 
@@ -128,6 +128,6 @@ def test_kernels_compute_what_the_graph_means(
 ) -> None:
     module = of(kind, x, w, **how)
     inputs, wanted = wanted_of(module, {})
-    result = simulate(gpu_module_of(lowered(module, "gpu", "sm_80")), inputs, {})
+    result = simulate(gpu_module_of(lowered(module, "sm_80", "gpu")), inputs, {})
     result.check()
     assert_agree(result.outputs, wanted)

@@ -31,8 +31,8 @@ from polyc.test.support.gathering import (
     data,
     hostile,
 )
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Size, Sketch
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
@@ -63,7 +63,7 @@ def in_kernels(
     module: ModuleOp, inputs: Sequence[Array], wanted: Array, sizes: Mapping[str, int], arch: str
 ) -> None:
     """Simulate every variant of a module's kernels, which read nothing outside of a tensor."""
-    built = gpu_module_of(lowered(parse_text(make_context(), str(module), "g.mlir"), "gpu", arch))
+    built = gpu_module_of(lowered(parse_text(make_context(), str(module), "g.mlir"), arch, "gpu"))
     ran = 0
     for variant in built.dispatch().variants():
         try:
@@ -138,7 +138,7 @@ def test_data_and_indices_may_be_computed(batch: int) -> None:
 
 
 def test_rows_with_what_follows_are_one_kernel() -> None:
-    found = lowered(rows(), "region")
+    found = lowered(rows(), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
 
 
@@ -158,7 +158,7 @@ def of_each_op(number: int, element: Attribute, index: Attribute) -> ModuleOp:
 def test_kernels_compile_without_a_spill(number: int, arch: str) -> None:
     element = (f16, bf16, f32, INTEGERS[0], INTEGERS[3], ELEMENTS[-1])[number]
     index = INTEGERS[(number + 2) % len(INTEGERS)]
-    program = Program.compile(lowered(of_each_op(number, element, index), "gpu", arch))
+    program = Program.compile(lowered(of_each_op(number, element, index), arch, "gpu"))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 

@@ -14,14 +14,11 @@ from polyc.dialects.common.elements import ui8
 from polyc.dialects.frontend import tensor_of
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
-from polyc.passes.pipeline import STAGES, build
-from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
-from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import assert_kernels_agree, lowered
 from polyc.test.support.sketch import Size, Sketch
-from polyc.test.support.split_programs import wanted_of
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -52,20 +49,11 @@ def pool(
     )
 
 
-def lowered(module: ModuleOp, last: str, arch: str = "sm_90a") -> ModuleOp:
-    for stage in STAGES:
-        for name in STAGES[stage]:
-            build(name, arch).apply(make_context(), module)
-        if stage == last:
-            break
-    return module
-
-
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 @pytest.mark.parametrize("fn", ["max", "mean"])
 def test_a_pool_is_one_kernel(fn: str, layout: str) -> None:
     shape = (8, 112, 112, 64) if layout == "nhwc" else (8, 64, 112, 112)
-    found = lowered(pool(fn, layout, *shape, element=f16), "region")
+    found = lowered(pool(fn, layout, *shape, element=f16), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
 
 
@@ -102,15 +90,10 @@ def test_large_windows_are_reduced_along_one_axis_after_the_other(fn: str, taps:
     windows = [op for op in small.walk() if isinstance(op, tiny.WindowOp)]
     # Along the axis of the larger step first, which leaves less.
     assert [op.axes for op in windows][:2] == [(3,), (2,)]
-    kernels = [op for op in lowered(module.clone(), "region").walk() if isinstance(op, KernelOp)]
+    kernels = [op for op in lowered(module, "sm_90a", "region").walk() if isinstance(op, KernelOp)]
     kind = f16 if fn in ("max", "min") else f32
     assert len(kernels) == 2 and kernels[0].outs.data[0].element_type == kind
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_kernels_agree(module)
 
 
 def test_places_of_large_windows_are_found_along_one_axis_after_the_other() -> None:
@@ -141,19 +124,14 @@ def test_windows_of_few_elements_or_large_steps_are_reduced_at_once() -> None:
 )
 def test_kernels_compute_what_the_graph_means(fn: str, layout: str, shape: tuple[int, ...]) -> None:
     module = pool(fn, layout, *shape)
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_kernels_agree(module)
 
 
 @pytest.mark.parametrize(("layout", "arch"), [("nhwc", "sm_80"), ("nchw", "sm_90a")])
 def test_kernels_compile_without_a_spill(layout: str, arch: str) -> None:
     shape = (8, 56, 56, 64) if layout == "nhwc" else (8, 64, 56, 56)
     for fn in ("max", "mean"):
-        program = Program.compile(lowered(pool(fn, layout, *shape, element=f16), "gpu", arch))
+        program = Program.compile(lowered(pool(fn, layout, *shape, element=f16), arch, "gpu"))
         assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 
@@ -162,7 +140,7 @@ def test_a_product_before_a_pool_is_a_kernel_of_its_own() -> None:
     x, w = s.input("x", 2, 32, 32, 64), s.input("w", 64, 3, 3, 64)
     made = s.fn("relu", s.add(frontend.Conv2dOp(x, w, layout="nhwc", padding=[1] * 4)))
     y = s.add(frontend.PoolOp("max", made, [1, 2], [2, 2], stride=[2, 2]))
-    found = lowered(s.done(y=y), "region")
+    found = lowered(s.done(y=y), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 2
 
 
@@ -198,19 +176,14 @@ def test_windows_of_integers_at_every_layer(fn: str, element: Attribute) -> None
         program = RandomProgram(whole(fn, element, "M", 7, 9), sizes)
         assert layers.failure(program, 3) is None, sizes
     module = whole(fn, element, 2, 7, 9)
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_kernels_agree(module)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_windows_of_integers_compile_without_a_spill(arch: str) -> None:
     for element in (i8, i64):
         module = whole("max", element, 8, 64, 112, 112)
-        program = Program.compile(lowered(module, "gpu", arch))
+        program = Program.compile(lowered(module, arch, "gpu"))
         assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 
@@ -235,21 +208,16 @@ def test_places_of_maxima_at_every_layer(layout: str, element: Attribute) -> Non
         module = with_places(element, layout, *shape, whole=room == 1, room=room)
         assert layers.failure(RandomProgram(module, sizes), 3) is None, (room, sizes)
     module = with_places(element, layout, 1, 5, 6, 4, whole=layout == "nhwc")
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_kernels_agree(module)
 
 
 def test_maxima_and_their_places_are_a_kernel_or_two() -> None:
     """One has both, or, where windows slide in registers, each reduction has one: a key of 64 bits
     never lies in memory."""
-    found = lowered(with_places(f16, "nchw", 8, 64, "H", "W"), "region")
+    found = lowered(with_places(f16, "nchw", 8, 64, "H", "W"), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
     for layout in ("nhwc", "nchw"):
-        found = lowered(with_places(f16, layout, 8, 56, 56, 64), "region")
+        found = lowered(with_places(f16, layout, 8, 56, 56, 64), "sm_90a", "region")
         kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
         assert len(kernels) <= 2
         read = [kind for kernel in kernels for kind in kernel.tensors[: len(kernel.ins)]]
@@ -260,7 +228,7 @@ def test_maxima_and_their_places_are_a_kernel_or_two() -> None:
 def test_places_compile_without_a_spill(arch: str) -> None:
     for element, layout in ((f16, "nhwc"), (i64, "nchw")):
         module = with_places(element, layout, 8, 56, 56, 64, whole=True)
-        program = Program.compile(lowered(module, "gpu", arch))
+        program = Program.compile(lowered(module, arch, "gpu"))
         assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 
@@ -277,22 +245,11 @@ def test_places_that_rounding_may_move_are_not_known() -> None:
 def test_extremes_of_windows_along_lines(fn: str, element: Attribute) -> None:
     """Outside of the tensor is what no element is below, which a thread puts into its vectors."""
     module = pool(fn, "nchw", 1, 2, 8, 16, element=element)
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    found = [variant.variant_name for variant in built.dispatch().variants()]
-    assert any(name.startswith("pooled_line_") for name in found)
-    for name in found:
-        result = simulate(built, inputs, {}, name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    variants = assert_kernels_agree(module).dispatch().variants()
+    assert any(one.variant_name.startswith("pooled_line_") for one in variants)
 
 
 @pytest.mark.parametrize("fn", ["max", "sum"])
 def test_lines_shorter_than_a_vector_of_what_they_read(fn: str) -> None:
     module = pool(fn, "nchw", 1, 2, 6, 8, element=f16)
-    inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_kernels_agree(module)

@@ -28,9 +28,9 @@ from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Size, Sketch, dim
 from polyc.test.support.split_programs import wanted_of
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 
 CASES: list[tuple[str, Attribute, float | None]] = [
     ("bits", ui32, None),
@@ -78,7 +78,7 @@ def test_all_layers_have_the_same(fn: str, element: Attribute, p: float | None) 
 def test_kernels_have_the_same(fn: str, element: Attribute, p: float | None) -> None:
     module = drawn(fn, (3, 20), element, p)
     inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     for variant in built.dispatch().variants():
         result = simulate(built, inputs, {}, variant.variant_name)
         result.check()
@@ -97,7 +97,7 @@ def test_places_are_those_of_the_whole_tensor_and_wrap_in_64_bits() -> None:
             wanted[3:].tolist(),
         ]
         module = drawn("bits", (2, 3), ui32)
-        built = gpu_module_of(lowered(module, "gpu"))
+        built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
         inputs = [np.asarray(-5, np.int64), np.asarray(offset, np.uint64)]
         for variant in built.dispatch().variants():
             result = simulate(built, inputs, {}, variant.variant_name)
@@ -185,10 +185,14 @@ def test_two_kernels_drop_the_same() -> None:
     """What a kernel of rows, of loops and of a product computes again is what it was."""
     module = in_two_kernels()
     inputs, wanted = wanted_of(module, {})
-    kernels = [op for op in lowered(in_two_kernels(), "region").walk() if isinstance(op, KernelOp)]
+    kernels = [
+        op
+        for op in lowered(in_two_kernels(), "sm_90a", "region").walk()
+        if isinstance(op, KernelOp)
+    ]
     makes = [k for k in kernels if any("philox" in str(o.properties) for o in k.walk())]
     assert len(makes) > 1
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     result = simulate(built, inputs, {})
     result.check()
     assert_agree(result.outputs, wanted)
@@ -207,10 +211,10 @@ def rows(fn: str, columns: int = 64) -> ModuleOp:
 @pytest.mark.parametrize("fn", ["after", "before"])
 def test_a_row_s_dropout_is_in_the_row_s_kernel(fn: str) -> None:
     module, sizes = rows(fn), {"M": 5}
-    found = [op for op in lowered(rows(fn), "region").walk() if isinstance(op, KernelOp)]
+    found = [op for op in lowered(rows(fn), "sm_90a", "region").walk() if isinstance(op, KernelOp)]
     assert len(found) == 1
     inputs, wanted = wanted_of(module, sizes)
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     variants = [v.variant_name for v in built.dispatch().variants()]
     assert any("warp" in name for name in variants)
     for name in variants:
@@ -230,7 +234,7 @@ def product(bias: bool) -> ModuleOp:
 def test_kernels_compile_without_a_spill(arch: str) -> None:
     programs = [dropped(0.1, "M", "N"), rows("after"), rows("before", 4096), product(True)]
     for module in (*programs, product(False), drawn("normal", ("M", 64), f16)):
-        built = Program.compile(lowered(module, "gpu", arch))
+        built = Program.compile(lowered(module, arch, "gpu"))
         assert all(info.spill_bytes == 0 for info in built.kernels.values())
 
 
@@ -238,7 +242,7 @@ def test_kernels_compile_without_a_spill(arch: str) -> None:
 def test_a_product_s_epilogue_drops(arch: str) -> None:
     module, sizes = product(True), {"M": 40}
     inputs, wanted = wanted_of(module, sizes)
-    built = gpu_module_of(lowered(module, "gpu", arch))
+    built = gpu_module_of(lowered(module, arch, "gpu"))
     result = simulate(built, inputs, sizes)
     result.check()
     assert_agree(result.outputs, wanted)
@@ -249,7 +253,7 @@ def test_a_block_is_made_once_for_its_neighbours() -> None:
     """Rows of any size begin anywhere; those of whole vectors, and an offset of 0, at a block."""
 
     def counts(module: ModuleOp) -> set[tuple[int, int | None]]:
-        found = [op for op in lowered(module, "gpu").walk() if isinstance(op, PhiloxOp)]
+        found = [op for op in lowered(module, "sm_90a", "gpu").walk() if isinstance(op, PhiloxOp)]
         return {(op.count, None if op.multiple is None else op.multiple.value.data) for op in found}
 
     assert counts(dropped(0.1, "M", 64)) >= {(8, 4)}

@@ -23,9 +23,9 @@ from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -231,12 +231,12 @@ def smooth(channels: int, high: int) -> ModuleOp:
 def test_kernels_compute_what_lies_between() -> None:
     module = smooth(2, 5)
     inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     for variant in built.dispatch().variants():
         result = simulate(built, inputs, {}, variant.variant_name)
         result.check()
         assert_agree(result.outputs, wanted)
-    program = Program.compile(lowered(smooth(16, 32), "gpu", "sm_90a"))
+    program = Program.compile(lowered(smooth(16, 32), "sm_90a", "gpu"))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 
@@ -248,14 +248,14 @@ def twice(channels: int, high: int) -> ModuleOp:
 
 
 def test_a_resize_with_what_follows_is_one_kernel() -> None:
-    found = lowered(twice(64, 32), "region")
+    found = lowered(twice(64, 32), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
 
 
 def test_kernels_compute_what_the_graph_means() -> None:
     module = twice(8, 3)
     inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     for variant in built.dispatch().variants():
         result = simulate(built, inputs, {}, variant.variant_name)
         result.check()
@@ -264,5 +264,5 @@ def test_kernels_compute_what_the_graph_means() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_kernels_compile_without_a_spill(arch: str) -> None:
-    program = Program.compile(lowered(twice(64, 32), "gpu", arch))
+    program = Program.compile(lowered(twice(64, 32), arch, "gpu"))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())

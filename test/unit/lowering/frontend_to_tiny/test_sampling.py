@@ -24,9 +24,9 @@ from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Size, Sketch
 from polyc.test.support.split_programs import wanted_of
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 
 MODES = ("nearest", "linear", "cubic")
 
@@ -179,7 +179,7 @@ def test_hostile_coordinates_read_nothing_else(mode: str) -> None:
             assert np.isfinite(found[far]).all() and (found[far] > 0.5).all()
         # The simulator reports each access that is not the tensor's.
         inputs = [x, grid]
-        built = gpu_module_of(lowered(module, "gpu"))
+        built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
         for variant in built.dispatch().variants():
             result = simulate(built, inputs, {}, variant.variant_name)
             result.check()
@@ -200,7 +200,7 @@ def test_a_weight_of_zero_outside_makes_nothing_of_infinities() -> None:
 def test_a_sample_is_one_kernel_which_computes_its_indices(mode: str) -> None:
     for padding in PADDINGS:
         module = sampled(mode, padding, False, ("N", 64, "H", "W"), ("N", 64, 64, 2), f16)
-        found = lowered(module, "region")
+        found = lowered(module, "sm_90a", "region")
         assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1, padding
 
 
@@ -209,7 +209,7 @@ def test_a_grid_that_is_computed_is_one_kernel_with_its_sample() -> None:
     x, base = s.input("x", 2, 8, 32, 32), s.input("base", 2, 32, 32, 2)
     grid = s.fn("add", base, s.fn("tanh", s.input("flow", 2, 32, 32, 2)))
     made = s.fn("relu", s.add(frontend.GridSampleOp(x, grid, padding="border")))
-    found = lowered(s.done(y=made), "region")
+    found = lowered(s.done(y=made), "sm_90a", "region")
     assert len([op for op in found.walk() if isinstance(op, KernelOp)]) == 1
 
 
@@ -217,7 +217,7 @@ def test_a_grid_that_is_computed_is_one_kernel_with_its_sample() -> None:
 def test_kernels_compute_what_the_graph_means(mode: str) -> None:
     module = sampled(mode, "reflection", mode == "linear", (2, 3, 4, 5), (2, 3, 4, 2), f16)
     inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     for variant in built.dispatch().variants():
         result = simulate(built, inputs, {}, variant.variant_name)
         result.check()
@@ -229,7 +229,7 @@ def test_kernels_compute_what_the_graph_means(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_kernels_compile_without_a_spill(mode: str, arch: str) -> None:
     module = sampled(mode, "reflection", False, (8, 64, 128, 128), (8, 64, 64, 2), f16)
-    program = Program.compile(lowered(module, "gpu", arch))
+    program = Program.compile(lowered(module, arch, "gpu"))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())
 
 

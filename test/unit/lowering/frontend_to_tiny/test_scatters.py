@@ -18,10 +18,10 @@ from polyc.dialects.region import ScatterOp as RegionScatter
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.playback.functions import Array, dtype_of
 from polyc.test.support.gathering import BY_ELEMENT, TAKE, TUPLES, Gathering
+from polyc.test.support.lowered import lowered
 from polyc.test.support.scattering import Scattering, cases
 from polyc.test.support.sketch import Sketch
 from polyc.test.unit.lowering.frontend_to_tiny.test_gathers import all_layers
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.registry import make_context
 
 EVERY = list(cases())
@@ -105,7 +105,7 @@ def test_what_is_elementwise_around_is_one_kernel() -> None:
     s = Sketch("scattered", f32)
     x, i, u = s.input("x", "V", "D"), s.input("i", "N", element=i64), s.input("u", "N", "D")
     found = s.add(frontend.ScatterOp("add", s.fn("neg", x), i, s.fn("exp", u), 0))
-    module = lowered(s.done(y=s.fn("relu", found)), "region")
+    module = lowered(s.done(y=s.fn("relu", found)), "sm_90a", "region")
     (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
     assert sum(isinstance(op, RegionScatter) for op in kernel.walk()) == 1
 
@@ -114,7 +114,7 @@ def test_a_scatter_of_a_scatter_is_another_kernel() -> None:
     s = Sketch("scattered", f32)
     x, i, u = s.input("x", "V", "D"), s.input("i", "N", element=i64), s.input("u", "N", "D")
     first: SSAValue = s.add(frontend.ScatterOp("add", x, i, u, 0))
-    module = lowered(s.done(y=s.add(frontend.ScatterOp("set", first, i, u, 0))), "region")
+    module = lowered(s.done(y=s.add(frontend.ScatterOp("set", first, i, u, 0))), "sm_90a", "region")
     assert sum(isinstance(op, KernelOp) for op in module.walk()) == 2
 
 

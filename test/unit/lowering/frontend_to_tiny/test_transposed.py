@@ -19,9 +19,9 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 
 KINDS = {
     1: frontend.ConvTranspose1dOp,
@@ -120,7 +120,7 @@ def test_tensor_cores_compute_the_phases(taps: int, products: int) -> None:
         stride=[2, 2],
         padding=[taps // 3] * 4,
     )
-    plans = [op for op in lowered(module, "plan").walk() if isinstance(op, ScheduleOp)]
+    plans = [op for op in lowered(module, "sm_90a", "plan").walk() if isinstance(op, ScheduleOp)]
     assert sum("wgmma" in str(plan.fields()["mma"]) for plan in plans) == products
 
 
@@ -136,6 +136,6 @@ def test_kernels_compute_what_the_graph_means(
 ) -> None:
     module = of(1, x, w, stride=[2], **how)
     inputs, wanted = wanted_of(module, {})
-    result = simulate(gpu_module_of(lowered(module, "gpu", "sm_80")), inputs, {})
+    result = simulate(gpu_module_of(lowered(module, "sm_80", "gpu")), inputs, {})
     result.check()
     assert_agree(result.outputs, wanted)

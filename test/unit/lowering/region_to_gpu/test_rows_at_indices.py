@@ -20,8 +20,8 @@ from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gathering import data, hostile
 from polyc.test.support.gpu_text import find
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Size, Sketch
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -43,7 +43,7 @@ def finite(shape: Sequence[int]) -> Array:
 def agree(module: ModuleOp, inputs: Sequence[Array], sizes: Mapping[str, int], arch: str) -> None:
     """A module's kernels give what it means, and read nothing outside."""
     right = meant(module, inputs, sizes)
-    built = gpu_module_of(lowered(parse_text(make_context(), str(module), "e.mlir"), "gpu", arch))
+    built = gpu_module_of(lowered(parse_text(make_context(), str(module), "e.mlir"), arch, "gpu"))
     result = simulate(built, inputs, sizes)
     result.check()
     assert_agree(result.outputs, right, arch)
@@ -51,13 +51,13 @@ def agree(module: ModuleOp, inputs: Sequence[Array], sizes: Mapping[str, int], a
 
 @pytest.mark.parametrize("then", ["rms_norm", "softmax"])
 def test_rows_at_indices_and_their_norm_are_one_kernel(then: str) -> None:
-    (kernel,) = find(lowered(embedded("D", then=then), "region"), KernelOp)
+    (kernel,) = find(lowered(embedded("D", then=then), "sm_90a", "region"), KernelOp)
     rows = find_rows(kernel)
     assert len(rows.gathers) == 1 and rows.row.label == "d"
 
 
 def test_rows_are_read_by_vectors() -> None:
-    for kernel in find(lowered(embedded(256), "gpu"), GpuKernelOp):
+    for kernel in find(lowered(embedded(256), "sm_90a", "gpu"), GpuKernelOp):
         loads = [op for op in find(kernel, hw.LoadGlobalOp) if op.tensor.name_hint == "table"]
         assert [str(op.result.type) for op in loads] == ["vector<8xf16>"]
 
@@ -100,5 +100,5 @@ COMPILED = (lambda: embedded("D"), lambda: embedded(4096, fill=0.0), differing)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("module", COMPILED, ids=("any", "known", "differing"))
 def test_kernels_compile_without_a_spill(module: Callable[[], ModuleOp], arch: str) -> None:
-    program = Program.compile(lowered(module(), "gpu", arch))
+    program = Program.compile(lowered(module(), arch, "gpu"))
     assert all(info.spill_bytes == 0 for info in program.kernels.values())

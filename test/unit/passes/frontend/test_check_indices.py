@@ -21,8 +21,8 @@ from polyc.rewriting.driver import rewrite
 from polyc.rewriting.frontend.traps import first_error, traps
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import RandomProgram
+from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
-from polyc.test.unit.lowering.frontend_to_tiny.test_pooling import lowered
 from polyc.tools.load import load
 from polyc.tools.registry import make_context
 
@@ -74,7 +74,7 @@ def test_playback_and_reports_name_the_index(number: int) -> None:
     error = first_error(reports, [record.tolist()])
     assert (error is None) == (said is None)
     # In kernels too; no finding says that one of them reads what is not the tensor's.
-    built = gpu_module_of(lowered(module, "gpu"))
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     result = simulate(built, inputs, sizes)
     result.check()
     np.testing.assert_array_equal(result.outputs[0], quiet)

@@ -102,8 +102,8 @@ def test_the_axes_of_a_softmax_are_one() -> None:
 GROUPS = """
 region.kernel @k iters [n: 1, g: 4] ins(%A: !region.memref<[{shape}], f32, align 16>)
     outs(M: !region.memref<[1, 4], f32, align 16> gmem) {{
-  %a = region.read %A affine_map<(d0, d1, d2) -> ({places})> : !region.memref<[{shape}], f32, align 16> -> !region.val<[g: 4, c: 3, p: 10], f32>
-  %m = region.reduce sum %a over [c, p] init 0.0 acc f32 name "acc" : !region.val<[g: 4, c: 3, p: 10], f32> -> !region.val<[g: 4], f32>
+  %a = region.read %A affine_map<(d0, d1, d2) -> ({places})> : !region.memref<[{shape}], f32, align 16> -> !region.val<[g: 4, c: 3, p: {pixels}], f32>
+  %m = region.reduce sum %a over [c, p] init 0.0 acc f32 name "acc" : !region.val<[g: 4, c: 3, p: {pixels}], f32> -> !region.val<[g: 4], f32>
   %c = region.broadcast_in_dim %m dims [1] : !region.val<[g: 4], f32> -> !region.val<[n: 1, g: 4], f32>
   region.yield %c : !region.val<[n: 1, g: 4], f32>
 }}
@@ -116,7 +116,9 @@ region.kernel @k iters [n: 1, g: 4] ins(%A: !region.memref<[{shape}], f32, align
         ("12, 10", "((d0 * 3) + d1), d2", ["g", "4x30", "4"]),
         ("120", "((d0 * 30) + (d1 * 10)) + d2", ["g", "4x30", "4"]),
         # Channels inside: what a group sums does not lie together.
-        ("10, 12", "d2, ((d0 * 3) + d1)", ["g", "10x4x3", "4"]),
+        ("100, 12", "d2, ((d0 * 3) + d1)", ["g", "100x4x3", "4"]),
+        # Few points are a window, which a thread has alone, and which lies along a line.
+        ("10, 12", "d2, ((d0 * 3) + d1)", ["g", "10x12", "4"]),
         # Neighbours are one channel of each group: no two axes that are summed follow each other.
         ("12, 10", "(d0 + (d1 * 4)), d2", ["g", "3x4x10", "4"]),
         # Pixels that are a part of a line do not follow the next one.
@@ -128,7 +130,7 @@ def test_channels_of_a_group_are_one_with_their_pixels(
 ) -> None:
     """A dimension that groups and channels count is seen as one of each; the image is one point
     along which nothing is summed."""
-    text = GROUPS.format(shape=shape, places=places)
+    text = GROUPS.format(shape=shape, places=places, pixels=100 if "100" in shape else 10)
     kernel = next(op for op in parsed(text).walk() if isinstance(op, KernelOp))
     kernel.detach()
     found = merged(kernel)
