@@ -200,7 +200,16 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last", "atomic"),
     "scans": ("serial", "rows", "chains", "teams"),
-    "loops": ("serial", "flat", "partial_sums", "windows", "lines", "resampled", "boxes"),
+    "loops": (
+        "serial",
+        "flat",
+        "turned",
+        "partial_sums",
+        "windows",
+        "lines",
+        "resampled",
+        "boxes",
+    ),
     "sorts": ("shared", "digits", "pool", "passes", "passes_mapped", "memory"),
 }
 """``algo_choice``: the patterns, and the ways in which a kernel can compute each."""

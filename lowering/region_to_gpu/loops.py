@@ -48,9 +48,11 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     places_of,
     projection,
     tile_sizes,
+    turned_places,
     walks_of,
 )
 from polyc.lowering.region_to_gpu.loop_shares import inside, store_share, turns_of
+from polyc.lowering.region_to_gpu.loop_stores import store_turned
 from polyc.lowering.region_to_gpu.loop_windows import slide, slide_along
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted, element_of
@@ -144,6 +146,8 @@ class LoopBuilder(LoopBase):
         lines = self.of_lines
         if self.flat is not None:
             places = flat_places(self.flat, at)
+        elif self.turned_store is not None:
+            places = turned_places(self.turned_store, at)
         else:
             places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
@@ -195,6 +199,9 @@ class LoopBuilder(LoopBase):
         labels = [type_of(v).labels for v in values]
         every = [a for part in labels for a in part]
         outputs = [self.frame.outputs[i] for i in space.outputs]
+        if self.turned_store is not None:
+            store_turned(self, scope, self.turned_store, values)
+            return
 
         def wanted(axes: Mapping[str, AffineExpr]) -> list[Wanted]:
             places = [tuple(axes[a] for a in part) for part in labels]

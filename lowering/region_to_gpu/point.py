@@ -407,9 +407,10 @@ class Point:
 
         None where all are wanted, and ``gpu-legalize-access`` guards them.
         """
-        found = self.where
-        if found is None:
-            return None
+        return None if self.where is None else self.within(self.where, tensor, at)
+
+    def within(self, found: SSAValue, tensor: SSAValue, at: Sequence[SSAValue]) -> SSAValue:
+        """Whether a condition holds and an element is inside of its tensor."""
         assert isinstance(tensor.type, GlobalType)
         for index, size in zip(at, tensor.type.dims, strict=True):
             inside = self.emit.compare("ult", index, self.frame.size(size))
