@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
+from polyc.cost.pinned import pinned_share
 from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
@@ -205,7 +206,7 @@ def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
     outer = prod(values.extents[a] for a in labels if a != column and a not in behind)
     work.blocks = float(tiles * outer)
     shared = shared_by((rows, columns), int(work.threads), vector)
-    at_once = {a: rows for a in behind} | {column: columns}
+    at_once = dict.fromkeys(behind, rows) | {column: columns}
     each = len(roots) * (KEPT + LOAD_STORE / vector)
     each += (len(behind) - 1) * FLOOR / vector
     each += finding(values, roots, behind, [column], vector).each(*shared)
@@ -215,8 +216,10 @@ def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
         trips = float(prod(values.extents[a] for a in reduce.labels))
         inner = finding(values, [reduce.operand], [*behind, *reduce.labels], [column], vector)
         each += trips * (inner.each(*shared) + 1)
-        found = values.behind([reduce.operand])
-        loads += [(op, trips) for op in found if isinstance(op, ReadOp)]
+        for op in values.behind([reduce.operand]):
+            if isinstance(op, ReadOp):
+                share = pinned_share(op, values.extents, reduce.labels)
+                loads.append((op, trips * share))
         steps += waits([int(trips)], {})
     points = work.blocks * rows * columns
     for op, times in loads:

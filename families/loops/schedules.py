@@ -167,8 +167,8 @@ def _flat(loops: Loops, arch: str, scalar: ScheduleOp) -> ScheduleOp | None:
 
 
 def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[ScheduleOp]:
-    """Schedules whose outputs are turned on their way to memory, where the model has them for faster
-    than the ``others``; none where it does not.
+    """Schedules whose outputs are turned on their way to memory, where the model has them for
+    faster than the ``others``; none where it does not.
 
     The first reads whole vectors; the second, where addresses may not be multiples of these, does
     not.
@@ -454,14 +454,15 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
     Which tensors are turned in shared memory is chosen.
     """
     kernel, spaces = loops.kernel, loops.spaces
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") in OF_LINES:
+    way = cast("dict[str, str]", fields.get("algo_choice", {})).get("loops")
+    if way in OF_LINES:
         return _restated_lines(loops, cast("list[int]", fields["tile"]))
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "flat":
+    if way == "flat":
         return _restated_flat(loops, cast("list[int]", fields["tile"]))
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "turned":
-        # A user's own may say so of a region that has nothing to turn, which is refused later.
-        if (turned := find_turned_store(loops)) is not None:
-            return _restated_turned(loops, turned, cast("list[int]", fields["tile"]))
+    # A user's own may say so of a region that has nothing to turn, which is refused later.
+    turned = find_turned_store(loops) if way == "turned" else None
+    if turned is not None:
+        return _restated_turned(loops, turned, cast("list[int]", fields["tile"]))
     rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
     tails: dict[str, None] = {}
@@ -506,10 +507,11 @@ def _restated_turned(loops: Loops, found: TurnedStore, tile: Sequence[int]) -> F
     *_, points, columns = found.space.sizes
     cut = (([label for label, *_ in found.rows], points), ([found.column], columns))
     known, symbols = loops.kernel.assumptions, loops.kernel.symbol_names
-    bound = {label: "block.x" for label in found.space.outer}
+    bound: Record = dict.fromkeys(found.space.outer, "block.x")
+    bound |= {f"{label}.o": "block.x" for labels, _ in cut for label in labels}
     return {
         "vectorize_axis": f"{found.column}.i.i",
-        "bind": bound | {f"{label}.o": "block.x" for labels, _ in cut for label in labels},
+        "bind": bound,
         "cache": [],
         "predicate_tail": [
             labels[0]

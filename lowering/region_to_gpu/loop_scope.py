@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineConstraintKind, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstraintKind, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from polyc.affine.repeating import End
 from polyc.dialects.common.dim import Dim
@@ -44,13 +44,14 @@ class AxisPlace:
     """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on.
 
     Of an axis of the tile that is several axes it is one: its points are ``inside`` points of that
-    each, and it begins again after ``size`` of them.
+    each, and it begins again after ``size`` of them.  A start that is ``fixed`` is that number.
     """
 
     along: int | None
     start: SSAValue
     inside: int = 1
     size: int | None = None
+    fixed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,49 @@ class LoopPoint(RowPoint):
     def read(self, op: ReadOp) -> SSAValue:
         """A tensor's element is not loaded where a guard that few points meet does not hold, as of
         every second row in each of two tensors; where neighbours of a vector have it alike."""
+        holds = self._settled(op)
+        if holds is False and op.fill is not None:
+            return self.number(number_of(op.fill), op.result.type.element_type)
+        if holds and op not in self.turned and op not in self.at_hand:
+            tensor, place = self.source(op)
+            if not self.is_data(place):
+                found = self.element(op, tensor, place)
+                found.name_hint = op.tensor.name_hint
+                return found
         if not self._skips(op):
             return super().read(op)
         tensor, place = self.source(op)
         if self.is_data(place):
             return super().read(op)
         return filled_load(self, op, tensor, place, self.guarded(op, place))
+
+    def _settled(self, op: ReadOp) -> bool | None:
+        """Whether a read's guard holds, where axes at ``fixed`` places say so; None elsewhere."""
+        if op.guard is None:
+            return None
+        known: list[bool] = []
+        for row in op.guard.data.constraints:
+            place = self.place(row.lhs - row.rhs, op.result.type.labels, op)
+            if place.used_dims() or any(isinstance(e, AffineSymExpr) for e in place.dfs()):
+                continue
+            value = place.eval([], [])
+            if row.kind is AffineConstraintKind.eq:
+                known.append(value == 0)
+            else:
+                known.append(value <= 0 if row.kind is AffineConstraintKind.le else value >= 0)
+        if not all(known):
+            return False
+        return True if len(known) == len(op.guard.data.constraints) else None
+
+    def binary(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """What is read nowhere changes no maximum, and no minimum."""
+        least = {"max": float("-inf"), "min": float("inf")}.get(fn)
+        for one, other in ((lhs, rhs), (rhs, lhs)):
+            made = one.owner.operands[0].owner if isinstance(one.owner, arith.ExtFOp) else one.owner
+            number = made.value if isinstance(made, arith.ConstantOp) else None
+            if isinstance(number, FloatAttr) and number.value.data == least:
+                return other
+        return super().binary(fn, lhs, rhs)
 
     def _skips(self, op: ReadOp) -> bool:
         if op.guard is None or op.fill is None or op in self.turned or op in self.at_hand:
@@ -137,7 +175,7 @@ class LoopPoint(RowPoint):
             return False
         labels = op.result.type.labels
         used = {labels[d] for row in rows for d in _dims(row.lhs - row.rhs)}
-        return not any(COLUMN.position in _dims(self.axes[label]) for label in used)
+        return not any(1 in _dims(self.axes[label]) for label in used)
 
     def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
         found = super().element(op, tensor, place)
@@ -294,6 +332,8 @@ def held_in(fragment: SSAValue) -> Held:
 
 def placed(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
     """A place as an expression of a map's dimensions and origins, which learn its start."""
+    if place.fixed is not None:
+        return AffineExpr.constant(place.fixed)
     if place.start not in origin:
         origin.append(place.start)
     start = AffineExpr.symbol(origin.index(place.start))

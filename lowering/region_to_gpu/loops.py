@@ -28,7 +28,15 @@ from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.boxes import Box, find_box
-from polyc.families.loops.recognise import Loops, Space, parted, reductions_in, size_of, type_of
+from polyc.families.loops.recognise import (
+    Loops,
+    Space,
+    parted,
+    pinned_axes,
+    reductions_in,
+    size_of,
+    type_of,
+)
 from polyc.lowering.region_to_gpu import integers, loop_moments, loop_powers
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
@@ -286,6 +294,12 @@ class LoopBuilder(LoopBase):
             return
         label, *rest = labels
         along = apart.get(label)
+        if label in pinned_axes(reduce) and along is None:
+            for point in range(size_of(reduce, label).constant() or 0):
+                place = AxisPlace(None, scope.emit.index(point), fixed=point)
+                within = scope.inside(scope.emit, label, place)
+                self.loop(within, reduce, rest, apart, acc, fold)
+            return
         size = self.frame.size(size_of(reduce, label))
         step = 1 if along is None else self.tile[along]
         rank = self.rank if along == 0 else None

@@ -342,7 +342,7 @@ class Point:
             case BinaryOp():
                 lhs = self.cast((yield op.lhs), f32)
                 rhs = self.cast((yield op.rhs), f32)
-                found = self.emit.value(BINARY[op.fn.data](lhs, rhs))
+                found = self.binary(op.fn.data, lhs, rhs)
                 return self.cast(found, op.result.type.element_type)
             case CompareOp():
                 lhs = self.cast((yield op.lhs), f32)
@@ -570,6 +570,10 @@ class Point:
         if source == f32:
             return self.emit.value(arith.TruncFOp(value, cast(AnyFloat, target)))
         return self.cast(self.cast(value, f32), target)
+
+    def binary(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """A binary function of two f32."""
+        return self.emit.value(BINARY[fn](lhs, rhs))
 
     def unary(self, fn: str, value: SSAValue) -> SSAValue:
         if fn in UNARY:

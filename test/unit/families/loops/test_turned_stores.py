@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
@@ -16,8 +16,8 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.schedules import schedules
-from polyc.families.loops.turned_stores import find_turned_store, tile_of, vector_of, warps_of
 from polyc.families.loops.tiles import warp_tile_of
+from polyc.families.loops.turned_stores import find_turned_store, tile_of, vector_of, warps_of
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
@@ -35,15 +35,27 @@ def pooled(*shape: Size, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.permute(s.fn("exp", s.fn("add", s.add(op), bias)), 0, 3, 1, 2))
 
 
-def joined(*shape: Size, element: Attribute = f32) -> ModuleOp:
-    """Four phases of an image, every second row and column of it, side by side, and their sum."""
-    s = Sketch("f", element)
+def phases(s: Sketch, *shape: Size) -> SSAValue:
+    """An image of which every second row and column lies in a tensor of its own."""
     n, h, w, c = shape
     assert isinstance(h, int) and isinstance(w, int)
     parts = [s.reshape(s.input(name, *shape), n, h, 1, w, 1, c) for name in "pqrs"]
     above, below = s.concat(4, *parts[:2]), s.concat(4, *parts[2:])
-    whole = s.reshape(s.concat(2, above, below), n, 2 * h, 2 * w, c)
-    return s.done(y=s.permute(s.fn("relu", whole), 0, 3, 1, 2))
+    return s.reshape(s.concat(2, above, below), n, 2 * h, 2 * w, c)
+
+
+def joined(*shape: Size, element: Attribute = f32) -> ModuleOp:
+    """The phases of an image side by side."""
+    s = Sketch("f", element)
+    return s.done(y=s.permute(s.fn("relu", phases(s, *shape)), 0, 3, 1, 2))
+
+
+def pooled_phases(*shape: Size, element: Attribute = f32) -> ModuleOp:
+    """The mean of windows that have a pixel of each phase."""
+    s = Sketch("f", element)
+    whole = s.fn("add", phases(s, *shape), s.input("bias", shape[-1]))
+    op = frontend.PoolOp("mean", whole, [1, 2], [2, 2], stride=[2, 2])
+    return s.done(y=s.permute(s.add(op), 0, 3, 1, 2))
 
 
 def both(*shape: Size, element: Attribute = f32) -> ModuleOp:
@@ -59,11 +71,17 @@ def both(*shape: Size, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.fn("sub", high, low), z=above)
 
 
-MADE = {"pooled": pooled, "joined": joined, "both": both}
-SMALL = {"pooled": (2, 9, 11, 8), "joined": (2, 3, 5, 8), "both": (2, 4, 6, 6, 8)}
+MADE = {"pooled": pooled, "joined": joined, "pooled_phases": pooled_phases, "both": both}
+SMALL = {
+    "pooled": (2, 9, 11, 8),
+    "joined": (2, 3, 5, 8),
+    "pooled_phases": (2, 4, 5, 8),
+    "both": (2, 4, 6, 6, 8),
+}
 LARGE = {
     "pooled": (64, 126, 126, 96),
     "joined": (32, 47, 55, 128),
+    "pooled_phases": (64, 47, 55, 64),
     "both": (16, 16, 32, 34, 64),
 }
 
@@ -150,12 +168,16 @@ def test_images_and_rows_may_be_of_any_number(tmp_path: Path) -> None:
 
 
 def test_what_few_points_read_is_loaded_by_these_alone(tmp_path: Path) -> None:
-    """Of the phases of an image each is loaded under the condition of its rows and columns."""
+    """Of the phases of an image each is loaded under the condition of its rows and columns; in
+    windows that have a pixel of each, at the point that has it."""
     module = planned(joined(2, 12, 20, 32), tmp_path, "gpu")
     kernel, *_ = find(module, gpu.KernelOp)
     loads = [op for op in kernel.walk() if isinstance(op, hw.LoadGlobalOp)]
     assert len(loads) == 4 and all(op.fill is not None for op in loads)
     assert len({op.predicate for op in loads}) == 4
+    kernel, *_ = find(planned(pooled_phases(2, 12, 20, 32), tmp_path, "gpu"), gpu.KernelOp)
+    loads = [op for op in kernel.walk() if isinstance(op, hw.LoadGlobalOp)]
+    assert sum(op.tensor.name_hint in tuple("pqrs") for op in loads) == 4
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
