@@ -176,6 +176,8 @@ def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[Sched
     found = find_turned_store(loops)
     if found is None or set(found.reads) <= set(loops.turned):
         return []
+    if any(plan.moves_boxes for plan in others):
+        return []
     kernel, widest = loops.kernel, turned_vector(found)
     plans: list[ScheduleOp] = []
     for vector in dict.fromkeys((widest, 1)):

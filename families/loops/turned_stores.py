@@ -120,6 +120,8 @@ def find_turned_store(loops: Loops) -> TurnedStore | None:
             return None
     outer = tuple(label for label in order if label != column and label not in behind)
     whole = prod((sizes[label] for label in behind), start=Dim.const(1))
+    if (whole.constant() or SECTOR) * wide < SECTOR:
+        return None
     lies = (*(sizes[label] for label in outer), whole, sizes[column])
     space = Space(tuple(range(len(values))), outer, ROWS, column, lies, frozenset())
     return TurnedStore(space, rows, column, tuple(order), ours, wide)

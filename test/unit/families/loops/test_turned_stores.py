@@ -18,6 +18,7 @@ from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.schedules import schedules
 from polyc.families.loops.tiles import warp_tile_of
 from polyc.families.loops.turned_stores import find_turned_store, tile_of, vector_of, warps_of
+from polyc.lowering.region_to_gpu.loops import LoopsLowering
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
@@ -99,6 +100,20 @@ def test_what_lies_channels_last_is_stored_turned(what: str, element: Attribute)
     assert found is not None and plan.turns_outputs
     assert plan.variant.data == "turned" and plan.integer("vectorize") > 1
     assert plan.tile_sizes[:2] == tile_of(found)
+
+
+def test_a_block_has_points_of_whole_images() -> None:
+    """Rows and columns of an image are one axis, whatever their numbers are."""
+    loops = find_loops(region_of(pooled(64, 125, 126, 96)))
+    (plan,) = schedules(loops, "sm_90a")
+    (grid,) = LoopsLowering(loops).grids(plan)
+    assert [axis.size.constant() for axis in grid.axes] == [64, 63 * 63, 96]
+    assert grid.tile == [1, *plan.tile_sizes[:2]]
+
+
+def test_short_images_are_not() -> None:
+    """Of four points a line would have no sector."""
+    assert find_turned_store(find_loops(region_of(pooled(64, 3, 4, 96, element=f16)))) is None
 
 
 def test_odd_channels_are_read_one_by_one_and_fill_their_tiles() -> None:
