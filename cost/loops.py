@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.affine.repeating import alone, at
+from polyc.cost.pinned import pinned_share
 from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
 from polyc.cost.values import (
@@ -62,6 +63,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
         return work
     if plan.is_flat:
         _count_flat(values, plan, work)
+        return work
+    if plan.turns_outputs:
+        _count_turned(values, plan, work)
         return work
     if plan.slides_lines:
         _count_lines(values, plan, work)
@@ -214,6 +218,48 @@ def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps, work.begins = steps, BEGINS
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * points
+
+
+def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The work of a plan that turns what it stores: a thread has vectors along the lines of what is
+    read, and each result goes through shared memory."""
+    roots = list(values.kernel.yield_op.values)
+    labels = val_type(roots[0]).labels
+    column = plan.vectorize_axis.data.partition(".")[0]
+    behind = [a for a in labels if f"{a}.o" in plan.bind.data and a != column]
+    rows, columns, _ = plan.tile_sizes
+    vector = plan.integer("vectorize")
+    tiles = -(-prod(values.extents[a] for a in behind) // rows)
+    tiles *= -(-values.extents[column] // columns)
+    outer = prod(values.extents[a] for a in labels if a != column and a not in behind)
+    work.blocks = float(tiles * outer)
+    shared = shared_by((rows, columns), int(work.threads), vector)
+    at_once = dict.fromkeys(behind, rows) | {column: columns}
+    each = len(roots) * (KEPT + LOAD_STORE / vector)
+    each += (len(behind) - 1) * FLOOR / vector
+    each += finding(values, roots, behind, [column], vector).each(*shared)
+    loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
+    steps = 1.0
+    for reduce in _reductions(values, roots):
+        trips = float(prod(values.extents[a] for a in reduce.labels))
+        inner = finding(values, [reduce.operand], [*behind, *reduce.labels], [column], vector)
+        each += trips * (inner.each(*shared) + 1)
+        for op in values.behind([reduce.operand]):
+            if isinstance(op, ReadOp):
+                share = pinned_share(op, values.extents, reduce.labels)
+                loads.append((op, trips * share))
+        steps += waits([int(trips)], {})
+    points = work.blocks * rows * columns
+    for op, times in loads:
+        price, over = load_cost(values, op, column, at_once)
+        each += times * price / (vector if column in innermost(op) else 1)
+        size = size_in_bytes(op.result.type.element_type)
+        again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
+        work.cache += min(times * points * size * over, again * max(1.0, over))
+    work.operations = points * each
+    work.steps, work.begins = steps, BEGINS
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * values.points(labels)
 
 
 def _place_along(op: ReadOp, column: str) -> AffineExpr | None:

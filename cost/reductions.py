@@ -292,7 +292,7 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
     bound = plan.bind.data
     if plan.slides_windows or plan.slides_lines or plan.resamples_lines or plan.cached:
         return None
-    if plan.is_flat:
+    if plan.is_flat or plan.turns_outputs:
         return None
     if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
         return None

@@ -207,6 +207,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "loops": (
         "serial",
         "flat",
+        "turned",
         "partial_sums",
         SPREAD_SUMS,
         "windows",

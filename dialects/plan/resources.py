@@ -159,6 +159,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "flat"
 
     @property
+    def turns_outputs(self) -> bool:
+        """Whether a block of loops turns what it stores in shared memory."""
+        return record_of(self.algo_choice).get("loops") == "turned"
+
+    @property
     def slides_windows(self) -> bool:
         """Whether a thread of loops has neighbours, whose windows share what they read."""
         return record_of(self.algo_choice).get("loops") == "windows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import cast
@@ -86,6 +86,14 @@ _NARROW: Fields = {**_TALL, "tile": [192, 64, 64], "warp_tile": [64, 64], "stage
 
 _PLANES: Fields = {**_MMA_SYNC, "loader": "gather", "stages": 2, "vectorize": 1}
 """Threads load pixels along the planes of an image, a step ahead."""
+
+FEW_FILTERS, FEW_DEEP, FEW_PIXELS = 32, 32, 128
+"""Filters and depth of a convolution that warps have by 16 filters, and pixels of its tile: 3x3 of
+3 planes with a step at 224², 16 filters and 32 images, took an H100 20 us so, tiles of 32 filters
+23, and 36 by warpgroups."""
+
+FEW_TILES = 8 * ARCHS["sm_90a"].multiprocessors
+"""Tiles of them at least: fewer were not timed."""
 
 SINGLY = "tma_small"
 """The plan that stores filters of any number where they are open."""
@@ -226,7 +234,21 @@ def planes_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVaria
     if not ARCHS[arch].wgmma:
         return (ConvVariant("gather", _PLANES),)
     plans = ranking.fastest(problem_of(conv), arch, planes_form(conv), count)
-    return tuple(of_planes(conv, plan) for plan in plans)
+    return (*few_filters(conv), *(of_planes(conv, plan) for plan in plans))
+
+
+def few_filters(conv: Convolution) -> Iterator[ConvVariant]:
+    """That of an image of planes for few filters and one step: a warp has 16 of these, where a
+    warpgroup's 64 would be mostly empty, and all threads load pixels."""
+    filters, depth = (conv.size(axis).constant() for axis in (conv.filters, conv.channels))
+    if not conv.whole or filters is None or depth is None:
+        return
+    if filters > FEW_FILTERS or depth > FEW_DEEP:
+        return
+    rows = 16 if filters <= 16 else FEW_FILTERS
+    tile: Value = [rows, FEW_PIXELS, FEW_DEEP]
+    fields: Fields = {**_PLANES, "tile": tile, "warp_tile": [16, 32]}
+    yield ConvVariant("gather_few", fields, pixels=FEW_TILES * FEW_PIXELS)
 
 
 def of_planes(conv: Convolution, plan: Tiling) -> ConvVariant:

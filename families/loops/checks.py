@@ -16,6 +16,7 @@ from polyc.families.loops.partial_sums import Shared, find_shared
 from polyc.families.loops.recognise import Loops, split_size
 from polyc.families.loops.resampled import find_resampled, is_possible
 from polyc.families.loops.tiles import turned_names, warp_tile_of
+from polyc.families.loops.turned_stores import find_turned_store
 from polyc.families.loops.windows import find_window, tile_from
 from polyc.families.structure import MOST_PARTS, check_raster
 
@@ -155,6 +156,15 @@ def _check_flat(loops: Loops, plan: ScheduleOp) -> None:
         refuse_choice(plan, "split_k", "tiles of all points do not have", "1")
 
 
+def _check_turned(loops: Loops, plan: ScheduleOp) -> None:
+    """Refuse what is stored turned where it lies as what is read does, or threads part it."""
+    if find_turned_store(loops) is None:
+        why = "turns what it stores, where that lies as what is read does, or is no one axis of it"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if plan.integer("split_k") > 1:
+        refuse_choice(plan, "split_k", "tiles that are turned do not have", "1")
+
+
 def _check_lines(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse lines along which no windows slide, or that nothing resamples, or a tile that threads
     do not part."""
@@ -191,6 +201,8 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     rows, columns, _ = plan.tile_sizes
     if plan.is_flat:
         _check_flat(loops, plan)
+    if plan.turns_outputs:
+        _check_turned(loops, plan)
     if plan.spreads_sums or "partial_sums" in record_of(plan.algo_choice).values():
         _check_parts(loops, plan)
     elif plan.integer("split_k") > 1:

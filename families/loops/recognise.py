@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import Floor, expr_of, linear_of
+from polyc.cost.pinned import MOST_POINTS, pinned_by
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import ui64
@@ -481,6 +482,15 @@ def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) ->
         return {}
     free = [axis for axis in (1, 0) if not along[axis] and tile[axis] > 1]
     return dict(zip(innermost_first(reduce), free, strict=False))
+
+
+def pinned_axes(reduce: ReduceOp) -> set[str]:
+    """The axes of a reduction of which guards say at which points a tensor is read at all: these
+    are gone through one by one, so that each reads what it has."""
+    reads = (op for op in made_by([reduce.operand]) if isinstance(op, ReadOp))
+    found = set[str]().union(*(pinned_by(read, reduce.labels) for read in reads))
+    points = prod(size_of(reduce, label).constant() or MOST_POINTS + 1 for label in found)
+    return found if points <= MOST_POINTS else set()
 
 
 def innermost_first(reduce: ReduceOp) -> list[str]:

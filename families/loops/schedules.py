@@ -11,7 +11,7 @@ from math import gcd, prod
 from typing import cast
 
 from polyc.cost.reductions import SharedTile
-from polyc.cost.time import modelled
+from polyc.cost.time import TYPICAL, modelled
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
@@ -54,6 +54,10 @@ from polyc.families.loops.tiles import (
     vector_of,
     warp_tile_of,
 )
+from polyc.families.loops.turned_stores import TurnedStore, find_turned_store
+from polyc.families.loops.turned_stores import tile_of as turned_tile
+from polyc.families.loops.turned_stores import vector_of as turned_vector
+from polyc.families.loops.turned_stores import warps_of as turned_warps
 from polyc.families.loops.windows import WindowTile, find_window, ranked
 from polyc.families.loops.windows import facts as window_facts
 
@@ -67,6 +71,8 @@ FEW = 64
 """Points of a column at most that a thread reduces alone, where there are columns for all."""
 LONG = 2
 """Steps that each of them has at least."""
+ALL_POINTS = ("flat", "turned")
+"""The ways of loops whose tiles are of axes that are one."""
 OF_LINES = ("lines", "resampled")
 """The ways of loops whose tiles are of lines: the axes outside of these are one axis."""
 
@@ -79,6 +85,7 @@ def schedules(loops: Loops, arch: str) -> list[ScheduleOp]:
     if ranked := fastest(loops, arch):
         return ranked
     found = _in_order(loops, arch)
+    found = _turned(loops, arch, found) or found
     if (shared := opened(loops)) is None:
         return found
     return improved(shared, arch, found, partial(shared_schedule, loops, arch))
@@ -157,6 +164,40 @@ def _flat(loops: Loops, arch: str, scalar: ScheduleOp) -> ScheduleOp | None:
     sizes = dict[str, int]()
     times = [modelled(loops.kernel, one, sizes).seconds for one in (plan, scalar)]
     return plan if times[0] < times[1] else None
+
+
+def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[ScheduleOp]:
+    """Schedules whose outputs are turned on their way to memory, where the model has them for
+    faster than the ``others``; none where it does not.
+
+    The first reads whole vectors; the second, where addresses may not be multiples of these, does
+    not.
+    """
+    found = find_turned_store(loops)
+    if found is None or set(found.reads) <= set(loops.turned):
+        return []
+    if any(plan.moves_boxes for plan in others):
+        return []
+    kernel, widest = loops.kernel, turned_vector(found)
+    plans: list[ScheduleOp] = []
+    for vector in dict.fromkeys((widest, 1)):
+        name = "turned" if vector > 1 else "turned_any"
+        plans.append(
+            _schedule(
+                loops, arch, False, name, vector, (), tile=turned_tile(found), algorithm="turned"
+            )
+        )
+        if pointers_promised(kernel, plans[-1].widest):
+            break
+    sizes = dict.fromkeys(kernel.symbol_names, TYPICAL)
+    mine = modelled(kernel, plans[0], sizes).seconds
+    theirs = [modelled(kernel, one, sizes).seconds for one in others if _runs(one, sizes)]
+    return plans if mine < min(theirs, default=float("inf")) else []
+
+
+def _runs(plan: ScheduleOp, sizes: Mapping[str, int]) -> bool:
+    """Whether a schedule's conditions hold at some sizes."""
+    return all(fact.holds(sizes) for fact in plan.when.data)
 
 
 def _rows(loops: Loops, arch: str) -> Iterator[ScheduleOp]:
@@ -302,7 +343,7 @@ def _schedule(
     elif slid is not None:
         tile = slid.rows, slid.columns
         algorithm = algorithm if window is None else "windows"
-    elif algorithm != "flat":
+    elif algorithm not in ALL_POINTS:
         algorithm = "serial" if way is None else "partial_sums"
     if tile is None:
         tile = tile_of(loops, arch, parts, vector) if way is None else (way.rows, way.columns)
@@ -313,7 +354,9 @@ def _schedule(
         "loader": "register",
         "tile": [*tile, 1],
         "stages": 1,
-        "warp_tile": _warp_tile(tile, arch, slid, box),
+        "warp_tile": _warp_tile(tile, arch, slid, box)
+        if algorithm != "turned"
+        else warp_tile_of(tile, turned_warps(tile, vector)),
         "vectorize": vector,
         "split_k": 1 if way is None else way.parts,
         "algo_choice": {"loops": algorithm},
@@ -416,10 +459,15 @@ def restated(loops: Loops, fields: Mapping[str, Value]) -> Fields:
     Which tensors are turned in shared memory is chosen.
     """
     kernel, spaces = loops.kernel, loops.spaces
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") in OF_LINES:
+    way = cast("dict[str, str]", fields.get("algo_choice", {})).get("loops")
+    if way in OF_LINES:
         return _restated_lines(loops, cast("list[int]", fields["tile"]))
-    if cast("dict[str, str]", fields.get("algo_choice", {})).get("loops") == "flat":
+    if way == "flat":
         return _restated_flat(loops, cast("list[int]", fields["tile"]))
+    # A user's own may say so of a region that has nothing to turn, which is refused later.
+    turned = find_turned_store(loops) if way == "turned" else None
+    if turned is not None:
+        return _restated_turned(loops, turned, cast("list[int]", fields["tile"]))
     rows, columns, _ = cast("list[int]", fields["tile"])
     bind: Record = {}
     tails: dict[str, None] = {}
@@ -456,6 +504,25 @@ def _restated_flat(loops: Loops, tile: Sequence[int]) -> Fields:
         "bind": {f"{label}.o": "block.x" for label in labels},
         "cache": [],
         "predicate_tail": [] if holds_always(whole, known, symbols) else [labels[0]],
+    }
+
+
+def _restated_turned(loops: Loops, found: TurnedStore, tile: Sequence[int]) -> Fields:
+    """The same where what is stored is turned."""
+    *_, points, columns = found.space.sizes
+    cut = (([label for label, *_ in found.rows], points), ([found.column], columns))
+    known, symbols = loops.kernel.assumptions, loops.kernel.symbol_names
+    bound: Record = dict.fromkeys(found.space.outer, "block.x")
+    bound |= {f"{label}.o": "block.x" for labels, _ in cut for label in labels}
+    return {
+        "vectorize_axis": f"{found.column}.i.i",
+        "bind": bound,
+        "cache": [],
+        "predicate_tail": [
+            labels[0]
+            for (labels, size), step in zip(cut, tile, strict=False)
+            if not holds_always(Assumption(size.mod(step), "=="), known, symbols)
+        ],
     }
 
 

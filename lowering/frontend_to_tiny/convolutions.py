@@ -167,16 +167,32 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
     narrow = build.narrowed(x, conv.element) if alone else build.cast(x, conv.element)
     x = build.cast(narrow, f32)
     pixels = conv.shape[3:] if conv.first else conv.shape[2:4]
+    # Groups that no tile takes are computed by threads, along the lines of what they store.
+    first = conv.first and _is_for_threads(conv, f, taps * inner)
     flat = replaced(
         conv,
-        first=False,
+        first=first,
         stride=stride,
         padding=padding,
         dilation=dilation,
-        shape=(n * planes, *pixels, f),
+        shape=(n * planes, f, *pixels) if first else (n * planes, *pixels, f),
     )
-    made = build.reshape(_over_pixels(flat, build, x, w), (n, planes, *pixels, f))
+    made = _over_pixels(flat, build, x, w)
+    if first:
+        return build.permute(build.reshape(made, (n, planes, f, *pixels)), (0, 2, 1, 3, 4))
+    made = build.reshape(made, (n, planes, *pixels, f))
     return build.permute(made, (0, 4, 1, 2, 3)) if conv.first else made
+
+
+def _is_for_threads(conv: Convolution, filters: Dim, inner: Dim) -> bool:
+    """Whether a convolution is in groups of several filters, and neither tiles of tensor cores lie
+    inside of them nor are their windows stored for a product."""
+    each = divided(filters, conv.groups, conv.at)
+    assert each is not None  # the verifier has seen that it comes out even
+    if conv.groups.constant() == 1 or each.constant() == 1:
+        return False
+    inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
+    return not inside and (conv.element == f32 or (each.constant() or TILE) < TILE)
 
 
 def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:

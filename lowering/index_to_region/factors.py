@@ -168,9 +168,13 @@ class Factors:
         return next(moved for moved in way if not isinstance(moved.owner, repeats))
 
     def _merged(self, value: SSAValue) -> SSAValue:
-        """What a reshape splits into groups, in the same memory."""
+        """What a reshape splits into groups, in the same memory; one that makes planes of an image
+        images of its own is read as it lies."""
         op = value.owner
-        return self.same.get(op.operand, op.operand) if isinstance(op, tiny.ReshapeOp) else value
+        if not isinstance(op, tiny.ReshapeOp):
+            return value
+        splits = tiny.tensor_of(value).rank > tiny.tensor_of(op.operand).rank
+        return self.same.get(op.operand, op.operand) if splits else value
 
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
         """The axes of a product, first those of its factor of windows.

@@ -52,6 +52,7 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.families.loops.resampled import Resampled, find_resampled
+from polyc.families.loops.turned_stores import TurnedStore, find_turned_store
 from polyc.families.loops.windows import Window, WindowTile, find_window, tile_from
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
@@ -96,10 +97,16 @@ def flat_of(kernel: KernelOp, plan: ScheduleOp) -> Flat | None:
     return find_flat(Loops(kernel, kernel)) if plan.is_flat else None
 
 
+def turned_store_of(kernel: KernelOp, plan: ScheduleOp) -> TurnedStore | None:
+    """How a schedule turns what it stores, where it does."""
+    return find_turned_store(Loops(kernel, kernel)) if plan.turns_outputs else None
+
+
 def parted_spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     """The spaces of a region's outputs as a schedule parts them."""
     lines = lines_of(kernel, plan) or resampled_of(kernel, plan) or flat_of(kernel, plan)
-    return spaces_of(kernel) if lines is None else [lines.space]
+    own = lines or turned_store_of(kernel, plan)
+    return spaces_of(kernel) if own is None else [own.space]
 
 
 def grid_of(space: Space, plan: ScheduleOp) -> Grid:
@@ -157,6 +164,8 @@ class LoopBase(Builder):
         """What is resampled along them."""
         self.flat = flat_of(kernel, plan)
         """The outputs as one axis."""
+        self.turned_store = turned_store_of(kernel, plan)
+        """How what is stored is turned."""
         self.tile = plan.tile_sizes[:2]
         self.parts = plan.cluster_blocks
         """Blocks of a cluster, which share the points of each reduction."""
@@ -194,6 +203,10 @@ class LoopBase(Builder):
             self.line_tile = line_tile_from(self.tile, threads)
             assert self.line_tile is not None  # checked with the plan
             layout = self.line_tile.layout
+        self.turned_tiles: list[SSAValue] = []
+        """What is stored turned, in shared memory as threads compute it."""
+        if self.turned_store is not None:
+            self.turned_tiles = [self.tile_turned(target) for target in self.frame.outputs]
         self.spread = Spread.of(layout)
         self.rank: SSAValue | None = None
         """Which block of its cluster this one is, where a cluster has a tile, or which part of a
@@ -204,7 +217,7 @@ class LoopBase(Builder):
         """Where a thread has what is resampled."""
         self.turned: dict[Operation, SSAValue] = {}
         """What is read of tensors that lie along the rows, in shared memory as they lie there."""
-        for read in turned_reads(kernel, self.spaces):
+        for read in turned_reads(kernel, self.spaces) if plan.cached else ():
             if kernel.name_of(read.tensor) in plan.cached:
                 self.turned[read] = self.tile_of(read)
 
@@ -267,7 +280,7 @@ class LoopBase(Builder):
     def along_of(self, reduce: ReduceOp) -> tuple[bool, bool]:
         """Whether the results of a reduction differ between a tile's rows, and its columns."""
         labels = type_of(reduce.result).labels
-        if self.lines is not None:
+        if self.lines is not None or self.turned_store is not None:
             return True, True
         if self.flat is not None:
             return False, True
@@ -285,6 +298,13 @@ class LoopBase(Builder):
         line = rows + -(-BANK_BYTES // element_bytes(kind))
         shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
         return self.frame.emit.value(shared, f"{self.kernel.name_of(read.tensor)}_turned")
+
+    def tile_turned(self, target: SSAValue) -> SSAValue:
+        """A tile in shared memory for what is stored turned; its lines are longer alike."""
+        kind, (rows, columns) = element_of(target), self.tile
+        line = columns + -(-BANK_BYTES // element_bytes(kind))
+        shared = located(SharedTileOp(SharedType.of([rows, line], kind, 0)), self.kernel.yield_op)
+        return self.frame.emit.value(shared, f"{target.name_hint}_turned")
 
     @property
     def has_turns(self) -> bool:

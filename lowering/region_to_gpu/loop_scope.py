@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstraintKind, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from polyc.affine.repeating import End
 from polyc.dialects.common.dim import Dim
@@ -24,6 +24,7 @@ from polyc.families.loops.flat import Flat
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import Space
 from polyc.families.loops.resampled import Resampled
+from polyc.families.loops.turned_stores import TurnedStore
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Indices, Point
@@ -43,13 +44,14 @@ class AxisPlace:
     """Where an axis stands: at an axis of the tile (0 its rows, 1 its columns), from a start on.
 
     Of an axis of the tile that is several axes it is one: its points are ``inside`` points of that
-    each, and it begins again after ``size`` of them.
+    each, and it begins again after ``size`` of them.  A start that is ``fixed`` is that number.
     """
 
     along: int | None
     start: SSAValue
     inside: int = 1
     size: int | None = None
+    fixed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,64 @@ class LoopPoint(RowPoint):
             return self.at_hand[op].fragment, self.at_hand[op].places[0]
         return super().source(op)
 
+    def read(self, op: ReadOp) -> SSAValue:
+        """A tensor's element is not loaded where a guard that few points meet does not hold, as of
+        every second row in each of two tensors; where neighbours of a vector have it alike."""
+        holds = self._settled(op)
+        if holds is False and op.fill is not None:
+            return self.number(number_of(op.fill), op.result.type.element_type)
+        if holds and op not in self.turned and op not in self.at_hand:
+            tensor, place = self.source(op)
+            if not self.is_data(place):
+                found = self.element(op, tensor, place)
+                found.name_hint = op.tensor.name_hint
+                return found
+        if not self._skips(op):
+            return super().read(op)
+        tensor, place = self.source(op)
+        if self.is_data(place):
+            return super().read(op)
+        return filled_load(self, op, tensor, place, self.guarded(op, place))
+
+    def _settled(self, op: ReadOp) -> bool | None:
+        """Whether a read's guard holds, where axes at ``fixed`` places say so; None elsewhere."""
+        if op.guard is None:
+            return None
+        known: list[bool] = []
+        for row in op.guard.data.constraints:
+            place = self.place(row.lhs - row.rhs, op.result.type.labels, op)
+            if place.used_dims() or any(isinstance(e, AffineSymExpr) for e in place.dfs()):
+                continue
+            value = place.eval([], [])
+            if row.kind is AffineConstraintKind.eq:
+                known.append(value == 0)
+            else:
+                known.append(value <= 0 if row.kind is AffineConstraintKind.le else value >= 0)
+        if not all(known):
+            return False
+        return True if len(known) == len(op.guard.data.constraints) else None
+
+    def binary(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """What is read nowhere changes no maximum, and no minimum."""
+        least = {"max": float("-inf"), "min": float("inf")}.get(fn)
+        for one, other in ((lhs, rhs), (rhs, lhs)):
+            made = one.owner.operands[0].owner if isinstance(one.owner, arith.ExtFOp) else one.owner
+            number = made.value if isinstance(made, arith.ConstantOp) else None
+            if isinstance(number, FloatAttr) and number.value.data == least:
+                return other
+        return super().binary(fn, lhs, rhs)
+
+    def _skips(self, op: ReadOp) -> bool:
+        if op.guard is None or op.fill is None or op in self.turned or op in self.at_hand:
+            return False
+        rows = op.guard.data.constraints
+        equal = any(row.kind is AffineConstraintKind.eq for row in rows)
+        if not equal or without_sign(op.result.type.element_type) == i1:
+            return False
+        labels = op.result.type.labels
+        used = {labels[d] for row in rows for d in _dims(row.lhs - row.rhs)}
+        return not any(1 in _dims(self.axes[label]) for label in used)
+
     def element(self, op: ReadOp, tensor: SSAValue, place: Sequence[AffineExpr]) -> SSAValue:
         found = super().element(op, tensor, place)
         if op not in self.at_hand:
@@ -133,6 +193,28 @@ class LoopPoint(RowPoint):
                 here = self.emit.compare("sge", at, self.emit.index(end.first))
             found = self.emit.value(arith.SelectOp(here, other, found))
         return found
+
+
+def filled_load(
+    point: Point,
+    op: ReadOp,
+    tensor: SSAValue,
+    place: Sequence[AffineExpr],
+    where: SSAValue | None = None,
+) -> SSAValue:
+    """A load of what is read, which itself gives the fill outside of the tensor, or not ``where``
+    a condition holds."""
+    assert op.fill is not None
+    number, kind = number_of(op.fill), without_sign(op.result.type.element_type)
+    if is_integer(kind):
+        fill = IntegerAttr(int(number), cast(IntegerType, kind))
+    else:
+        fill = FloatAttr(number, cast(AnyFloat, kind))
+    at = [point.index(e) for e in place]
+    if where is not None:
+        where = point.within(where, tensor, at)
+    load = LoadGlobalOp(tensor, at, kind, where, fill)
+    return point.emit.value(load, op.tensor.name_hint)
 
 
 class WindowPoint(Point):
@@ -163,14 +245,7 @@ class WindowPoint(Point):
         kind = without_sign(op.result.type.element_type)
         if op not in self.slid or op.fill is None or op.fill.value.data == 0 or kind == i1:
             return super().read(op)
-        number = number_of(op.fill)
-        if is_integer(kind):
-            fill = IntegerAttr(int(number), cast(IntegerType, kind))
-        else:
-            fill = FloatAttr(number, cast(AnyFloat, kind))
-        tensor, place = self.source(op)
-        load = LoadGlobalOp(tensor, [self.index(e) for e in place], kind, None, fill)
-        return self.emit.value(load, op.tensor.name_hint)
+        return filled_load(self, op, *self.source(op))
 
     def guarded(self, op: ReadOp, place: Sequence[AffineExpr]) -> SSAValue:
         """The guard of what slides is that it is in its tensor, which is asked of the place itself:
@@ -221,6 +296,15 @@ def flat_places(flat: Flat, at: Coordinates) -> dict[str, AxisPlace]:
     return {label: AxisPlace(1, first, inside, size) for label, inside, size in flat.axes}
 
 
+def turned_places(found: TurnedStore, at: Coordinates) -> dict[str, AxisPlace]:
+    """The same where what is stored is turned: the axes behind the columns' are a tile's rows."""
+    places = {label: AxisPlace(None, at[label]) for label in found.space.outer}
+    for label, inside, size in found.rows:
+        places[label] = AxisPlace(0, at[found.space.row or ""], inside, size)
+    places[found.column] = AxisPlace(1, at[found.column])
+    return places
+
+
 def walks_of(space: Space, plan: ScheduleOp) -> list[Walk]:
     """The axes of a space that a block walks, in order."""
     axes = zip(space.labels, space.sizes, tile_sizes(space, plan), strict=True)
@@ -248,6 +332,8 @@ def held_in(fragment: SSAValue) -> Held:
 
 def placed(place: AxisPlace, origin: list[SSAValue]) -> AffineExpr:
     """A place as an expression of a map's dimensions and origins, which learn its start."""
+    if place.fixed is not None:
+        return AffineExpr.constant(place.fixed)
     if place.start not in origin:
         origin.append(place.start)
     start = AffineExpr.symbol(origin.index(place.start))

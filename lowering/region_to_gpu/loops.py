@@ -27,7 +27,15 @@ from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.boxes import Box, find_box
-from polyc.families.loops.recognise import Loops, Space, parted, reductions_in, size_of, type_of
+from polyc.families.loops.recognise import (
+    Loops,
+    Space,
+    parted,
+    pinned_axes,
+    reductions_in,
+    size_of,
+    type_of,
+)
 from polyc.lowering.region_to_gpu import integers, loop_moments, loop_powers
 from polyc.lowering.region_to_gpu.boxes import BoxBuilder, box_grid
 from polyc.lowering.region_to_gpu.frame import Space as Workspace
@@ -53,9 +61,11 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     placed_all,
     places_of,
     projection,
+    turned_places,
     walks_of,
 )
 from polyc.lowering.region_to_gpu.loop_shares import inside, store_share, turns_of
+from polyc.lowering.region_to_gpu.loop_stores import store_turned
 from polyc.lowering.region_to_gpu.loop_windows import slide, slide_along
 from polyc.lowering.region_to_gpu.partial_sums import PART
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted, element_of
@@ -142,6 +152,8 @@ class LoopBuilder(LoopBase):
         lines = self.of_lines
         if self.flat is not None:
             places = flat_places(self.flat, at)
+        elif self.turned_store is not None:
+            places = turned_places(self.turned_store, at)
         else:
             places = places_of(space, at) if lines is None else line_places(lines, at)
         scope = Scope(self.emit, places)
@@ -190,6 +202,9 @@ class LoopBuilder(LoopBase):
         labels = [type_of(v).labels for v in values]
         every = [a for part in labels for a in part]
         outputs = [self.frame.outputs[i] for i in space.outputs]
+        if self.turned_store is not None:
+            store_turned(self, scope, self.turned_store, values)
+            return
 
         def wanted(axes: Mapping[str, AffineExpr]) -> list[Wanted]:
             places = [tuple(axes[a] for a in part) for part in labels]
@@ -275,6 +290,12 @@ class LoopBuilder(LoopBase):
             return
         label, *rest = labels
         along = apart.get(label)
+        if label in pinned_axes(reduce) and along is None:
+            for point in range(size_of(reduce, label).constant() or 0):
+                place = AxisPlace(None, scope.emit.index(point), fixed=point)
+                within = scope.inside(scope.emit, label, place)
+                self.loop(within, reduce, rest, apart, acc, fold)
+            return
         size = self.frame.size(size_of(reduce, label))
         step = 1 if along is None else self.tile[along]
         rank = self.rank if along == 0 else None

@@ -342,7 +342,7 @@ class Point:
             case BinaryOp():
                 lhs = self.cast((yield op.lhs), f32)
                 rhs = self.cast((yield op.rhs), f32)
-                found = self.emit.value(BINARY[op.fn.data](lhs, rhs))
+                found = self.binary(op.fn.data, lhs, rhs)
                 return self.cast(found, op.result.type.element_type)
             case CompareOp():
                 lhs = self.cast((yield op.lhs), f32)
@@ -407,9 +407,10 @@ class Point:
 
         None where all are wanted, and ``gpu-legalize-access`` guards them.
         """
-        found = self.where
-        if found is None:
-            return None
+        return None if self.where is None else self.within(self.where, tensor, at)
+
+    def within(self, found: SSAValue, tensor: SSAValue, at: Sequence[SSAValue]) -> SSAValue:
+        """Whether a condition holds and an element is inside of its tensor."""
         assert isinstance(tensor.type, GlobalType)
         for index, size in zip(at, tensor.type.dims, strict=True):
             inside = self.emit.compare("ult", index, self.frame.size(size))
@@ -569,6 +570,10 @@ class Point:
         if source == f32:
             return self.emit.value(arith.TruncFOp(value, cast(AnyFloat, target)))
         return self.cast(self.cast(value, f32), target)
+
+    def binary(self, fn: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """A binary function of two f32."""
+        return self.emit.value(BINARY[fn](lhs, rhs))
 
     def unary(self, fn: str, value: SSAValue) -> SSAValue:
         if fn in UNARY:

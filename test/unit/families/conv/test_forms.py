@@ -29,6 +29,15 @@ FORMS = {
     "transposed in groups, in phases": Form(
         1, 64, 64, (24, 21), (4, 4), (2, 2), (1, 1), (1, 1), 2, True, "f16"
     ),
+    "planes of one tap in groups": Form(
+        1, 64, 64, (4, 14, 15), (1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1), 2, False, "f16"
+    ),
+    "planes of one tap in groups of f32": Form(
+        1, 64, 64, (4, 14, 15), (1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1), 2, False, "f32"
+    ),
+    "planes transposed in groups, in phases": Form(
+        1, 64, 64, (6, 13, 12), (3, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1), 2, True, "f16"
+    ),
 }
 
 
@@ -50,10 +59,26 @@ def test_they_agree_in_tiles_of_tensor_cores(name: str) -> None:
     assert agrees(form, module)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_planes_of_small_groups_are_computed_along_their_lines(transposed: bool) -> None:
+    """Threads have neighbours of a line, and phases lie with their channels outside of these."""
+    steps = (2, 2, 2) if transposed else (1, 1, 1)
+    form = Form(
+        2, 16, 16, (5, 12, 24), (3, 3, 5), steps, (1, 1, 1), (1, 1, 2), 4, transposed, "f32"
+    )
+    module = lowered(form, "tiny", "index", "region", "plan")
+    plans = [op for op in module.walk() if isinstance(op, ScheduleOp)]
+    assert all(plan.pattern == "loops" for plan in plans)
+    slid = [plan for plan in plans if plan.slides_lines or plan.slides_windows]
+    assert len(slid) >= (6 if transposed else 1)  # a phase of one tap has nothing to share
+    assert agrees(form, module)
+
+
 def agrees(form: Form, module: ModuleOp) -> bool:
     """Whether tiles make of whole numbers what the graph does."""
     rng = np.random.default_rng(form.channels)
-    inputs: list[Any] = [rng.integers(-2, 3, s).astype(np.float16) for s in form.shapes[:2]]
+    kind = {"f16": np.float16, "f32": np.float32}[form.element]
+    inputs: list[Any] = [rng.integers(-2, 3, s).astype(kind) for s in form.shapes[:2]]
     wanted = play(lowered(form), "conv", inputs, {})
     assert wanted is not None
     build("region-to-gpu", "sm_90a").apply(make_context(), module)

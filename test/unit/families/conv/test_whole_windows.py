@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
+from polyc.families.conv import variants
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV
 from polyc.lowering.gpu_to_cuda import cuda_units
@@ -184,6 +185,41 @@ def test_threads_of_sm_80_simulate() -> None:
     np.testing.assert_array_equal(np.asarray(found.outputs[0]), direct(few, *inputs))
 
 
+@pytest.mark.parametrize("filters", [16, 24])
+def test_few_filters_are_rows_of_warps(filters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warp has 16 filters, where a warpgroup's 64 would be mostly empty."""
+    few = Few(2, 3, (62, 66), filters, steps=(2, 2))
+    monkeypatch.setattr(variants, "FEW_TILES", 0)
+    module = planned(few)
+    (plan,) = (o for o in module.walk() if isinstance(o, ScheduleOp) and o.pattern == "conv")
+    assert plan.variant.data == "gather_few" and plan.mma.data == "mma.sync"
+    assert plan.tile_sizes == (16 if filters == 16 else 32, 128, 32)
+    build("region-to-gpu", "sm_90a").apply(make_context(), module)
+    inputs = inputs_of(few)
+    found = simulate(finished(gpu_module_of(module)), inputs, {})
+    found.check()
+    np.testing.assert_array_equal(np.asarray(found.outputs[0]), direct(few, *inputs))
+
+
+STEM = Few(32, 3, (224, 224), 16, steps=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("few", "chosen"),
+    [
+        (STEM, True),
+        (replace(STEM, images=1), False),
+        (replace(STEM, filters=40), False),
+        (replace(STEM, taps=(5, 5), padding=(2, 2, 2, 2)), False),
+    ],
+    ids=["16 filters", "few tiles", "more filters", "two steps"],
+)
+def test_where_few_filters_are(few: Few, chosen: bool) -> None:
+    """As was timed: where there are many tiles of one step."""
+    plans = [o for o in planned(few).walk() if isinstance(o, ScheduleOp) and o.pattern == "conv"]
+    assert [plan.variant.data == "gather_few" for plan in plans] == [chosen]
+
+
 @pytest.mark.parametrize(
     "few",
     [
@@ -219,7 +255,7 @@ def test_other_windows_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("few", [Few(32, 3, (224, 224), 64, (7, 7), (2, 2), (3, 3, 3, 3))])
+@pytest.mark.parametrize("few", [STEM, Few(32, 3, (224, 224), 64, (7, 7), (2, 2), (3, 3, 3, 3))])
 def test_they_spill_nothing(few: Few, arch: str) -> None:
     module = planned(few, arch)
     build("region-to-gpu", arch).apply(make_context(), module)
