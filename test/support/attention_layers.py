@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i64
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
-from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import tensor_of
 from polyc.test.support.sketch import Size, Sketch, dim
 
@@ -108,7 +107,9 @@ class Layer:
         square = self.queries == self.keys
         keys = 20 + self.keys % 2
         queries = keys if square else min(self.queries, 9)
-        return replace(self, batch=min(self.batch, 2), heads=heads, groups=few, queries=queries, keys=keys)
+        return replace(
+            self, batch=min(self.batch, 2), heads=heads, groups=few, queries=queries, keys=keys
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -179,7 +180,9 @@ def drawn(dice: random.Random) -> Layer:
     if depth != width or crossed or groups != heads or layer.open:
         layer = replace(layer, layout="rows" if layer.layout == "packed" else layer.layout)
     if kind != "softmax":
-        return replace(layer, width=depth, groups=heads, normed="cosine" if kind == "features" else "")
+        return replace(
+            layer, width=depth, groups=heads, normed="cosine" if kind == "features" else ""
+        )
     masks = [dice.choice(MASKS)] if often(0.6) else []
     if masks and often(0.2):
         masks.append(dice.choice([mask for mask in MASKS if mask not in masks]))
@@ -422,7 +425,10 @@ class _Drawing:
         batch, keys = dim(how.batch), dim(self.n)
         shape = (batch, dim(1), dim(1), keys)
         parts: list[SSAValue] = []
-        for axis, size in ((0, (batch, dim(1), dim(1), dim(1))), (3, (dim(1), dim(1), dim(1), keys))):
+        for axis, size in (
+            (0, (batch, dim(1), dim(1), dim(1))),
+            (3, (dim(1), dim(1), dim(1), keys)),
+        ):
             places = s.add(frontend.IotaOp(frontend.tensor(size, i64), axis))
             places = s.add(frontend.ExpandOp(places, [0, 1, 2, 3], frontend.tensor(shape, i64)))
             parts.append(s.reshape(places, *shape, 1))
@@ -444,7 +450,11 @@ class _Drawing:
         return s.fn("add", scores, added)
 
     def _hidden(self, soft: Attribute) -> float:
-        return max(self.how.hidden, -65504.0) if soft == f16 and math.isfinite(self.how.hidden) else self.how.hidden
+        return (
+            max(self.how.hidden, -65504.0)
+            if soft == f16 and math.isfinite(self.how.hidden)
+            else self.how.hidden
+        )
 
     def _bias(self, soft: Attribute) -> SSAValue:
         how, s = self.how, self.s
