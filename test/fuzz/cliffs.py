@@ -59,13 +59,15 @@ class Planned:
 
 
 @cache
-def planned(text: str) -> Planned:
-    """The kernels of a graph's text.  Raises PolycError where a pass refuses it."""
-    ctx = make_context()
-    job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), ARCH).run("plan")
-    times = tuple(times_of(job.module, SIZES))
-    slow = [name for op in job.module.ops if isinstance(op, KernelOp) for name in by_threads(op)]
-    return Planned(times, tuple(slow))
+def planned(
+    text: str, given: tuple[tuple[str, int], ...] = tuple(SIZES.items()), arch: str = ARCH
+) -> Planned:
+    """The kernels of a graph's text at sizes.  Raises PolycError where a pass refuses it."""
+    ctx, sizes = make_context(), dict(given)
+    job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), arch).run("plan")
+    times = tuple(times_of(job.module, sizes))
+    kernels = (op for op in job.module.ops if isinstance(op, KernelOp))
+    return Planned(times, tuple(name for op in kernels for name in by_threads(op, sizes)))
 
 
 def built(text: str) -> None:

@@ -29,7 +29,8 @@ CROSSED = ((1, 512), (1024, 77), (512, 1500), (4, 1024), (100, 850), (256, 64), 
 MASKS = ("causal", "offset", "window", "padding", "looked up", "added", "added f32", "per head")
 """``causal`` and ``window`` compare places, ``offset`` has a cache before the queries, ``padding``
 is a condition of the keys of each sequence, ``looked up`` the same by a gather of places, as
-transformers' masks are, ``added`` and ``added f32`` a tensor [B, 1, M, N], ``per head`` [H, M, N]."""
+transformers' masks are, ``added`` and ``added f32`` a tensor [B, 1, M, N], ``per head`` one
+[H, M, N]."""
 
 BIASES = ("buckets", "table", "alibi", "distance")
 """``buckets`` [N, M] look up a row of heads, as T5's, ``table`` [M * N] of them, as Swin's."""
@@ -215,7 +216,7 @@ class _Drawing:
 
     def __init__(self, how: Layer) -> None:
         self.how = how
-        self.s = Sketch("layer", ELEMENTS[how.element])
+        self.s = Sketch("f", ELEMENTS[how.element])
         self.m: Size = "M" if how.open else how.queries
         self.n: Size = "N" if how.open else how.keys
         if how.open and how.queries == how.keys:
@@ -238,8 +239,7 @@ class _Drawing:
             weights = self._weights(q, k)
             if how.returned:
                 more["weights"] = weights
-            k, v = self._many(k), self._many(v)
-            y = s.gemm(weights, v)
+            y = s.gemm(weights, self._many(v))
         if how.kind == "features":
             y = s.permute(y, 0, 1, 3, 2)
         y = s.reshape(s.permute(y, 0, 2, 1, 3), how.batch, self.m, how.heads * how.width)
