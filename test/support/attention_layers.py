@@ -142,6 +142,19 @@ class Layer:
         return core
 
     @property
+    def steps(self) -> int:
+        """What may be kernels of their own: the attention, products, norms and rotations of queries
+        and of keys, a bias that is looked up, and weights that are wanted in memory or mixed."""
+        found = {"softmax": 1, "features": 4, "linear": 5}[self.kind]
+        found += 4 if self.projected else 0
+        found += 2 if self.normed and self.kind == "softmax" else 0
+        found += 2 if self.rotary else 0
+        found += 1 if self.bias in ("buckets", "table") else 0
+        found += 2 if self.returned else 0
+        found += 3 if self.talking else 0
+        return found + (1 if self.gated else 0)
+
+    @property
     def hidden_size(self) -> int:
         """Features of a position outside of the heads."""
         return self.heads * self.width
