@@ -60,6 +60,7 @@ fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 200 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/files.py --runs $$(( $(RUNS) * 20 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/cliffs.py --runs $(RUNS) --seed $(SEED) --brief --kernels
+	@$(BIN)/python test/fuzz/attentions.py --runs $(RUNS) --seed $(SEED)
 
 bench: $(STAMP)
 	@$(BIN)/python bench/compiler_speed.py

@@ -195,6 +195,8 @@ def _by_floors(values: Values, op: ReadOp, column: str) -> tuple[float, float] |
     floors = {atom for e in results for atom, _ in linear_of(e).terms if isinstance(atom, Floor)}
     if not floors or op.map.data.num_symbols or not isinstance(op.tensor.type, MemRefType):
         return None
+    if column not in labels:  # A gather reads it where its places are along the column.
+        return None
     place, size = labels.index(column), size_in_bytes(op.result.type.element_type)
     shape = [dim.evaluate(values.sizes) for dim in op.tensor.type.shape]
     middle = values.extents[column] // 2 // NEIGHBOURS * NEIGHBOURS

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineSet
+from xdsl.ir.affine import AffineDimExpr, AffineSet
 
 from polyc.affine import isl
 from polyc.dialects import region
@@ -60,6 +60,10 @@ from polyc.families.attention.visible import Visible
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
+
+
+MANY_QUERIES = 64
+"""Points from which on an axis is more likely that of queries than that of heads that share keys."""
 
 
 @dataclass(frozen=True)
@@ -364,8 +368,8 @@ class _Search:
     def _queries(self, q: region.ReadOp | SSAValue, keys: SSAValue, masks: Masks) -> str:
         """The axis of the queries: one that the keys do not have.
 
-        Where heads share their keys there are several; the mask, an open size and the place in the
-        tensor tell which.
+        Where heads share their keys there are several; the mask, an open size, the place in the
+        tensor and how many there are tell which: heads may share a dimension with features.
         """
         depth = type_of(keys).labels
         value = q.result if isinstance(q, region.ReadOp) else q
@@ -375,10 +379,18 @@ class _Search:
                 "each query has keys of its own, so nothing is used twice", place_of(value)
             )
         named = {label for inside in masks.positions for label in inside.result.type.labels}
-        return max(
-            enumerate(mine),
-            key=lambda p: (p[1].label in named, p[1].size.constant() is None, p[0]),
-        )[1].label
+        alone = {a.label for a in mine}
+        if isinstance(q, region.ReadOp):
+            labels = q.result.type.labels
+            along = [e for e in q.map.data.results if isinstance(e, AffineDimExpr)]
+            alone = {labels[e.position] for e in along}
+
+        def likely(place: int, axis: AxisAttr) -> tuple[bool, bool, bool, bool, int]:
+            size = axis.size.constant()
+            many = size is None or size >= MANY_QUERIES
+            return axis.label in named, size is None, axis.label in alone, many, place
+
+        return max(enumerate(mine), key=lambda p: likely(*p))[1].label
 
     def _check_elements(
         self,

@@ -5,8 +5,9 @@ frontend value stands behind an ``unrealized_conversion_cast`` from the tiny val
 holds it (f32, an integer or a condition, S0.6), so every pattern works alone and in any mixture;
 the pass drops the casts at the end.  Parameters are inputs before all else.  ``NoteStorable``
 before and ``RoundOnce`` after them see to the types in which values are stored; ``KeepRowsApart``
-leaves rows of products the axes that they have around them, and ``SinkPermute`` what follows a
-product beside it;
+leaves rows of products the axes that they have around them, ``KeepBatchApart`` their batches, and
+``SinkPermute`` what follows a product beside it; ``SliceAtKnownPlaces`` reads a part where a
+gather's places are counted;
 ``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
 weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
@@ -46,6 +47,8 @@ from polyc.lowering.frontend_to_tiny.elementwise import (
 )
 from polyc.lowering.frontend_to_tiny.gathers import LowerGather
 from polyc.lowering.frontend_to_tiny.joined import SplitJoinedSoftmax
+from polyc.lowering.frontend_to_tiny.known_places import SliceAtKnownPlaces
+from polyc.lowering.frontend_to_tiny.merged_batch import KeepBatchApart
 from polyc.lowering.frontend_to_tiny.merged_rows import KeepRowsApart
 from polyc.lowering.frontend_to_tiny.movements import LowerConcat, LowerMovement
 from polyc.lowering.frontend_to_tiny.own import NoteStorable, RoundOnce
@@ -77,6 +80,7 @@ __all__ = [
     "Builder",
     "DropUnusedConversion",
     "FrontendToTiny",
+    "KeepBatchApart",
     "KeepRowsApart",
     "LowerAdaptivePool",
     "LowerArgPool",
@@ -114,6 +118,7 @@ __all__ = [
     "RoundWeights",
     "ScaleAfterProduct",
     "SinkPermute",
+    "SliceAtKnownPlaces",
     "SplitJoinedSoftmax",
     "lowered",
     "patterns",
@@ -272,7 +277,11 @@ class FrontendToTiny(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
         lift_parameters(op)
-        rewrite(op, [KeepRowsApart(), SinkPermute()], recursive=True)
+        rewrite(
+            op,
+            [SliceAtKnownPlaces(), KeepBatchApart(), KeepRowsApart(), SinkPermute()],
+            recursive=True,
+        )
         rewrite(op, [NoteStorable()])
         rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
         if "rounding" in self.classes:

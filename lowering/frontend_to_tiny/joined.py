@@ -24,7 +24,8 @@ class SplitJoinedSoftmax(RewritePattern):
     Attention with a sink joins a column to the scores and drops it after the softmax; m is the
     larger of the maximum of x and s.  Legal where the slice is one part of the concat, along the
     one axis of the softmax, all others have one element there, and nothing else reads the softmax.
-    A maximum that is subtracted from the whole before the softmax is subtracted there anyway.
+    A maximum that is subtracted from the whole before the softmax is subtracted there anyway.  A
+    cast of what is joined is one of each part.
 
     Reassociating: the sum is taken part by part.
     """
@@ -40,19 +41,19 @@ class SplitJoinedSoftmax(RewritePattern):
             return
         if len(soft.axes) != 1:
             return
-        joined = _unshifted(soft.operand, soft.axes[0]).owner
+        value, before = _unshifted(soft.operand, soft.axes[0]), list[frontend.CastOp]()
+        while isinstance(value.owner, frontend.CastOp):
+            before.append(value.owner)
+            value = _unshifted(value.owner.operand, soft.axes[0])
+        joined = value.owner
         if not isinstance(joined, frontend.ConcatOp) or joined.axis != soft.axes[0]:
             return
-        parts = list(joined.operands)
-        number = _part(op, parts, joined.axis)
+        number = _part(op, list(joined.operands), joined.axis)
         if number is None:
             return
+        parts = [_cast(part, before, rewriter) for part in joined.operands]
         result = self._softmax(parts, number, joined.axis, op, rewriter)
-        for cast in reversed(casts):
-            again = located(frontend.CastOp(result, tensor_of(cast.result).element_type), cast)
-            rewriter.insert(again)
-            result = again.result
-        rewriter.replace(op, [], [result])
+        rewriter.replace(op, [], [_cast(result, casts, rewriter)])
         erase_unused(casts[0] if casts else soft, rewriter)
 
     def _softmax(
@@ -85,6 +86,15 @@ class SplitJoinedSoftmax(RewritePattern):
         ]
         total = folded("add", [reduced("sum", power) for power in powers])
         return add(frontend.ElementwiseOp("div", [powers[number], total]))
+
+
+def _cast(value: SSAValue, casts: Sequence[frontend.CastOp], rewriter: PatternRewriter) -> SSAValue:
+    """A value cast as another one is by some casts, the last first."""
+    for cast in reversed(casts):
+        again = located(frontend.CastOp(value, tensor_of(cast.result).element_type), cast)
+        rewriter.insert(again)
+        value = again.result
+    return value
 
 
 def _is_only(value: SSAValue) -> bool:

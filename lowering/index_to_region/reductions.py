@@ -17,7 +17,8 @@ made of a reduction in memory, which might be its kernel's then; and so is what 
 What a reduction reads moved is tried as it reads it, as heads that are merged before a norm.
 
 Of a kernel of products, the factors are tried that it computes on their way to tensor cores: each
-tile of the other factor's axis computes them again.
+tile of the other factor's axis computes them again.  One that runs as loops is tried as others are
+too: its products may be of factors that are reduced.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ class Reductions:
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
             ends: Collection[SSAValue] = ()
             if computing := computed_factors(kernel):
-                gain, ways, ends = 1.0, iter([computing]), product_ends(kernels)
+                loops = self.again(kernels)(kernel)
+                gain, ends = 1.0, product_ends(kernels)
+                ways = iter([computing, *(ways if loops else ())])
             for stored in (one for of in ways for one in self._with(of, kernels, ends)):
                 found = self.recompose(stored, kernels)
                 parts = {key_of(k) for k in found.kernels}

@@ -26,7 +26,7 @@ from polyc.cost.values import Values
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.family import schedules_of
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finished
@@ -59,13 +59,23 @@ class Planned:
 
 
 @cache
-def planned(text: str) -> Planned:
-    """The kernels of a graph's text.  Raises PolycError where a pass refuses it."""
-    ctx = make_context()
-    job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), ARCH).run("plan")
-    times = tuple(times_of(job.module, SIZES))
-    slow = [name for op in job.module.ops if isinstance(op, KernelOp) for name in by_threads(op)]
-    return Planned(times, tuple(slow))
+def planned(
+    text: str, given: tuple[tuple[str, int], ...] = tuple(SIZES.items()), arch: str = ARCH
+) -> Planned:
+    """The kernels of a graph's text at sizes.  Raises PolycError where a pass refuses it."""
+    ctx, sizes = make_context(), dict(given)
+    job = Compilation(ctx, parse_text(ctx, text, "cliffs.mlir"), arch).run("plan")
+    times = tuple(times_of(job.module, sizes))
+    kernels = (op for op in job.module.ops if isinstance(op, KernelOp))
+    return Planned(times, tuple(name for op in kernels for name in by_threads(op, sizes)))
+
+
+def _has_vector(values: Values, reduce: ReduceOp) -> bool:
+    """Whether a factor of a sum of products is over all axes of these."""
+    sides = values.factors(reduce)
+    assert sides is not None
+    every = values.own(reduce.operand)
+    return any(values.own(side) == every for side in sides)
 
 
 def built(text: str) -> None:
@@ -80,14 +90,15 @@ def built(text: str) -> None:
 def by_threads(kernel: KernelOp, sizes: Mapping[str, int] = SIZES) -> list[str]:
     """The large contractions of a region whose schedule does not have them on tensor cores.
 
-    A kernel of rows has none: it reads a tensor over all of its axes, so that a sum of products is
-    a matrix times a vector, which nothing does faster than memory is read.
+    A matrix times a vector is none, as a kernel of rows has them: a factor is over all axes, and
+    nothing does that faster than memory is read.
     """
     plan: ScheduleOp | None = chosen(schedules_of(kernel), sizes)
     if plan is None or plan.mma.data != "none" or plan.pattern == "rows":
         return []
     values = Values(kernel, sizes)
-    found = [(op, values.multiply_adds(op)) for op in values.contractions()]
+    products = [op for op in values.contractions() if not _has_vector(values, op)]
+    found = [(op, values.multiply_adds(op)) for op in products]
     name = kernel.sym_name.data
     return [f"{count:.2g} multiply-adds in @{name}" for _, count in found if count > LARGE]
 

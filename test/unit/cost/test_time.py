@@ -8,13 +8,14 @@ import random
 from collections.abc import Mapping, Sequence
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32, i64
 from xdsl.ir import Attribute
 
 from polyc.bench.modelled import RESULTS, measured, measured_kernels, modelled_times
 from polyc.cost.device import DEVICES, H100, H200
 from polyc.cost.time import Time, chosen, modelled, times_of
 from polyc.dialects import frontend
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import AttentionOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
@@ -478,3 +479,14 @@ def test_filters_in_groups_multiply_and_read_their_own_channels() -> None:
     assert parts.tensor == pytest.approx(whole.tensor / 4, rel=0.1)
     assert parts.seconds < 2 * whole.seconds and parts.memory <= whole.memory
     assert parts.cache < 3 * whole.cache
+
+
+def test_rows_that_repeat_and_a_gather_picks_have_a_time() -> None:
+    """A read by floors is gathered along the axis of a warp's neighbours, which it has not."""
+    s = Sketch("picked")
+    x, at = s.input("x", 64, 512), s.input("at", 4096, element=i64)
+    twice = frontend.tensor([Dim.const(n) for n in (64, 2, 512)], f16)
+    rows = s.reshape(s.add(frontend.ExpandOp(x, [0, 2], twice)), 128, 512)
+    picked = s.permute(s.add(frontend.GatherOp(rows, at, 0)), 1, 0)
+    time = the_time(s.done(y=picked))
+    assert time.memory > 4096 * 512 * 2 / H100.memory / 2

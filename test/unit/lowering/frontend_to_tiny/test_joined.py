@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim
@@ -24,13 +24,19 @@ def graph(
     width: Size = 1,
     shifted: bool = False,
     beside: bool = False,
+    narrow: bool = False,
 ) -> ModuleOp:
-    """Scores [M, N], a column or more beside them, and a part of the softmax of both."""
-    s = Sketch("sink", f32)
+    """Scores [M, N], a column or more beside them, and a part of the softmax of both; ``narrow``
+    ones are widened before it."""
+    s = Sketch("sink", f16 if narrow else f32)
     x, sink = s.input("x", "M", "N"), s.input("sink", "M", width)
     both = s.concat(1, x, sink)
+    if narrow and shifted:
+        both = s.cast(both, f32)
     if shifted:
         both = s.fn("sub", both, s.reduce("max", both, 1, keep=True))
+    if narrow and not shifted:
+        both = s.cast(both, f32)
     soft = s.softmax(both)
     part = s.cut(soft, 1, start, stop)
     return s.done(y=part, w=soft) if beside else s.done(y=part)
@@ -42,15 +48,20 @@ def split(module: ModuleOp) -> bool:
     return not any(isinstance(op, frontend.SoftmaxOp) for op in module.walk())
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
-def test_the_scores_beside_a_column_are_a_softmax_with_more_in_its_sum(shifted: bool) -> None:
-    module = graph(shifted=shifted)
+def test_the_scores_beside_a_column_are_a_softmax_with_more_in_its_sum(
+    shifted: bool, narrow: bool
+) -> None:
+    module = graph(shifted=shifted, narrow=narrow)
     dice = np.random.default_rng(4)
     sizes = {"M": 6, "N": 9}
     x = (8 * dice.standard_normal((6, 9))).astype(np.float32)
     sink = (8 * dice.standard_normal((6, 1))).astype(np.float32)
     x[1], sink[2], x[3, 0], sink[4] = -np.inf, np.inf, np.nan, -np.inf
     x[5], sink[5] = -np.inf, -np.inf
+    if narrow:
+        x, sink = x.astype(np.float16), sink.astype(np.float16)
     (right,) = run(only(module, frontend.GraphOp), [x, sink], sizes)
     assert split(module)
     (found,) = run(only(module, frontend.GraphOp), [x, sink], sizes)
