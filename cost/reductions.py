@@ -25,7 +25,6 @@ from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import SECTOR
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp
-from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
@@ -187,7 +186,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
     kinds = [val_type(value) for value in values.kernel.yield_op.values]
     labels = kinds[0].labels
     needed = [op for op in values.behind(values.outputs) if isinstance(op, ReduceOp)]
-    moments = moments_of(values.kernel.yield_op.values)
+    moments = values.moments()
     if moments is not None:
         needed = moments.reductions
     if not needed or any(set(kind.labels) != set(labels) for kind in kinds):

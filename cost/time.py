@@ -159,8 +159,12 @@ def modelled(
 
     ``device`` is the chip; without it that of the schedule's architecture.
     """
-    device = device or device_of(plan.arch.data)
-    values = Values(kernel, sizes)
+    return modelled_of(Values(kernel, sizes), plan, device)
+
+
+def modelled_of(values: Values, plan: ScheduleOp, device: Device | None = None) -> Time:
+    """The same of a region's values at the sizes."""
+    device, kernel = device or device_of(plan.arch.data), values.kernel
     work = work_of(values, plan, device)
     compulsory_bytes, least = compulsory(values, device)
     work.memory = compulsory_bytes + work.again - work.unseen
@@ -284,9 +288,14 @@ def _streamed(work: Work, device: Device) -> float:
 # A module ------------------------------------------------------------------------------
 
 
+def takes(plan: ScheduleOp, sizes: Mapping[str, int]) -> bool:
+    """Whether a schedule is for some sizes: its conditions hold."""
+    return all(fact.holds(sizes) for fact in plan.when.data)
+
+
 def chosen(plans: Iterable[ScheduleOp], sizes: Mapping[str, int]) -> ScheduleOp | None:
-    """The schedule that runs at some sizes: the first whose conditions hold, in their order."""
-    return next((p for p in plans if all(fact.holds(sizes) for fact in p.when.data)), None)
+    """The schedule that runs at some sizes: the first that is for them, in their order."""
+    return next((plan for plan in plans if takes(plan, sizes)), None)
 
 
 def times_of(

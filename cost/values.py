@@ -6,6 +6,7 @@ A ``region.reduce_together`` counts as the reductions of its chunk: ``Values`` l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from math import prod
 from typing import cast
 
@@ -14,6 +15,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstraintKind, AffineDimExpr, AffineSet
 
 from polyc.affine.expressions import Floor, linear_of
+from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BinaryOp,
@@ -36,6 +38,7 @@ from polyc.dialects.region import (
     TransposeOp,
     UnaryOp,
 )
+from polyc.dialects.region.moments import Moments, moments_of
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType, val_type
 
@@ -108,23 +111,25 @@ def operations(op: Operation) -> float:
 
 
 class Values:
-    """The values of one kernel at certain sizes."""
+    """The values of one kernel, which does not change, at certain sizes."""
 
     def __init__(self, kernel: KernelOp, sizes: Mapping[str, int]) -> None:
         self.kernel, self.sizes = kernel, sizes
+        # What does not depend on the sizes, which those of other sizes share (``at``).
         self._inside: dict[SSAValue, SSAValue] = {}
         self._own: dict[SSAValue, frozenset[str]] = {}
-        self.extents: dict[str, int] = {a.label: a.size.evaluate(sizes) for a in kernel.iters}
-        """The number of points of each axis."""
+        self._operands: dict[Operation, list[SSAValue]] = {}
+        self._behind: dict[tuple[bool, *tuple[SSAValue, ...]], list[Operation]] = {}
+        self._moments: list[Moments | None] = []
         self._indices: dict[str, SSAValue] = {}
+        self._sizes: dict[str, Dim] = {a.label: a.size for a in kernel.iters}
         for op in kernel.walk():
             if isinstance(op, GatherOp):
                 self._indices |= dict(zip(op.labels, op.indices, strict=True))
             for value in op.results:
                 if isinstance(value.type, ValType):
                     for axis in value.type.axes:
-                        if axis.label not in self.extents:
-                            self.extents[axis.label] = axis.size.evaluate(sizes)
+                        self._sizes.setdefault(axis.label, axis.size)
             if isinstance(op, ReduceTogetherOp):
                 chunk = op.chunk.block
                 self._inside |= dict(zip(chunk.args, op.values, strict=True))
@@ -134,6 +139,18 @@ class Values:
         """What the kernel stores."""
         self.reached = [*self.behind(self.outputs, into=True)]
         """The ops that outputs are made by."""
+        self.extents = self._extents()
+        """The number of points of each axis."""
+
+    def at(self, sizes: Mapping[str, int]) -> Values:
+        """The same kernel's at other sizes."""
+        other = copy(self)
+        other.sizes = sizes
+        other.extents = other._extents()
+        return other
+
+    def _extents(self) -> dict[str, int]:
+        return {label: size.evaluate(self.sizes) for label, size in self._sizes.items()}
 
     def real(self, value: SSAValue) -> SSAValue:
         """A value of the kernel or a chunk itself, where it stands for another."""
@@ -143,7 +160,16 @@ class Values:
 
     def operands(self, op: Operation) -> list[SSAValue]:
         """The values that an op takes."""
-        return [self.real(v) for v in op.operands if isinstance(v.type, ValType)]
+        if (found := self._operands.get(op)) is None:
+            found = [self.real(v) for v in op.operands if isinstance(v.type, ValType)]
+            self._operands[op] = found
+        return found
+
+    def moments(self) -> Moments | None:
+        """The moments that all outputs together are made of."""
+        if not self._moments:
+            self._moments.append(moments_of(self.kernel.yield_op.values))
+        return self._moments[0]
 
     def points(self, labels: Collection[str]) -> float:
         """The number of points of some axes."""
@@ -163,6 +189,12 @@ class Values:
 
     def behind(self, values: Sequence[SSAValue], into: bool = False) -> Iterator[Operation]:
         """The ops that make values, without those behind reductions, but for ``into``."""
+        key = into, *values
+        if (found := self._behind.get(key)) is None:
+            found = self._behind[key] = list(self._walk(values, into))
+        return iter(found)
+
+    def _walk(self, values: Sequence[SSAValue], into: bool) -> Iterator[Operation]:
         seen: set[SSAValue] = set()
         left = [self.real(v) for v in values]
         while left:

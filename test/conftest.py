@@ -80,6 +80,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Nor at the end, where pytest collects all that there is.
+
+    xdist gives a process five seconds to end, and then sends it a Ctrl-C.
+    """
+    gc.freeze()
+
+
 @pytest.fixture
 def root() -> Path:
     """The repository root."""

@@ -10,7 +10,7 @@ the tile that loses the least over its sizes, or what was there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isqrt, log, prod
@@ -26,14 +26,17 @@ from polyc.cost.reductions import (
     times_of,
     together,
 )
-from polyc.cost.time import chosen, modelled
+from polyc.cost.time import TYPICAL, modelled_of, takes
 from polyc.cost.values import Values
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import KernelOp
+from polyc.dialects.region.graph import kernels_beside, source
 from polyc.families.facts import fixed_symbols, left_open
 from polyc.families.loops.partial_sums import VECTOR, Shared, vectors
 from polyc.families.loops.recognise import size_of
 from polyc.families.loops.shared_space import open_tiles
+from polyc.rewriting.structure import structure
 
 POINTS = {1: 100, 2: 400, 3: 500, 4: 400}
 """Sizes that are compared, by how many symbols there are; of more symbols nothing is."""
@@ -211,6 +214,10 @@ Make = Callable[[SharedTile, Sequence[Assumption], int], ScheduleOp]
 """Gives the schedule of a tile under conditions, and of how many of its likes it is."""
 
 
+_Order = list[int | tuple[SharedTile, Sequence[Assumption], int]]
+"""What is asked in order of dispatch: plans that there were, by number, and tiles of the space."""
+
+
 def improved(
     shared: Shared, arch: str, plans: Sequence[ScheduleOp], make: Make
 ) -> list[ScheduleOp]:
@@ -219,12 +226,38 @@ def improved(
 
     What reads by vectors is asked before what reads element by element, as it is.
     """
-    found: list[ScheduleOp] = []
-    left = list(plans)
+    key = _alike(shared.loops.kernel), arch, *(structure(plan, ("region",)) for plan in plans)
+    if (order := _ORDERS.pop(key, None)) is None:
+        order = _order(shared, arch, plans)
+    _ORDERS[key] = order  # It is the one that was asked for last.
+    if len(_ORDERS) > ORDERS:
+        del _ORDERS[next(iter(_ORDERS))]
+    return [plans[one] if isinstance(one, int) else make(*one) for one in order]
+
+
+ORDERS = 256
+"""Of so many regions the order is kept.  A graph's kernels are asked for their times while it is
+cut, and for their plans in the end."""
+
+_ORDERS: dict[Hashable, _Order] = {}
+
+
+def _alike(kernel: KernelOp) -> Hashable:
+    """A key of regions of which the model of time says the same, whatever their names are."""
+    sources = [source(kernel, number) for number in range(len(kernel.ins))]
+    beside = {one.sym_name.data for one in kernels_beside(kernel)}
+    made = tuple(found is not None and found[0] in beside for found in sources)
+    return structure(kernel, ("sym_name",)), made
+
+
+def _order(shared: Shared, arch: str, plans: Sequence[ScheduleOp]) -> _Order:
+    found: _Order = []
+    left = list(range(len(plans)))
     for vector, facts in vectors(shared):
-        group = [plan for plan in left if (plan.integer("vectorize") > 1) == (vector > 1)]
-        left = [plan for plan in left if plan not in group]
-        found += _Dispatch(shared, vector, facts, arch, group, left).improved(make)
+        group = [n for n in left if (plans[n].integer("vectorize") > 1) == (vector > 1)]
+        left = [n for n in left if n not in group]
+        few, behind = ({n: plans[n] for n in some} for some in (group, left))
+        found += _Dispatch(shared, vector, facts, arch, few, behind).order()
     return [*found, *left]
 
 
@@ -237,27 +270,32 @@ class _Dispatch:
         vector: int,
         facts: Sequence[Assumption],
         arch: str,
-        plans: Sequence[ScheduleOp],
-        behind: Sequence[ScheduleOp],
+        plans: Mapping[int, ScheduleOp],
+        behind: Mapping[int, ScheduleOp],
     ) -> None:
         self._shared, self._facts = shared, facts
-        self._plans, self._behind = plans, behind
+        self._plans, self._behind, self._all = plans, behind, {**plans, **behind}
         self._device = device_of(arch)
         places = list(_places(shared, vector, facts))
         fastest = (_fastest(problem, vector, arch) for _, problem in places[::FEWER])
         self._tiles = list(dict.fromkeys(tile for tile in fastest if tile is not None))
         places = places if self._tiles else []
-        self._places = [sizes for sizes, _ in places]
+        self._places = [values for values, _ in places]
+        self._takers = [
+            {n for n, plan in self._all.items() if takes(plan, place.sizes)}
+            for place in self._places
+        ]
+        """The plans that take each place."""
         # A list of each place, with a time of each tile.
         times = [_times(problem, self._tiles, self._device) for _, problem in places]
         self._of_tiles = list(zip(*times, strict=True))
         self._least = [min(one) for one in times]
-        self._times: dict[tuple[str, int], float] = {}
+        self._times: dict[tuple[int, int], float] = {}
 
-    def improved(self, make: Make) -> list[ScheduleOp]:
+    def order(self) -> _Order:
         if not self._places:
             return list(self._plans)
-        found, made = list[ScheduleOp](), Counter[SharedTile]()
+        found, made = _Order(), Counter[SharedTile]()
         parts = self._parts()
         kept = self._worth([i for part in parts if part.tile is None for i in part.places])
         for part in parts:
@@ -266,18 +304,18 @@ class _Dispatch:
                 when = left_open(self._shared.loops.kernel, facts)
                 if when is not None:
                     made[part.tile] += 1
-                    found.append(make(part.tile, when, made[part.tile]))
+                    found.append((part.tile, when, made[part.tile]))
         # What is left is asked last, and has the names that plans of users know.
         return [*found, *kept]
 
-    def _worth(self, places: Sequence[int]) -> list[ScheduleOp]:
+    def _worth(self, places: Sequence[int]) -> list[int]:
         """The plans without those that store parts and save little beside the others, at the places
         that have no tile."""
         kept = list(self._plans)
         loss = sum(self._losses(kept, places))
-        for plan in reversed(self._plans):
-            if plan.stores_sums:
-                others = [one for one in kept if one is not plan]
+        for number in reversed(self._plans):
+            if self._plans[number].stores_sums:
+                others = [one for one in kept if one != number]
                 without = sum(self._losses(others, places))
                 if without < loss + WORTH * UNIT * len(self._places):
                     kept, loss = others, without
@@ -291,26 +329,26 @@ class _Dispatch:
             [_loss(*one) for one in zip(times, self._least, strict=True)]
             for times in self._of_tiles
         ]
-        without = self._losses(self._plans, range(len(self._places)))
+        without = self._losses(list(self._plans), range(len(self._places)))
         lost = _Lost((*self._tiles, None), np.array([*rows, without]))
-        features = _features(self._shared, self._places)
+        features = _features(self._shared, [place.sizes for place in self._places])
         whole = _Part.of(tuple(range(len(self._places))), (), lost)
         return _leaves(_grown(whole, features, lost), WORTH * UNIT * len(self._places))
 
-    def _losses(self, plans: Sequence[ScheduleOp], places: Sequence[int]) -> list[int]:
+    def _losses(self, plans: Sequence[int], places: Sequence[int]) -> list[int]:
         """What the first plan that takes each of these places loses there."""
-        first = [chosen((*plans, *self._behind), self._places[number]) for number in places]
+        order = [*plans, *self._behind]
+        first = (next((n for n in order if n in self._takers[place]), None) for place in places)
         return [
-            0 if plan is None else _loss(self._time(plan, number), self._least[number])
-            for number, plan in zip(places, first, strict=True)
+            0 if plan is None else _loss(self._time(plan, place), self._least[place])
+            for place, plan in zip(places, first, strict=True)
         ]
 
-    def _time(self, plan: ScheduleOp, number: int) -> float:
+    def _time(self, plan: int, place: int) -> float:
         """The time of a plan at a place, in ns."""
-        key = plan.variant.data, number
+        key = plan, place
         if key not in self._times:
-            kernel, sizes = self._shared.loops.kernel, self._places[number]
-            self._times[key] = modelled(kernel, plan, sizes).seconds * 1e9
+            self._times[key] = modelled_of(self._places[place], self._all[plan]).seconds * 1e9
         return self._times[key]
 
 
@@ -340,21 +378,23 @@ def _loss(taken: float, best: float) -> int:
 
 def _places(
     shared: Shared, vector: int, facts: Sequence[Assumption]
-) -> Iterator[tuple[Sizes, Reduction]]:
+) -> Iterator[tuple[Values, Reduction]]:
     """Sizes all over what the region's assumptions and ``facts`` allow, with what is reduced."""
     kernel = shared.loops.kernel
     known = fixed_symbols(kernel)
     names = [name for name in kernel.symbol_names if name not in known]
-    for values in _points(len(names), odd=vector == 1):
-        sizes = {**known, **dict(zip(names, values, strict=True))}
+    whole = Values(kernel, dict.fromkeys(kernel.symbol_names, TYPICAL))
+    for point in _points(len(names), odd=vector == 1):
+        sizes = {**known, **dict(zip(names, point, strict=True))}
         if not all(fact.holds(sizes) for fact in (*kernel.assumptions.data, *facts)):
             continue
-        problem = reduction_of(Values(kernel, sizes), shared.space.column)
+        values = whole.at(sizes)
+        problem = reduction_of(values, shared.space.column)
         if problem is None:
             continue
         points = prod((problem.outer, problem.kept, problem.inner, problem.second, problem.others))
         if LEAST <= points <= MOST:
-            yield sizes, problem
+            yield values, problem
 
 
 def _points(axes: int, odd: bool) -> Iterator[tuple[int, ...]]:

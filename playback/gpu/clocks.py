@@ -110,7 +110,10 @@ class Clocks:
         self.now: Array = np.zeros((n, components.count), np.int32)
         self.own = np.arange(n)
         self.now[self.own, self.own] = 1
-        self.proxied: Array = np.zeros_like(self.now)
+        # Zeros that nobody has touched take no memory, and there are fences in few kernels.
+        self.proxied: Array = np.zeros(self.now.shape, np.int32)
+        self.fenced = False
+        """Whether any thread has fenced the proxy: until then nothing is visible to it."""
 
     def tick(self, threads: Array) -> None:
         """A new epoch for each of ``threads``: what follows is not part of what was released."""
@@ -121,17 +124,25 @@ class Clocks:
 
     def meet(self, threads: Array) -> None:
         """A barrier of ``threads``: each learns what any of them knows."""
-        self.now[threads] = np.maximum.reduce(self.now[threads])
-        self.proxied[threads] = np.maximum.reduce(self.proxied[threads])
+        rows = self._rows(threads)
+        self.now[rows] = np.maximum.reduce(self.now[rows])
+        if self.fenced:
+            self.proxied[rows] = np.maximum.reduce(self.proxied[rows])
         self.tick(threads)
+
+    def _rows(self, threads: Array) -> Array | slice:
+        """The rows of ``threads``: of all together those that there are, which nobody copies."""
+        return slice(None) if threads.size == len(self.now) else threads
 
     def learn(self, threads: Array, now: Array, proxied: Array) -> None:
         """``threads`` learn what was released as ``now`` and ``proxied``."""
         self.now[threads] = np.maximum(self.now[threads], now)
-        self.proxied[threads] = np.maximum(self.proxied[threads], proxied)
+        if self.fenced:
+            self.proxied[threads] = np.maximum(self.proxied[threads], proxied)
 
     def fence(self, threads: Array) -> None:
         """``fence.proxy.async``: what the threads know is visible to the async proxy."""
+        self.fenced = True
         self.proxied[threads] = self.now[threads]
 
 

@@ -73,12 +73,22 @@ def test_playback_and_reports_name_the_index(number: int) -> None:
     np.testing.assert_array_equal(found, quiet)
     error = first_error(reports, [record.tolist()])
     assert (error is None) == (said is None)
-    # In kernels too; no finding says that one of them reads what is not the tensor's.
-    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
-    result = simulate(built, inputs, sizes)
+
+
+@pytest.mark.turns(1)
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_kernels_report_what_playback_reports(number: int) -> None:
+    """And no finding says that one of them reads what is not the tensor's."""
+    element, indices, from_end, _ = CASES[number]
+    module = rows(element, from_end=from_end)
+    inputs = [X, np.asarray(indices, dtype_of(element))]
+    sizes = {"V": 5, "N": len(indices)}
+    FrontendCheckIndices().apply(make_context(), module)
+    wanted = run(graph_in(module), inputs, sizes)
+    result = simulate(gpu_module_of(lowered(module, "sm_90a", "gpu")), inputs, sizes)
     result.check()
-    np.testing.assert_array_equal(result.outputs[0], quiet)
-    assert result.outputs[1].tolist() == record.tolist()
+    np.testing.assert_array_equal(result.outputs[0], wanted[0])
+    assert result.outputs[1].tolist() == wanted[1].tolist()
 
 
 def tuples(kind: str, trap: bool = True) -> ModuleOp:
