@@ -6,7 +6,7 @@ stored, and so is what they read that is reduced or gathered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import cast
@@ -54,6 +54,20 @@ class Epilogues(Factors):
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions and
         gathers."""
+        before = tuple(
+            first
+            for first, second in self.partners.items()
+            if second is value and self._is_pair(first, second)
+        )
+        key = ("epilogue", value, self.levels[value], before)
+        if key not in self.told:
+            self.told[key] = self._found_epilogue(value, before)
+        return self.told[key]
+
+    def _found_epilogue(
+        self, value: SSAValue, before: Sequence[SSAValue]
+    ) -> tuple[SSAValue, list[SSAValue]]:
+        """That of a product; with those ``before`` it shares a kernel."""
         bare = self.levels[value] in (
             Level.CORE_BARE,
             Level.CORE_PLAIN,
@@ -62,12 +76,13 @@ class Epilogues(Factors):
         )
         follow = self._behind_product(value)
         inside: set[SSAValue] = {value}
-        for first, second in self._pairs():
-            if second is value:
-                inside |= {first, *self.follows[first]} - set(follow)
+        for first in before:
+            inside |= {first, *self.follows[first]} - set(follow)
         outputs = self._all_outputs(value)
         end, sides = value, list[SSAValue]()
         held: list[SSAValue] = []
+        # What reads them beside what comes next; of a value that ends them nothing else is wanted.
+        unmet = {op for one in inside for op in self._unmet(one, inside, outputs)}
         for here in follow:
             op = cast(Operation, here.owner)
             given = [self.same.get(o, o) for o in op.operands]
@@ -77,8 +92,11 @@ class Epilogues(Factors):
             if bare and not all(o in inside or repeats(o) for o in given):
                 break  # another tensor as large as the product
             inside.add(here)
+            unmet.discard(op)
+            alone = not unmet
+            unmet.update(self._unmet(here, inside, outputs))
             held += [self._made_of(o) for o in others if self._has(o, *MORE)]
-            if cost.is_computed(here) and self._leaves_by(here, inside, outputs):
+            if cost.is_computed(here) and alone:
                 end = here
                 sides += held
                 held.clear()
@@ -88,21 +106,31 @@ class Epilogues(Factors):
 
     def _later(self, value: SSAValue, than: SSAValue) -> bool:
         """Whether ``value`` follows a later product, which what comes of both stays with."""
-        products = list(self.levels)
-        later = products[products.index(than) + 1 :]
-        return any(value is product or value in self.follows[product] for product in later)
+        last, places = self._last_followed()
+        return last.get(value, -1) > places[than]
 
-    def _leaves_by(self, value: SSAValue, inside: set[SSAValue], outputs: bool) -> bool:
-        """Whether nothing but ``value`` of some values is wanted by others.
+    def _is_end(self, value: SSAValue) -> bool:
+        """Whether a value is a product, or follows one."""
+        return value in self._last_followed()[0]
 
-        With ``outputs`` they may be the graph's.
-        """
-        return all(
-            (op.results and op.results[0] in inside) or (outputs and isinstance(op, tiny.OutputOp))
-            for other in inside
-            if other is not value
-            for op in self.users.get(other, ())
-        )
+    def _last_followed(self) -> tuple[Mapping[SSAValue, int], Mapping[SSAValue, int]]:
+        """The place among the products of the last one that a value is or follows, and theirs."""
+        if "last" not in self.told:
+            last: dict[SSAValue, int] = {}
+            for place, product in enumerate(self.levels):
+                last |= dict.fromkeys((product, *self.follows[product]), place)
+            self.told["last"] = last, {product: place for place, product in enumerate(self.levels)}
+        return self.told["last"]
+
+    def _unmet(
+        self, value: SSAValue, inside: Collection[SSAValue], outputs: bool
+    ) -> Iterator[Operation]:
+        """The ops that read a value and make none ``inside``; with ``outputs`` it may be one of the
+        graph's."""
+        for op in self.users.get(value, ()):
+            made = op.results and op.results[0] in inside
+            if not made and not (outputs and isinstance(op, tiny.OutputOp)):
+                yield op
 
     def _behind_product(self, value: SSAValue) -> list[SSAValue]:
         """What follows a product and may stay with it."""
@@ -110,12 +138,11 @@ class Epilogues(Factors):
 
     def _pairs(self) -> list[tuple[SSAValue, SSAValue]]:
         """The partners that stay together."""
-        return [
-            (first, second)
-            for first, second in self.partners.items()
-            if self.levels[first] is self.levels[second]
-            and self.levels[first] in (Level.PAIR, Level.PAIR_PLAIN)
-        ]
+        return [pair for pair in self.partners.items() if self._is_pair(*pair)]
+
+    def _is_pair(self, first: SSAValue, second: SSAValue) -> bool:
+        level = self.levels[first]
+        return level is self.levels[second] and level in (Level.PAIR, Level.PAIR_PLAIN)
 
     def _all_outputs(self, value: SSAValue) -> bool:
         """Whether every output of the graph is a product, or follows it: one kernel writes them."""
@@ -195,11 +222,10 @@ class Epilogues(Factors):
         Those are tensors, and what products end with.  What elementwise ops make is joined on its
         way to memory.
         """
-        made = {v for product in self.levels for v in (product, *self.follows[product])}
         for factor in factors(value):
             source = self.source(factor)
             parts = [self.source(part) for part in joined(source, self.same)]
-            there = all(part in made or not cost.is_computed(part) for part in parts)
+            there = all(self._is_end(part) or not cost.is_computed(part) for part in parts)
             yield from parts if parts and there else [source]
 
     def _readers_in_order(self) -> dict[SSAValue, list[tuple[int, Operation]]]:

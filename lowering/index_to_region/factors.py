@@ -6,11 +6,12 @@ to what values are made of.  Nothing here depends on what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import pairwise
 from math import inf
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -21,6 +22,24 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.views import is_view
 from polyc.lowering.index_to_region import cost
 from polyc.rewriting.postorder import operands_of, reached
+
+Told = TypeVar("Told")
+Of = TypeVar("Of", bound="Factors")
+
+
+def told_once(method: Callable[[Of, SSAValue], Told]) -> Callable[[Of, SSAValue], Told]:
+    """A method that says of a value what depends on the graph alone, whatever is stored: it is
+    asked once, and copies of the object share what it said."""
+    name = method.__name__
+
+    @wraps(method)
+    def told(self: Of, value: SSAValue) -> Told:
+        known, key = self.told, (name, value)
+        if key not in known:
+            known[key] = method(self, value)
+        return known[key]
+
+    return told
 
 
 @dataclass
@@ -42,6 +61,8 @@ class Factors:
         default_factory=dict[SSAValue, Mapping[SSAValue, None]]
     )
     """What values are made of, down to contractions, of those that were asked about."""
+    told: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    """What is known of values whatever is stored."""
 
     def __post_init__(self) -> None:
         last = self.graph.body.block.last_op
@@ -61,19 +82,21 @@ class Factors:
 
     def source(self, value: SSAValue) -> SSAValue:
         """What a value is read from: itself without movements and casts that widen."""
-        *_, value = self._way(value)
-        return value
+        return self._way(value)[-1]
 
-    def _way(self, value: SSAValue) -> Iterator[SSAValue]:
+    @told_once
+    def _way(self, value: SSAValue) -> Sequence[SSAValue]:
         """A value, and what each movement and widening cast on the way to its source moves."""
+        found: list[SSAValue] = []
         while True:
             value = cost.unmasked(self.same.get(value, value))
-            yield value
+            found.append(value)
             op = value.owner
             if not (isinstance(op, MovementOp) or index.is_widening(value)):
-                return
+                return found
             value = cast(Operation, op).operands[0]
 
+    @told_once
     def _kind(self, value: SSAValue) -> type[Attribute] | None:
         """The type of what the factors of a product are read as, None where they differ."""
         kinds = {type(tiny.tensor_of(self.source(f)).element_type) for f in factors(value)}
@@ -103,6 +126,7 @@ class Factors:
             here = self.same.get(op.operands[0], op.operands[0])
         return axis
 
+    @told_once
     def _order_read(self, factor: SSAValue) -> tuple[SSAValue, tuple[int, ...] | None]:
         """What a factor is read from, and in which order of its axes if that is all that moves it.
 
@@ -176,6 +200,7 @@ class Factors:
         splits = tiny.tensor_of(value).rank > tiny.tensor_of(op.operand).rank
         return self.same.get(op.operand, op.operand) if splits else value
 
+    @told_once
     def _pixels_first(self, value: SSAValue) -> tuple[int, ...] | None:
         """The axes of a product, first those of its factor of windows.
 
@@ -193,6 +218,7 @@ class Factors:
         # An axis of one point may be neither's: one image may be read without its number.
         return tuple(sorted(range(len(kept)), key=lambda axis: kept[axis] in filters))
 
+    @told_once
     def _windows_and_filters(self, value: SSAValue) -> tuple[set[int], set[int]] | None:
         """The axes of a product's space that its factor of windows has, and the other one; None
         where not just one is of windows.
@@ -204,12 +230,14 @@ class Factors:
         image, filters = (axes_of(f) for f in (given if windowed[0] else given[::-1]))
         return None if image is None or filters is None else (image, filters)
 
+    @told_once
     def _is_windowed(self, factor: SSAValue) -> bool:
         """Whether a factor is windows that slide; not taps that run backwards, as those of a
         transposed convolution's filter."""
         way = list(self._way(factor))
         return any(isinstance(v.owner, tiny.WindowOp) for v in way) and not _runs_backwards(way)
 
+    @told_once
     def _is_whole(self, factor: SSAValue) -> bool:
         """Whether a factor has all points of windows over rows and columns as one axis."""
         way = list(self._way(factor))
@@ -219,12 +247,14 @@ class Factors:
                 return len(op.axes) > 1 and not _runs_backwards(way)
         return False
 
+    @told_once
     def _is_in_groups(self, value: SSAValue) -> bool:
         """Whether a product is of windows, and of filters that each see some of the channels."""
         reduce = cast(tiny.ReduceOp, value.owner)
         axes = self._windows_and_filters(value)
         return axes is not None and bool((axes[0] & axes[1]) - set(reduce.axes))
 
+    @told_once
     def _is_depthwise(self, value: SSAValue) -> bool:
         """Whether a product is of windows, and of a filter for each channel, which no tile has."""
         reduce = cast(tiny.ReduceOp, value.owner)

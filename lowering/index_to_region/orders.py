@@ -210,6 +210,7 @@ class Orders(Attentions):
         it, or it of others, may want the order of the graph.
         """
         found: dict[SSAValue, None] = {}
+        ends = {self._epilogue(value)[0] for value in self.levels}
         for value, level in self.levels.items():
             if level is Level.AS_IT_IS or self._pixels_first(value) is None:
                 continue
@@ -218,8 +219,7 @@ class Orders(Attentions):
                 found[end] = None
             for factor in factors(value):
                 source, order = self._order_read(factor)
-                made = any(source is self._epilogue(other)[0] for other in self.levels)
-                if order is None or made or not cost.is_computed(source):
+                if order is None or source in ends or not cost.is_computed(source):
                     continue
                 if source not in self.as_given and order != tuple(range(len(order))):
                     found[source] = None
