@@ -7,7 +7,8 @@ the model of time says what share of them is in loops, and which kernel loses mo
 The board has how far each gets, and a test holds a sample of it.
 
     python bench/zoo.py [--only vit mixtral] [--workers 2]    # on any machine
-    python bench/zoo.py --again missing wrong                 # those of these states, and new ones
+    python bench/zoo.py --no-plans                            # only to playback, a few seconds each
+    python bench/zoo.py --again missing unmodelled            # those on the board, and new ones
     python bench/zoo.py --compiled                            # f16, torch.compile, on a GPU
 """
 
@@ -106,7 +107,9 @@ def _warm() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", help="parts of the names of cases")
-    parser.add_argument("--again", nargs="*", help="states on the board that run once more")
+    parser.add_argument("--no-plans", action="store_true", help="play back, choose no plans")
+    again = "states on the board that run once more; unmodelled are those that no plans are of"
+    parser.add_argument("--again", nargs="*", help=again)
     parser.add_argument("--seed", type=int, help="shuffle the cases")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--each", type=int, default=90, help="processor seconds of a case")
@@ -128,12 +131,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     def make(case: Case) -> Outcome:
         if args.compiled:
             return zoo.compiled(case, args.each)
-        return zoo.outcome(case, args.each)
+        return zoo.outcome(case, args.each, plan=not args.no_plans)
 
     rows: dict[str, dict[str, Any]] = {}
     if args.again is not None:
         held = json.loads(BOARD.read_text("utf-8"))["models"] if BOARD.exists() else {}
-        asked = [one for one in asked if held.get(one.name, {}).get("state") in (None, *args.again)]
+        asked = [one for one in asked if _states(held.get(one.name)) & {"new", *args.again}]
         known = {one.name for one in zoo.cases()}
         rows = {name: row for name, row in held.items() if name in known}
     found: dict[str, Outcome] = {}
@@ -177,6 +180,13 @@ def _summary(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ),
         "with a slow kernel": sum("slowest" in one for one in found),
     }
+
+
+def _states(row: Mapping[str, Any] | None) -> set[str]:
+    """The states that a case on the board is asked for by."""
+    if row is None:
+        return {"new"}
+    return {row["state"], *(() if "modelled" in row else ("unmodelled",))}
 
 
 def _row(one: Outcome) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
 from polyc.importers.aten.complex import Complex, complex_of
+from polyc.importers.aten.refused import why
 from polyc.importers.imported import Imported
 from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
@@ -267,7 +268,7 @@ class Reading:
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
         complex_ = self._is_complex(node)
         if convert is None and not complex_:
-            self.faults.missing(name, node.name, place_at(node))
+            self.faults.missing(name, node.name, place_at(node), why(name))
             return UNKNOWN
         try:
             given = {k: v for k, v in node.kwargs.items() if k not in _LEFT_OUT}
@@ -329,7 +330,8 @@ class Reading:
             # A relation of sizes is a check, and a real number of sizes has no form: what reads it
             # says so.
             return _Symbolic(str(value))
-        self.faults.missing(op_name(node), node.name, place_at(node))
+        name = op_name(node)
+        self.faults.missing(name, node.name, place_at(node), why(name))
         return UNKNOWN
 
     def _argument_of(self, name: str, given: Any) -> Any:
