@@ -313,7 +313,13 @@ class Reading:
 
     def _item(self, node: Any) -> Any:
         whole, index = self._env[node.args[0]], node.args[1]
-        return UNKNOWN if whole is UNKNOWN else whole[index]
+        if whole is UNKNOWN:
+            return UNKNOWN
+        if whole[index] is None and node.users and _has_tensor(node.meta.get("val")):
+            error = PolycError("BadArgument", f"its result number {index} is not known here")
+            self.faults.refused(op_name(node.args[0]), node.name, error, place_at(node.args[0]))
+            return UNKNOWN
+        return whole[index]
 
     def _size_or_number(self, node: Any) -> Any:
         """A size or a number that is no tensor's element."""
@@ -686,6 +692,9 @@ def fault_of(node: Any) -> PolycError | None:
         if one not in inputs:
             reading.run_node(one)
     reading.run_node(node)
+    for one in node.users:
+        if op_name(one) == "getitem":
+            reading.run_node(one)
     if not faults:
         return None
     first = faults.found[0]

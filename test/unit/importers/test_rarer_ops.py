@@ -98,6 +98,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "erfinv": (lambda x: torch.erfinv(x), torch.linspace(-1, 1, 41)),
     "i0": (lambda x: torch.i0(x), EDGES),
     # Made of others
+    "adaptive_max_pool": (
+        lambda x: (
+            *torch.nn.functional.adaptive_max_pool2d(x, (2, 3), True),
+            *torch.nn.functional.adaptive_max_pool1d(x[0], 3, True),
+        ),
+        torch.linspace(-2, 3, 2 * 3 * 7 * 8).reshape(2, 3, 7, 8).mul(9).sin(),
+    ),
+    "native_dropout": (lambda x: aten.native_dropout(x, 0.5, False), X),
     "block_diag": (lambda x, y: torch.block_diag(x[0], y, x[1, 0]), X, TWICE.float()),
     "diagonal_scatter": (
         lambda x, y: (
@@ -207,3 +215,13 @@ def test_reasons_are_of_ops_without_a_converter() -> None:
         assert converter_of("torch", f"aten.{name}") is None, name
     assert refused.why("aten.nonzero.default") == refused.WHY["nonzero"]
     assert refused.why("aten.relu.default") is None
+
+
+def test_a_result_that_no_converter_gives_is_refused() -> None:
+    def bags(x: Any, i: Any) -> Any:
+        return aten._embedding_bag_forward_only(x[0], i, i[:1], False, 0)
+
+    assert polyc.from_exported(exported(lambda x, i: bags(x, i)[0], X, TWICE[1, 2:3])).outputs
+    with pytest.raises(PolycError) as error:
+        polyc.from_exported(exported(bags, X, TWICE[1, 2:3]))
+    assert any("its result number 1 is not known" in str(note) for note in error.value.notes)
