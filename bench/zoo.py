@@ -135,7 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     rows: dict[str, dict[str, Any]] = {}
     if args.again is not None:
-        held = json.loads(BOARD.read_text("utf-8"))["models"] if BOARD.exists() else {}
+        held: dict[str, Any] = {}
+        if BOARD.exists():
+            held = json.loads(BOARD.read_text("utf-8"))["models"]
         asked = [one for one in asked if _states(held.get(one.name)) & {"new", *args.again}]
         known = {one.name for one in zoo.cases()}
         rows = {name: row for name, row in held.items() if name in known}

@@ -470,10 +470,10 @@ def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, Value]:
         at = f.iota((parts, whole), 1)
         first = f.iota((parts, whole), 0) * whole
         within = (at * parts < first + whole) & ((at + 1) * parts > first)
-        shape = [1] * (2 * count_)
+        shape: list[SizeLike] = [1] * (2 * count_)
         shape[axis], shape[count_ + axis] = parts, whole
         here = here & within.reshape(*shape)
-        along = [1] * count_
+        along: list[SizeLike] = [1] * count_
         along[axis] = whole
         own = f.iota(along, axis)
         places = own if places is None else places * whole + own
