@@ -431,9 +431,13 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
                         return found
             found.state = "unplanned"
             if plan:
-                job = planned(_halved(case) or model_)
+                wide = _halved(case)
+                job = planned(model_ if isinstance(wide, str) else wide)
                 found.regions = [_family(*one) for one in regions(job)]
-                found.modelled = modelled(regions(job))
+                if isinstance(wide, str):
+                    found.why = f"planned as small as it was played back: {wide}"
+                else:
+                    found.modelled = modelled(regions(job))
                 step("plan")
             found.state = "right"
     except TooLong:
@@ -451,10 +455,10 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
 
 
 def _halved(case: Case) -> Any:
-    """The import of a case as wide as it is used, in f16; None where there is none such."""
+    """The import of a case as wide as it is used, in f16, or why there is none such."""
     torch = library("torch", "torch")
     if case.wide is None:
-        return None
+        return "no wide one is known"
     try:
         model, args, named = case.wide()
 
@@ -464,8 +468,8 @@ def _halved(case: Case) -> Any:
 
         tree = torch.utils._pytree.tree_map
         return polyc.from_exported(exported(model.half(), tree(half, args), tree(half, named)))
-    except Exception:
-        return None  # A library that does not make or export it so; small it was brought in.
+    except Exception as error:  # A library that does not make or export it so.
+        return _first_line(error)
 
 
 def _double(torch: Any, model: Any, args: Any, named: Any) -> Any:
