@@ -56,6 +56,8 @@ def rows(report: dict[str, Any]) -> list[str]:
         return modelled_rows(report)
     if all("problem" in row for row in report["rows"]):
         return problem_rows(report)
+    if all("models" in row for row in report["rows"]):
+        return model_rows(report)
     if all("state" in row for row in report["rows"]):
         return state_rows(report)
     if all("mutants" in row for row in report["rows"]):
@@ -135,6 +137,17 @@ def state_rows(report: dict[str, Any]) -> list[str]:
         lines.append(f"| {row['state']} | {row['count']} |")
     for what, names in report["not right"]["missing"].items():
         lines.append(f"| missing: {what} | {len(names)} |")
+    return lines
+
+
+def model_rows(report: dict[str, Any]) -> list[str]:
+    """How many models are in each state, and what the model of time says of those with plans."""
+    count = sum(row["models"] for row in report["rows"])
+    versions = ", ".join(f"{name} {report[name]}" for name in ("timm", "transformers"))
+    lines = [f"| {count} models of {versions} | |", "|---|---:|"]
+    lines += [f"| {row['state']} | {row['models']} |" for row in report["rows"]]
+    for what, figure in report["modelled"].items():
+        lines.append(f"| by the model of time: {what} | {figure} |")
     return lines
 
 

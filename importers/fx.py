@@ -21,6 +21,7 @@ from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
 from polyc.importers.aten.complex import Complex, complex_of
+from polyc.importers.aten.refused import why
 from polyc.importers.imported import Imported
 from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
@@ -267,7 +268,7 @@ class Reading:
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
         complex_ = self._is_complex(node)
         if convert is None and not complex_:
-            self.faults.missing(name, node.name, place_at(node))
+            self.faults.missing(name, node.name, place_at(node), why(name))
             return UNKNOWN
         try:
             given = {k: v for k, v in node.kwargs.items() if k not in _LEFT_OUT}
@@ -312,7 +313,13 @@ class Reading:
 
     def _item(self, node: Any) -> Any:
         whole, index = self._env[node.args[0]], node.args[1]
-        return UNKNOWN if whole is UNKNOWN else whole[index]
+        if whole is UNKNOWN:
+            return UNKNOWN
+        if whole[index] is None and node.users and _has_tensor(node.meta.get("val")):
+            error = PolycError("BadArgument", f"its result number {index} is not known here")
+            self.faults.refused(op_name(node.args[0]), node.name, error, place_at(node.args[0]))
+            return UNKNOWN
+        return whole[index]
 
     def _size_or_number(self, node: Any) -> Any:
         """A size or a number that is no tensor's element."""
@@ -329,7 +336,8 @@ class Reading:
             # A relation of sizes is a check, and a real number of sizes has no form: what reads it
             # says so.
             return _Symbolic(str(value))
-        self.faults.missing(op_name(node), node.name, place_at(node))
+        name = op_name(node)
+        self.faults.missing(name, node.name, place_at(node), why(name))
         return UNKNOWN
 
     def _argument_of(self, name: str, given: Any) -> Any:
@@ -684,6 +692,9 @@ def fault_of(node: Any) -> PolycError | None:
         if one not in inputs:
             reading.run_node(one)
     reading.run_node(node)
+    for one in node.users:
+        if op_name(one) == "getitem":
+            reading.run_node(one)
     if not faults:
         return None
     first = faults.found[0]

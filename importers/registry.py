@@ -113,9 +113,11 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self.found)
 
-    def missing(self, op: str, node: str, place: Place | None = None) -> None:
+    def missing(
+        self, op: str, node: str, place: Place | None = None, why: str | None = None
+    ) -> None:
         """No converter says ``op``, which stands at ``node``."""
-        self.found.append(Fault(op, node, place))
+        self.found.append(Fault(op, node, place, why))
 
     def refused(self, op: str, node: str, error: PolycError, place: Place | None = None) -> None:
         """The converter of ``op`` refuses how ``node`` has it."""

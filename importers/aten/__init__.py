@@ -10,14 +10,17 @@ from polyc.importers.aten import (
     patches,
     pointwise,
     products,
+    quantized,
+    ranks,
     reductions,
     resampled,
+    special,
 )
 from polyc.importers.registry import converter, converter_of
 
 FILES = (
     *(bags, creation, indexing, losses, movements, networks, patches, pointwise, products),
-    *(reductions, resampled),
+    *(quantized, ranks, reductions, resampled, special),
 )
 """The files with converters, which are registered when these are imported."""
 

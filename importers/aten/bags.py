@@ -107,28 +107,6 @@ def histc(x: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
     return to(f.sum(same.cast("i32"), 0), x.dtype)
 
 
-@converter("torch", "aten.median.dim", "aten.nanmedian.dim")
-def median(x: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
-    size = x.shape[dim]
-    if not isinstance(size, int):
-        raise refuse(f"the median of {size} elements has no known place")
-    return kthvalue(x, (size + 1) // 2, dim, keepdim)
-
-
-@converter("torch", "aten.median.default")
-def median_of_all(x: Value) -> Value:
-    return median(x.reshape(-1), 0)[0]
-
-
-@converter("torch", "aten.kthvalue")
-def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
-    at = dim % max(x.ndim, 1)
-    values, places = f.sort(x, at)
-    cut = (*[slice(None)] * at, slice(k - 1, k))
-    found = values[cut], places[cut]
-    return found if keepdim else (found[0].squeeze(at), found[1].squeeze(at))
-
-
 # Products of rows with the matrix of their group ------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import Operand, as_value, promoted, rank_of, refuse
+from polyc.importers.aten.support import Operand, as_value, promoted, rank_of, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace.sizes import Size, SizeLike
@@ -120,17 +120,20 @@ def iota(
     return arange_step(start, start + length * step, step, dtype=dtype)
 
 
-@converter("torch", "aten.linspace.default")
-def linspace(start: float, end: float, steps: int, *, dtype: str | None = None) -> Value:
+@converter("torch", "aten.linspace")
+def linspace(start: Operand, end: Operand, steps: int, *, dtype: str | None = None) -> Value:
     element = dtype or "f32"
     if rank_of(element) < 2:
         raise refuse("a linspace of integers is not known; make it of real numbers and cast")
+    first, last = (
+        as_value(one, "f32") if isinstance(one, Value) else float(one) for one in (start, end)
+    )
     at = f.arange(steps).cast("f32")
     if steps == 1:
-        return (at + float(start)).cast(element)
-    step = (float(end) - float(start)) / (steps - 1)
+        return (at + first).cast(element)
+    step = (last - first) / float(steps - 1)
     # From both ends, as PyTorch counts, so that both are exact.
-    low, high = at * step + float(start), float(end) - (float(steps - 1) - at) * step
+    low, high = at * step + first, last - (float(steps - 1) - at) * step
     return f.where(at < float(steps // 2), low, high).cast(element)
 
 
@@ -139,6 +142,21 @@ def eye(n: SizeLike, m: SizeLike | None = None, *, dtype: str | None = None) -> 
     shape = (n, n if m is None else m)
     on = f.iota(shape, 0) == f.iota(shape, 1)
     return on if dtype == "i1" else on.cast(dtype or "f32")
+
+
+@converter("torch", "aten.block_diag")
+def block_diag(tensors: Sequence[Value]) -> Value:
+    """Matrices along a diagonal, zeros beside them."""
+    element = promoted(*tensors)
+    wide = [one.reshape(*[1] * (2 - one.ndim), *one.shape) for one in tensors]
+    rows: list[Value] = []
+    for i, one in enumerate(wide):
+        parts = [
+            to(one, element) if i == j else full((one.shape[0], other.shape[1]), 0, dtype=element)
+            for j, other in enumerate(wide)
+        ]
+        rows.append(f.concat(parts, 1))
+    return f.concat(rows, 0)
 
 
 def _triangle(x: Value, diagonal: int, upper: bool) -> Value:

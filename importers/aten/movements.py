@@ -184,6 +184,23 @@ def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     return flat[(..., slice(first, first + length * (columns + 1) - columns, columns + 1))]
 
 
+@converter("torch", "aten.diagonal_scatter")
+def diagonal_scatter(
+    x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    """Along a diagonal, whose places count from its first one, what ``source`` has there."""
+    a, b = axis_of(x, dim1), axis_of(x, dim2)
+    rest = [axis for axis in range(x.ndim) if axis not in (a, b)]
+    order = [*rest, a, b]
+    moved = x.permute(*order)
+    shape = moved.shape[-2:]
+    row, column = f.iota(shape, 0), f.iota(shape, 1)
+    place = f.minimum(row if offset >= 0 else column, as_last(source, source.ndim - 1))
+    there = gathers.take(to(source, x.dtype), f.maximum(place, 0), source.ndim - 1)
+    found = f.where(column - row == offset, there, moved)
+    return found.permute(*[order.index(axis) for axis in range(x.ndim)])
+
+
 @converter("torch", "aten.flip")
 def flip(x: Value, dims: Sequence[int]) -> Value:
     """A scan of what is turned around, turned around, is one from the end."""

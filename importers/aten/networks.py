@@ -453,8 +453,33 @@ def adaptive_avg_pool(x: Value, output: Any) -> Value:
     "torch",
     *("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d"),
 )
-def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, None]:
-    return windows.adaptive_max_pool(x, output), None
+def adaptive_max_pool(x: Value, output: Any) -> tuple[Value, Value]:
+    """The largest elements of windows, and the first place in the planes that has each."""
+    sizes = list(output)
+    found = windows.adaptive_max_pool(x, sizes)
+    count_, lead = len(sizes), x.ndim - len(sizes)
+    planes = x.shape[lead:]
+    # Beside each other: the outputs' axes, then the planes'.
+    inner = x.reshape(*x.shape[:lead], *[1] * count_, *planes)
+    outer = found.reshape(*found.shape, *[1] * count_)
+    here = inner == outer
+    if rank_of(x.dtype) == 2:
+        here = here | (f.isnan(inner) & f.isnan(outer))
+    places: Value | None = None
+    for axis, (whole, parts) in enumerate(zip(planes, sizes, strict=True)):
+        at = f.iota((parts, whole), 1)
+        first = f.iota((parts, whole), 0) * whole
+        within = (at * parts < first + whole) & ((at + 1) * parts > first)
+        shape: list[SizeLike] = [1] * (2 * count_)
+        shape[axis], shape[count_ + axis] = parts, whole
+        here = here & within.reshape(*shape)
+        along: list[SizeLike] = [1] * count_
+        along[axis] = whole
+        own = f.iota(along, axis)
+        places = own if places is None else places * whole + own
+    assert places is not None
+    beyond = f.full((1,), 2**62, "i64")
+    return found, f.min(f.where(here, places, beyond), list(range(lead + count_, here.ndim)))
 
 
 # Other sizes ---------------------------------------------------------------------------------

@@ -402,8 +402,8 @@ def _dropout(x: Value, p: float, train: bool) -> Value:
 
 
 @converter("torch", "aten.native_dropout")
-def native_dropout(x: Value, p: float, train: bool | None) -> tuple[Value, None]:
-    return _dropout(x, p, bool(train)), None
+def native_dropout(x: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+    return _dropout(x, p, bool(train)), as_value(True, "i1").expand(*x.shape)
 
 
 # Relations and conditions --------------------------------------------------------------------

@@ -183,6 +183,16 @@ def std_mean_dim(
     return std_dim(x, dim, unbiased, keepdim), mean(x, dim, keepdim)
 
 
+@converter("torch", "aten.var_mean.default")
+def var_mean_all(x: Value, unbiased: bool = True) -> tuple[Value, Value]:
+    return var_mean_dim(x, None, unbiased)
+
+
+@converter("torch", "aten.std_mean.default")
+def std_mean_all(x: Value, unbiased: bool = True) -> tuple[Value, Value]:
+    return std_mean_dim(x, None, unbiased)
+
+
 @converter("torch", "aten.std_mean.correction")
 def std_mean(
     x: Value, dim: Any = None, *, correction: float | None = None, keepdim: bool = False

@@ -212,9 +212,6 @@ def cast_like(node: Node) -> Item:
     return converted(node, node.number_of_element(1))
 
 
-_BITS = {"i1": 8, "f16": 16, "bf16": 16, "f32": 32}
-
-
 @converter("onnx", "BitCast")
 def bitcast(node: Node) -> Value:
     """The same bits under another type of as many."""
@@ -224,6 +221,8 @@ def bitcast(node: Node) -> Value:
     whole = all(d not in FLOATS and d != "i1" for d in (x.dtype, to))
     if whole and x.dtype.strip("ui") == to.strip("ui"):
         return x.cast(to)  # a cast of integers keeps the bits
+    if (x.dtype, to) == ("i1", "ui8"):
+        return x.cast(to)  # a condition is the byte 0 or 1
     node.unsaid(f"graphs have no bitcast from {x.dtype} to {to}")
 
 

@@ -1,10 +1,12 @@
-"""Fourier transforms of known length: products with matrices of sines and cosines."""
+"""Signals: Fourier transforms of known length, which are products with matrices of sines and
+cosines, and bands of what they give."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from polyc.dialects.common.dim import Dim
+from polyc.importers.onnx_ops import elements
 from polyc.importers.onnx_ops.items import Array
 from polyc.importers.onnx_ops.movements import padded, sliced
 from polyc.importers.onnx_ops.node import Node
@@ -130,3 +132,30 @@ def stft(node: Node) -> Value:
     assert real is not None
     bins = length // 2 + 1 if half else length
     return F.stack(list(_transform(node, real, imaginary, length, bins, False)), 3)
+
+
+@converter("onnx", "MelWeightMatrix")
+def mel_weight_matrix(node: Node) -> Value:
+    """The matrix from a spectrum to bands that are equally wide by ear: triangles between whole
+    bins, each band's from the middle of the one below to that of the one above."""
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    bands, length, rate, low, high = (node.number(i, name) for i, name in enumerate(names))
+    bands, bins = int(bands), int(length) // 2 + 1
+    if not 0 < bands <= LONGEST or not 0 < bins <= LONGEST or rate <= 0:
+        node.unsaid(f"{bands} bands of {bins} bins at {rate} per second; up to {LONGEST} are made")
+    if not 0 <= low < high:
+        node.unsaid(f"bands from {low} to {high} Hz; the lower edge is below the upper one")
+    first, last = (2595 * np.log10(1 + edge / 700) for edge in (low, high))
+    pitches = first + np.arange(bands + 2) * (last - first) / (bands + 2)
+    hertz = 700 * (10 ** (pitches / 2595) - 1)
+    ends = ((length + 1) * hertz // rate).astype(np.int64)
+    if ends.min() < 0 or ends.max() >= bins:
+        node.unsaid(f"a band ends at bin {ends.max()} of {bins}; the rate is too low for {high} Hz")
+    at = np.arange(bins)[:, None]
+    left, middle, right = ends[:-2], ends[1:-1], ends[2:]
+    rise = np.where(middle > left, (at - left) / np.maximum(middle - left, 1), 1.0)
+    fall = (right - at) / np.maximum(right - middle, 1)
+    made = np.where((at >= left) & (at <= middle) & ((middle > left) | (at == middle)), rise, 0.0)
+    made = np.where((at >= middle) & (at < right), fall, made)
+    element = node.constants.element(int(node.attr("output_datatype", elements.FLOAT)))
+    return F.constant(made.astype(np.float32)).cast(element)

@@ -23,13 +23,13 @@ from typing import Any
 import polyc
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.registry import library
+from polyc.test.support.kernelbench import _family, planned, regions, untouched
+from polyc.test.support.zoo_times import modelled
 
 STATES = ("right", "planned", "wrong", "unplanned", "missing", "broken", "unexported", "unmade")
 """``right`` at playback and planned; ``wrong`` at playback; ``unplanned`` no way to kernels;
 ``missing`` it cannot be said; ``broken`` an error that is no diagnostic; ``unexported`` PyTorch
 does not export it; ``unmade`` the library does not make or run it so small."""
-
-ARCH = "sm_90a"
 
 TOLERANCE = 1e-5
 """Of f32, over the largest number of a result, of what the model itself says again in f64."""
@@ -42,19 +42,22 @@ class Case:
 
     name: str
     make: Callable[[], tuple[Any, tuple[Any, ...], Mapping[str, Any]]]
+    wide: Callable[[], tuple[Any, tuple[Any, ...], Mapping[str, Any]]] | None = None
+    """The same as wide as it is used, of one layer a run of equal ones, with weights that nobody
+    filled: what plans are chosen for."""
 
 
 @dataclass
 class Outcome:
     """The state of a case, why it is none better, its error over the permitted one, the ops that
-    are missing, and seconds of each step."""
+    are missing, seconds of each step, and what the model of time says of it."""
 
     state: str
     why: str = ""
     error: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     regions: list[str] = field(default_factory=list[str])
-    slow: list[str] = field(default_factory=list[str])
+    modelled: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 # Made smaller -------------------------------------------------------------------------------
@@ -134,6 +137,12 @@ SMALL: Mapping[str, Any] = {
 }
 """Numbers of a configuration of transformers, where it has one of the name."""
 
+BATCH = 4
+"""Of what plans are chosen for."""
+
+LENGTH = 512
+"""Of texts that plans are chosen for, where a model takes as long ones."""
+
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 
 
@@ -202,7 +211,15 @@ def _timm(name: str, size: int | None = None, **how: Any) -> Case:
             given = model.pretrained_cfg.get("input_size", (3, 224, 224))[-1]
         return model, (torch.randn(2, 3, given, given),), {}
 
-    return Case(f"timm/{name}", make)
+    def wide() -> Any:
+        torch, timm = library("torch", "torch"), library("timm", "timm")
+        with untouched(torch):
+            model = timm.create_model(name, **how).eval()
+        side = model.pretrained_cfg.get("input_size", (3, 224, 224))[-1]
+        short = _shortened(model, (torch.randn(1, 3, side, side),), {}, 1)
+        return short, (torch.randn(BATCH, 3, side, side),), {}
+
+    return Case(f"timm/{name}", make, wide)
 
 
 def _language(kind: str) -> Case:
@@ -214,10 +231,24 @@ def _language(kind: str) -> Case:
         model = transformers.AutoModel.from_config(config)
         return model, (), _inputs(torch, model, config)
 
-    return Case(f"transformers/{kind}", make)
+    def wide() -> Any:
+        torch = library("torch", "torch")
+        transformers = library("transformers", "transformers")
+        config = transformers.AutoConfig.for_model(kind)
+        shrink(config, wide=True)
+        with untouched(torch):
+            model = transformers.AutoModel.from_config(config)
+        text = getattr(config, "text_config", config)
+        most = min(getattr(text, name, None) or LENGTH for name in _LENGTHS)
+        length = min(LENGTH, most)
+        return model, (), _inputs(torch, model, config, BATCH, length)
+
+    return Case(f"transformers/{kind}", make, wide)
 
 
-def _inputs(torch: Any, model: Any, config: Any) -> dict[str, Any]:
+def _inputs(
+    torch: Any, model: Any, config: Any, batch: int = 2, length: int = 16
+) -> dict[str, Any]:
     """What a model of transformers is called on, by the names of its arguments."""
     import inspect
 
@@ -225,26 +256,26 @@ def _inputs(torch: Any, model: Any, config: Any) -> dict[str, Any]:
     given: dict[str, Any] = {}
     vision = getattr(config, "vision_config", config)
     if "input_ids" in names:
-        given["input_ids"] = torch.randint(3, 90, (2, 16))
+        given["input_ids"] = torch.randint(3, 90, (batch, length))
     if "attention_mask" in names and "input_ids" in names:
-        mask = torch.ones(2, 16, dtype=torch.int64)
-        mask[1, 11:] = 0
+        mask = torch.ones(batch, length, dtype=torch.int64)
+        mask[1, length * 2 // 3 :] = 0
         given["attention_mask"] = mask
     if "decoder_input_ids" in names:
-        given["decoder_input_ids"] = torch.randint(3, 90, (2, 8))
+        given["decoder_input_ids"] = torch.randint(3, 90, (batch, length // 2))
     if "pixel_values" in names:
         side = getattr(vision, "image_size", None) or 64
         side = side if isinstance(side, int) else side[0]
         channels = getattr(vision, "num_channels", 3)
-        given["pixel_values"] = torch.randn(2, channels, side, side)
+        given["pixel_values"] = torch.randn(batch, channels, side, side)
     if "pixel_values_videos" in names and "input_ids" not in names:
         frames = getattr(config, "num_frames", 4)
-        given["pixel_values_videos"] = torch.randn(1, frames, 3, 32, 32)
+        given["pixel_values_videos"] = torch.randn(batch // 2, frames, 3, 32, 32)
     if "input_values" in names:
-        given["input_values"] = torch.randn(2, 2000)
+        given["input_values"] = torch.randn(batch, 2000)
     if "input_features" in names:
         bins = getattr(config, "num_mel_bins", 80)
-        given["input_features"] = torch.randn(2, bins, 64)
+        given["input_features"] = torch.randn(batch, bins, 64)
     return given
 
 
@@ -262,24 +293,24 @@ def cases() -> list[Case]:
 # What comes of one --------------------------------------------------------------------------
 
 
-class TooLong(Exception):
-    """A step took longer than it may."""
+class TooLong(BaseException):
+    """A step took longer than it may; what catches errors of steps does not catch this."""
 
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raises ``TooLong`` in what takes longer."""
+    """Raises ``TooLong`` in what takes longer, by the processor's time of this process."""
 
     def stop(*_: Any) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def leaves(found: Any) -> list[Any]:
@@ -318,15 +349,18 @@ def made(case: Case, whole: bool = False) -> tuple[Any, tuple[Any, ...], Mapping
     torch.manual_seed(0)
     model, args, named = case.make()
     model.eval()
-    if whole:
-        return model, args, named
+    return model if whole else _shortened(model, args, named), args, named
+
+
+def _shortened(model: Any, args: Any, named: Any, keep: int = 2) -> Any:
+    """A model of fewer layers, where it still runs so."""
     short = copy.deepcopy(model)
     try:
-        shorten(short)
-        _run(torch, short, args, named)
+        shorten(short, keep)
+        _run(library("torch", "torch"), short, args, named)
     except Exception:
-        return model, args, named
-    return short, args, named
+        return model
+    return short
 
 
 def exported(model: Any, args: Any, named: Any, shapes: Any = None) -> Any:
@@ -345,12 +379,12 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
     """How far a case gets, in f32."""
     torch = library("torch", "torch")
     found = Outcome("unmade")
-    at = time.perf_counter()
+    at = time.process_time()
 
     def step(name: str) -> None:
         nonlocal at
-        found.seconds[name] = round(time.perf_counter() - at, 2)
-        at = time.perf_counter()
+        found.seconds[name] = round(time.process_time() - at, 2)
+        at = time.process_time()
 
     try:
         with warnings.catch_warnings(), limited(seconds):
@@ -397,10 +431,13 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
                         return found
             found.state = "unplanned"
             if plan:
-                from polyc.test.support.kernelbench import _family, planned, regions
-
-                job = planned(model_)
+                wide = _halved(case)
+                job = planned(model_ if isinstance(wide, str) else wide)
                 found.regions = [_family(*one) for one in regions(job)]
+                if isinstance(wide, str):
+                    found.why = f"planned as small as it was played back: {wide}"
+                else:
+                    found.modelled = modelled(regions(job))
                 step("plan")
             found.state = "right"
     except TooLong:
@@ -415,6 +452,24 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
             found.state = "broken"
             found.why += f" at {own[-1].filename}:{own[-1].lineno}"
     return found
+
+
+def _halved(case: Case) -> Any:
+    """The import of a case as wide as it is used, in f16, or why there is none such."""
+    torch = library("torch", "torch")
+    if case.wide is None:
+        return "no wide one is known"
+    try:
+        model, args, named = case.wide()
+
+        def half(one: Any) -> Any:
+            real_ = isinstance(one, torch.Tensor) and one.is_floating_point()
+            return one.half() if real_ else one
+
+        tree = torch.utils._pytree.tree_map
+        return polyc.from_exported(exported(model.half(), tree(half, args), tree(half, named)))
+    except Exception as error:  # A library that does not make or export it so.
+        return _first_line(error)
 
 
 def _double(torch: Any, model: Any, args: Any, named: Any) -> Any:
