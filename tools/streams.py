@@ -164,9 +164,12 @@ def _not_made(error: OSError) -> PolycError:
 
 
 def decode(data: bytes, name: str) -> str:
-    """``data`` as text.  Raises PolycError of kind ``NotText`` at the first bad byte."""
+    """``data`` as text, without a byte order mark in front.
+
+    Raises PolycError of kind ``NotText`` at the first bad byte.
+    """
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line = before.count(b"\n") + 1
