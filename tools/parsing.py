@@ -288,7 +288,9 @@ class LocatingParser(Parser):
         except ParseError as error:
             content = self.lexer.input.content
             at_end = error.span.end >= len(content.rstrip())
-            if error.msg.startswith("Could not parse entire input"):
+            if self.forward_ssa_references and "not defined" in error.msg:
+                self._at_first_use(error)
+            elif error.msg.startswith("Could not parse entire input"):
                 empty = not content.strip()
                 error.msg = "the text is empty" if empty else "expected an operation"
             elif at_end and content.count("{") > content.count("}"):
@@ -303,6 +305,23 @@ class LocatingParser(Parser):
         if isinstance(module.location, UnknownLoc):
             module.location = FileLineColLoc(self._file, IntAttr(1 + self._line_offset), IntAttr(1))
         return module
+
+    def _at_first_use(self, error: ParseError) -> None:
+        """Upstream tells at the end of the text which values are not defined: point at one."""
+        from difflib import get_close_matches
+
+        missing, known = self.forward_ssa_references, dict[str, None]()
+        lexer, first = LinearLexer(self.lexer.input), None
+        while (token := lexer.lex()).kind is not MLIRTokenKind.EOF:
+            if token.kind is MLIRTokenKind.PERCENT_IDENT:
+                if token.text[1:] not in missing:
+                    known[token.text[1:]] = None
+                elif first is None:
+                    first = token
+        if first is not None:
+            error.span = first.span
+            if close := get_close_matches(first.text[1:], [*known], 1):
+                error.msg += f"; did you mean %{close[0]}?"
 
 
 def parse_text(
