@@ -319,3 +319,13 @@ frontend.graph @f(%x: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32> 
   %c = arith.constant 1 : i32
   frontend.output %x : !frontend.tensor<[M], f32>
 }
+
+// -----
+
+// An attribute that is nearly a property is one that was meant; others are kept.
+
+// CHECK: invalid.mlir:{{[0-9]+}}:3: error[InvalidIR]: frontend.gemm has no transpos_b; did you mean transpose_b?
+frontend.graph @f(%x: !frontend.tensor<[M, M], f32>) -> !frontend.tensor<[M, M], f32> {
+  %0 = frontend.gemm %x, %x {acc = f32, transpos_b} : (!frontend.tensor<[M, M], f32>, !frontend.tensor<[M, M], f32>) -> !frontend.tensor<[M, M], f32>
+  frontend.output %0 : !frontend.tensor<[M, M], f32>
+}
