@@ -187,13 +187,15 @@ def _is_kernel(values: Values, name: str) -> bool:
 
 def _by_floors(values: Values, op: ReadOp, column: str) -> tuple[float, float] | None:
     """The same of what is read at floors of the neighbours' axis, as a number that each two of them
-    have together is; None of other reads.
+    have together is; None of other reads, as of one at an index that the neighbours have.
 
     ``NEIGHBOURS`` of them are asked where they read.
     """
     results, labels = op.map.data.results, op.result.type.labels
     floors = {atom for e in results for atom, _ in linear_of(e).terms if isinstance(atom, Floor)}
     if not floors or op.map.data.num_symbols or not isinstance(op.tensor.type, MemRefType):
+        return None
+    if column not in labels:
         return None
     place, size = labels.index(column), size_in_bytes(op.result.type.element_type)
     shape = [dim.evaluate(values.sizes) for dim in op.tensor.type.shape]
