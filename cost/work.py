@@ -187,7 +187,7 @@ def _is_kernel(values: Values, name: str) -> bool:
 
 def _by_floors(values: Values, op: ReadOp, column: str) -> tuple[float, float] | None:
     """The same of what is read at floors of the neighbours' axis, as a number that each two of them
-    have together is; None of other reads.
+    have together is; None of other reads, as of one at an index that the neighbours have.
 
     ``NEIGHBOURS`` of them are asked where they read.
     """

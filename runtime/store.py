@@ -49,14 +49,25 @@ class Entry:
 
 
 def cache_root() -> Path | None:
-    """The folder of all stores, or None with ``POLYC_CACHE=0`` and where the user has no home."""
-    if os.environ.get("POLYC_CACHE") == "0":
+    """The folder of all stores, or None with ``POLYC_CACHE=0`` and where the user has no home.
+
+    A folder that is relative in the environment would be another one in each working directory:
+    it says nothing, as the XDG Base Directory Specification has it.
+    """
+    kept = os.environ.get("POLYC_CACHE", "")
+    if kept == "0":
         return None
-    base = os.environ.get("XDG_CACHE_HOME")
+    if kept not in ("", "1", "cubins"):
+        _warn(f"POLYC_CACHE={kept} says nothing; 0 keeps nothing, cubins keeps cubins alone")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "polyc"
     try:
-        return (Path(base) if base else Path.home() / ".cache") / "polyc"
+        home = Path.home()
     except RuntimeError:
         return None
+    nowhere = os.environ.get("HOME") == "" or not home.is_absolute()
+    return None if nowhere else home / ".cache" / "polyc"
 
 
 def limit() -> int:

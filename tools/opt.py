@@ -21,6 +21,7 @@ from xdsl.passes import PassPipeline
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from polyc import __version__
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.rewriting.driver import verify
 from polyc.tools.errors import as_polyc_error, guarded
@@ -68,6 +69,7 @@ class ViewTarget(Target):
 class PolycOptMain(xDSLOptMain):
     """The tool; ``PolycOptMain(args=[...]).run()`` is a run of it in this process."""
 
+    version_format = f"polyc-opt of polyc {__version__}, on xDSL {{xdsl_version}}"
     registry: PassRegistry
 
     def register_all_dialects(self) -> None:

@@ -131,6 +131,27 @@ class LinearLexer(MLIRLexer):
         return token
 
 
+OWN = ("frontend", "tiny", "index", "region", "plan", "gpu")
+"""Dialects whose ops are asked whether an attribute that they do not know is one that they do."""
+
+
+def _misspelt(op: Operation) -> str | None:
+    """What is wrong with an attribute that is nearly a property of ``op``, or None.
+
+    Others are notes of a user's own, which an op keeps; this one would be left out in silence.
+    """
+    from difflib import get_close_matches
+
+    definition = getattr(type(op), "get_irdl_definition", None)
+    if op.name.partition(".")[0] not in OWN or definition is None:
+        return None
+    names = [*definition().properties]
+    for name in op.attributes:
+        if name not in names and (close := get_close_matches(name, names, 1, 0.85)):
+            return f"{op.name} has no {name}; did you mean {close[0]}?"
+    return None
+
+
 MAX_DEPTH = 100
 """Operations inside of each other in one affine expression; a sum of n terms has n - 1."""
 
@@ -187,6 +208,8 @@ class LocatingParser(Parser):
             if isinstance(predicate, IntegerAttr) and not 0 <= predicate.value.data < count:
                 reason = f"predicate is {predicate.value.data}; {op.name} has 0 to {count - 1}"
                 raise PolycError("InvalidIR", reason, self.place(start))
+        if op.attributes and (reason := _misspelt(op)) is not None:
+            raise PolycError("InvalidIR", reason, self.place(start))
         if isinstance(op.location, UnknownLoc):
             op.location = self._location(start)
         return op
@@ -288,7 +311,9 @@ class LocatingParser(Parser):
         except ParseError as error:
             content = self.lexer.input.content
             at_end = error.span.end >= len(content.rstrip())
-            if error.msg.startswith("Could not parse entire input"):
+            if self.forward_ssa_references and "not defined" in error.msg:
+                self._at_first_use(error)
+            elif error.msg.startswith("Could not parse entire input"):
                 empty = not content.strip()
                 error.msg = "the text is empty" if empty else "expected an operation"
             elif at_end and content.count("{") > content.count("}"):
@@ -303,6 +328,23 @@ class LocatingParser(Parser):
         if isinstance(module.location, UnknownLoc):
             module.location = FileLineColLoc(self._file, IntAttr(1 + self._line_offset), IntAttr(1))
         return module
+
+    def _at_first_use(self, error: ParseError) -> None:
+        """Upstream tells at the end of the text which values are not defined: point at one."""
+        from difflib import get_close_matches
+
+        missing, known = self.forward_ssa_references, dict[str, None]()
+        lexer, first = LinearLexer(self.lexer.input), None
+        while (token := lexer.lex()).kind is not MLIRTokenKind.EOF:
+            if token.kind is MLIRTokenKind.PERCENT_IDENT:
+                if token.text[1:] not in missing:
+                    known[token.text[1:]] = None
+                elif first is None:
+                    first = token
+        if first is not None:
+            error.span = first.span
+            if close := get_close_matches(first.text[1:], [*known], 1):
+                error.msg += f"; did you mean %{close[0]}?"
 
 
 def parse_text(

@@ -73,7 +73,10 @@ class _Closed(io.RawIOBase):
 
 
 def mend_standard_streams() -> None:
-    """In the place of a closed stream, one whose use is refused; a closed stderr takes all."""
+    """In the place of a closed stream, one whose use is refused; a closed stderr takes all.
+
+    What an encoding other than UTF-8 does not have is written as its escape, and refused nowhere.
+    """
     for name in ("stdin", "stdout"):
         if getattr(sys, name) is None:
             raw = _Closed(f"<{name}>")
@@ -81,6 +84,9 @@ def mend_standard_streams() -> None:
             setattr(sys, name, stream)
     if cast("TextIO | None", sys.stderr) is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:
@@ -164,9 +170,12 @@ def _not_made(error: OSError) -> PolycError:
 
 
 def decode(data: bytes, name: str) -> str:
-    """``data`` as text.  Raises PolycError of kind ``NotText`` at the first bad byte."""
+    """``data`` as text, without a byte order mark in front.
+
+    Raises PolycError of kind ``NotText`` at the first bad byte.
+    """
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line = before.count(b"\n") + 1

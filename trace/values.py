@@ -369,6 +369,13 @@ class Value:
         return first
 
     @public
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        refuse(
+            "BadArgument",
+            "a value does not change; polyc.where, polyc.concat and polyc.scatter give another one",
+        )
+
+    @public
     def __iter__(self) -> NoReturn:
         refuse("BadArgument", "a value is not walked in Python; index it, or use polyc.split")
 
@@ -447,8 +454,10 @@ class Value:
         items: list[Any] = [*cast("tuple[Any, ...]", key)] if isinstance(key, tuple) else [key]
         named = sum(1 for item in items if item is not None and item is not ...)
         dots = sum(1 for item in items if item is ...)
-        if named > mine.ndim or dots > 1:
-            refuse("RankMismatch", f"{len(items)} indices for {mine!r}")
+        if dots > 1:
+            refuse("BadArgument", f"an index has one ..., not {dots}")
+        if named > mine.ndim:
+            refuse("RankMismatch", f"{named} indices for {mine!r}")
         at = next((i for i, item in enumerate(items) if item is ...), len(items))
         items[at : at + 1] = [slice(None)] * (mine.ndim - named)
         if any(isinstance(item, Value) for item in items):
@@ -482,7 +491,13 @@ class Value:
         (axis,) = places
         others = [slice(None) if i == axis else item for i, item in enumerate(items)]
         mine, index = value_of(self[tuple(others)]), value_of(items[axis])
-        if index.dtype == "i1" or not index.dtype.strip("ui").isdigit():
+        if index.dtype == "i1":
+            refuse(
+                "TypeMismatch",
+                f"{index!r} is no index: how many elements a condition chooses is not known; "
+                "use polyc.where, which chooses by elements",
+            )
+        if not index.dtype.strip("ui").isdigit():
             refuse("TypeMismatch", f"{index!r} is no index; cast it to an integer type")
         found = mine.builder.gather(frontend.GatherOp, mine.ssa, index.ssa, axis)
         return Value(mine.builder, found)

@@ -17,6 +17,7 @@ import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -37,6 +38,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import (
     Assumption,
     AssumptionsAttr,
@@ -141,6 +143,14 @@ def verify_outputs(op: Operation, values: Sequence[SSAValue]) -> None:
                 f"output {name.data} of @{graph.sym_name.data} is {expected} in the "
                 f"signature; the value is {value.type}"
             )
+
+
+@lru_cache(1024)
+def _hold_nowhere(symbols: tuple[str, ...], facts: tuple[Assumption, ...]) -> bool:
+    """Whether no sizes satisfy the assumptions, which then would prove anything."""
+    from polyc.affine.isl import is_empty
+
+    return is_empty(symbol_space(symbols, facts))
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -410,6 +420,33 @@ class SignatureOp(IRDLOperation, ABC):
         for fact in self.facts:
             if (fault := unknown_symbol(fact, expected)) is not None:
                 raise VerifyException(f"{fault} of @{name}")
+        if self.facts and _hold_nowhere(self.symbol_names, self.facts):
+            stated = ", ".join(str(fact) for fact in self.facts)
+            raise VerifyException(
+                f"the assumptions of @{name} hold at no sizes: {stated}; take one of them back"
+            )
+        self._verify_body()
+
+    def _verify_body(self) -> None:
+        """What stands in the body is an op whose results are tensors, and no graph.
+
+        Raises PolycError at the op's place.
+        """
+        for op in self.body.block.ops:
+            if isinstance(op, SignatureOp):
+                raise PolycError(
+                    "InvalidIR",
+                    f"@{op.sym_name.data} stands inside of @{self.sym_name.data}; a graph holds no "
+                    "graph: put it beside",
+                    op,
+                )
+            for result in op.results:
+                if not isinstance(result.type, SizedTensorType):
+                    raise PolycError(
+                        "InvalidIR",
+                        f"{op.name} gives {result.type}, and the values of a graph are tensors",
+                        op,
+                    )
 
     def _verify_entries(self) -> None:
         """An entry is one input's, and no output's."""

@@ -68,9 +68,9 @@ def need_float(what: str, values: Sequence[SSAValue]) -> None:
     for value in values:
         element = tensor_of(value).element_type
         if not isinstance(element, AnyFloat):
+            also = "frontend.select or a " if element == i1 else "a "
             raise VerifyException(
-                f"{what} computes with f16, bf16 or f32, not {element}; use frontend.select or a "
-                "frontend.cast"
+                f"{what} computes with f16, bf16 or f32, not {element}; use {also}frontend.cast"
             )
 
 

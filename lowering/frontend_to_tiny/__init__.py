@@ -29,6 +29,7 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import computed
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.frontend_to_tiny.attention import LowerAttention
@@ -123,6 +124,28 @@ __all__ = [
     "lowered",
     "patterns",
 ]
+
+
+def check_ops(module: ModuleOp) -> None:
+    """Raises PolycError for an op of a ``frontend.graph`` that is of another dialect.
+
+    Patterns of one's own may leave ops of ``tiny``, behind the casts that this module's have.
+    """
+    taken = {*frontend.Frontend.operations, *tiny.Tiny.operations, UnrealizedConversionCastOp}
+    for graph in module.walk():
+        if not isinstance(graph, frontend.GraphOp):
+            continue
+        for op in graph.body.block.ops:
+            types = [*op.operand_types, *op.result_types]
+            idle = isinstance(op, UnrealizedConversionCastOp) and not any(
+                isinstance(t, tiny.TensorType) for t in types
+            )
+            if type(op) not in taken or idle:
+                raise PolycError(
+                    "UnsupportedProgram",
+                    f"{op.name} has no form in tiny; run a pass before that replaces it",
+                    op,
+                )
 
 
 class LowerGraph(RewritePattern):
@@ -276,6 +299,7 @@ class FrontendToTiny(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_classes(self.name, self.classes)
+        check_ops(op)
         lift_parameters(op)
         rewrite(
             op,

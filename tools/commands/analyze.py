@@ -24,7 +24,7 @@ NAME = "analyze"
 SHOWN = ("region", "variant", "algo_choice", "when", "mma", "loader", "tile", "stages", "split_k")
 """What a report shows of a schedule; --dump=plan has all of it."""
 
-HELP = "say where values are computed, what may be fused, and what kept a program from TMA"
+HELP = "Say where values are computed, what may be fused, and what kept a program from TMA."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

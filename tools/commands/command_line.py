@@ -19,6 +19,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from polyc import __version__
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.tools.commands import analyze as analyze_command
 from polyc.tools.commands import bench as bench_command
@@ -45,6 +46,7 @@ class _Arguments(argparse.ArgumentParser):
 def arguments() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = _Arguments(prog="polyc", description=ABOUT)
+    parser.add_argument("--version", action="version", version=f"polyc {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
         *(compile_command, run_command, bench_command, simulate_command, analyze_command),

@@ -126,7 +126,10 @@ def use_measured(job: Compilation, records: str | None, device: str | None = Non
 
 
 def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
-    """The frontend graph to run.  Raises PolycError of kind ``NothingToRun``."""
+    """The frontend graph to run, alone in the module from then on: nothing compiles the others.
+
+    Raises PolycError of kind ``NothingToRun``.
+    """
     from polyc.dialects.frontend import GraphOp
 
     found = {g.sym_name.data: g for g in graphs(module) if isinstance(g, GraphOp)}
@@ -141,4 +144,7 @@ def the_graph(module: ModuleOp, file: str, name: str | None) -> SignatureOp:
         )
     if name is not None and name not in found:
         raise PolycError("NothingToRun", f"{file} has no graph {name!r}; it has {listed}", module)
-    return next(iter(found.values())) if name is None else found[name]
+    graph = next(iter(found.values())) if name is None else found[name]
+    for other in [op for op in module.ops if op is not graph]:
+        other.detach()
+    return graph

@@ -88,8 +88,6 @@ def main(args: argparse.Namespace) -> int:
     before = None
     if args.records is not None and Path(args.records).exists():
         before = read(args.records)  # what is broken is said before anything is measured
-    for other in [op for op in job.module.ops if op is not graph]:
-        other.detach()
     from polyc.tools.tuning.regions import regions_of
 
     code, logs = 0, list[str]()

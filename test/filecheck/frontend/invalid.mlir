@@ -294,3 +294,38 @@ frontend.graph @f(%A: !frontend.tensor<[M, K], f16>)
   %1 = builtin.unrealized_conversion_cast %A : !frontend.tensor<[K, M], f16> to !frontend.tensor<[M, K], f16>
   frontend.output %1 : !frontend.tensor<[M, K], f16>
 }) : () -> ()
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+}}:1: error[InvalidIR]: the assumptions of @f hold at no sizes: M mod 4 == 1, M mod 2 == 0; take one of them back
+frontend.graph @f(%x: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32> assuming (M mod 4 == 1, M mod 2 == 0) {
+  frontend.output %x : !frontend.tensor<[M], f32>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+}}:3: error[InvalidIR]: @g stands inside of @f; a graph holds no graph: put it beside
+frontend.graph @f(%x: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32> {
+  frontend.graph @g(%y: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32> {
+    frontend.output %y : !frontend.tensor<[M], f32>
+  }
+  frontend.output %x : !frontend.tensor<[M], f32>
+}
+
+// -----
+
+// CHECK: invalid.mlir:{{[0-9]+}}:3: error[InvalidIR]: arith.constant gives i32, and the values of a graph are tensors
+frontend.graph @f(%x: !frontend.tensor<[M], f32>) -> !frontend.tensor<[M], f32> {
+  %c = arith.constant 1 : i32
+  frontend.output %x : !frontend.tensor<[M], f32>
+}
+
+// -----
+
+// An attribute that is nearly a property is one that was meant; others are kept.
+
+// CHECK: invalid.mlir:{{[0-9]+}}:3: error[InvalidIR]: frontend.gemm has no transpos_b; did you mean transpose_b?
+frontend.graph @f(%x: !frontend.tensor<[M, M], f32>) -> !frontend.tensor<[M, M], f32> {
+  %0 = frontend.gemm %x, %x {acc = f32, transpos_b} : (!frontend.tensor<[M, M], f32>, !frontend.tensor<[M, M], f32>) -> !frontend.tensor<[M, M], f32>
+  frontend.output %0 : !frontend.tensor<[M, M], f32>
+}

@@ -64,7 +64,7 @@ frontend.graph @f(%x: !frontend.tensor<[M], ui8>) -> !frontend.tensor<[M + 1], u
 
 // -----
 
-// CHECK: error[InvalidIR]: a mean computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+// CHECK: error[InvalidIR]: a mean computes with f16, bf16 or f32, not i32; use a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[M, N], i32>) -> !frontend.tensor<[M], i32> {
   %0 = frontend.reduce mean %x axes [1] : !frontend.tensor<[M, N], i32> -> !frontend.tensor<[M], i32>
   frontend.output %0 : !frontend.tensor<[M], i32>

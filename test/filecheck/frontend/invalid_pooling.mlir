@@ -121,7 +121,7 @@ frontend.graph @f(%x: !frontend.tensor<[M, K], f32>) -> !frontend.tensor<[M, K],
 
 // -----
 
-// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pool mean computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+// CHECK: invalid_pooling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: pool mean computes with f16, bf16 or f32, not i32; use a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[M, K], i32>) -> !frontend.tensor<[M, K], i32> {
   %r = frontend.pool mean %x axes [1] size [2] stride [1] padding [1, 0] dilation [1] : !frontend.tensor<[M, K], i32> -> !frontend.tensor<[M, K], i32>
   frontend.output %r : !frontend.tensor<[M, K], i32>

@@ -89,7 +89,7 @@ frontend.graph @f(%x: !frontend.tensor<[M], f32>, %s: !frontend.tensor<[], i64>)
 
 // -----
 
-// CHECK: invalid_random.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: dropout computes with f16, bf16 or f32, not i64; use frontend.select or a frontend.cast
+// CHECK: invalid_random.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: dropout computes with f16, bf16 or f32, not i64; use a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[M], f32>, %s: !frontend.tensor<[], i64>) -> !frontend.tensor<[M], f32> {
   %r = frontend.dropout %s, %s, %s p 0.5 : (!frontend.tensor<[], i64>, !frontend.tensor<[], i64>, !frontend.tensor<[], i64>) -> !frontend.tensor<[], i64>
   frontend.output %x : !frontend.tensor<[M], f32>

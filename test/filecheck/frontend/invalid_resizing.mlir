@@ -89,7 +89,7 @@ frontend.graph @f(%x: !frontend.tensor<[M, 0], f32>) -> !frontend.tensor<[M, 0],
 
 // -----
 
-// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: resize linear computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+// CHECK: invalid_resizing.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: resize linear computes with f16, bf16 or f32, not i32; use a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[4], i32>) -> !frontend.tensor<[8], i32> {
   %r = frontend.resize linear %x axes [0] half_pixel : !frontend.tensor<[4], i32> -> !frontend.tensor<[8], i32>
   frontend.output %r : !frontend.tensor<[8], i32>

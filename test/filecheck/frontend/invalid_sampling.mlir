@@ -17,7 +17,7 @@ frontend.graph @f(%x: !frontend.tensor<[N, C, H, W], f32>, %g: !frontend.tensor<
 
 // -----
 
-// CHECK: invalid_sampling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: grid_sample computes with f16, bf16 or f32, not i32; use frontend.select or a frontend.cast
+// CHECK: invalid_sampling.mlir:{{[0-9]+:[0-9]+}}: error[InvalidIR]: grid_sample computes with f16, bf16 or f32, not i32; use a frontend.cast
 frontend.graph @f(%x: !frontend.tensor<[N, C, H, W], i32>, %g: !frontend.tensor<[N, P, Q, 2], f32>) -> !frontend.tensor<[N, C, P, Q], i32> {
   %r = frontend.grid_sample nearest %x, %g zeros : (!frontend.tensor<[N, C, H, W], i32>, !frontend.tensor<[N, P, Q, 2], f32>) -> !frontend.tensor<[N, C, P, Q], i32>
   frontend.output %r : !frontend.tensor<[N, C, P, Q], i32>

@@ -109,3 +109,19 @@ def test_a_thread_has_rows_of_the_columns_of_a_tile() -> None:
     assert shared_by((8, 128), 256) == (1.0, 4.0)
     assert shared_by((64, 32), 256) == (8.0, 1.0)
     assert shared_by((1, 16), 256) == (1.0, 1.0)
+
+
+def test_a_read_at_an_index_may_have_floors_of_another_axis() -> None:
+    """Channels of a convolution in groups, each taken at an index: the neighbours have the index,
+    and what they read has groups, which are floors of a channel."""
+    s = Sketch("f", f16)
+    x, w = s.input("x", 2, 7, 6, 2), s.input("w", 4, 3, 3, 1)
+    at = s.input("at", 2, 5, 4, 33, element=i64)
+    made = s.add(frontend.Conv2dOp(x, w, layout="nhwc", groups=2))
+    module = lowered(s.done(y=s.add(frontend.GatherElementsOp(made, at, 3))), "plan")
+    for kernel in find(module, KernelOp):
+        values = Values(kernel, {})
+        column = val_type(kernel.yield_op.values[0]).labels[-1]
+        for read in find(kernel, ReadOp):
+            price, over = load_cost(values, read, column, {column: 32})
+            assert price > 0 and over > 0

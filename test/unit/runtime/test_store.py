@@ -89,6 +89,29 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch):
         assert store.limit() == store.DEFAULT_LIMIT
 
 
+def test_folders_that_are_relative_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("POLYC_CACHE", "1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for base in ("", "relative/folder"):
+        monkeypatch.setenv("XDG_CACHE_HOME", base)
+        assert store.cache_root() == tmp_path / ".cache" / "polyc"
+    for home in ("", "relative"):
+        monkeypatch.setenv("HOME", home)
+        assert store.cache_root() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.cache_root() == tmp_path / "polyc"
+
+
+def test_what_polyc_cache_may_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for said in ("", "1", "cubins"):
+        monkeypatch.setenv("POLYC_CACHE", said)
+        assert store.cache_root() == tmp_path / "polyc"
+    monkeypatch.setenv("POLYC_CACHE", "maybe")
+    with pytest.warns(RuntimeWarning, match="POLYC_CACHE=maybe says nothing; 0 keeps nothing"):
+        assert store.cache_root() == tmp_path / "polyc"
+
+
 def work(folder: Path) -> None:
     """What a process does until it is killed; it exits with 1 where it meets a broken entry."""
     warnings.simplefilter("error")

@@ -50,6 +50,11 @@ def check(data: bytes, lower_for: str = "") -> bool:
     return refused is None
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text():
+    assert check(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
+    assert not check(b"\xef\xbb\xbf\xef\xbb\xbf" + EXAMPLE.read_bytes())
+
+
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(4))
 def test_the_example_cut_off_at_every_byte(part: int):

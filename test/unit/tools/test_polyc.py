@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc import __version__
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.families.ranking import MOST_KERNELS, MOST_PADDED
 from polyc.test.support.root import ROOT
+from polyc.tools import polyc_opt
 from polyc.tools.check import EachPass, Expected, small_sizes
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import DUMPS, Compilation, graphs
@@ -130,6 +133,31 @@ def test_two_graphs_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path = tmp_path / "two.mlir"
     path.write_text(ASSUMING + ASSUMING.replace("@f", "@g"))
     assert "the graphs f, g; choose one with --graph" in refusal(capsys, "run", path)
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "simulate", "tune"])
+def test_of_two_graphs_only_the_one_that_is_named_is_compiled(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    path = tmp_path / "two.mlir"
+    path.write_text(ASSUMING + ASSUMING.replace("@f", "@g"))
+    how = {"run": ("--device", "cpu"), "tune": ("--dry", "--records", tmp_path / "r.json")}
+    asked = ("--graph", "g", "--arch", "sm_80", "--set", "M=4", "--set", "K=8")
+    code, out, err = polyc(capsys, command, path, *asked, *how.get(command, ()))
+    assert (code, err) == (0, "")
+    assert "@g" in out and "@f" not in out
+    if command == "bench":
+        assert "in 1 launch\n" in out
+
+
+@pytest.mark.parametrize("tool", [main, polyc_opt.main])
+def test_the_version_is_that_of_polyc(
+    tool: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        tool(["--version"])
+    assert ended.value.code == 0
+    assert f"polyc {__version__}" in capsys.readouterr().out
 
 
 def test_a_file_below_the_frontend(capsys: pytest.CaptureFixture[str], tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -193,3 +194,26 @@ def test_an_input_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> Non
     assert polyc.main(["analyze", "/proc/self/mem"]) == 1
     line = "/proc/self/mem: error[InputOutput]: Input/output error\n"
     assert capsys.readouterr().err == line * 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_an_encoding_has_not_is_escaped(
+    encoding: str, here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    name = "ü….mlir"
+    (here / name).write_text("nothing")
+    how = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT / ".typecheck")}
+    command = [sys.executable, "-m", "polyc.tools.polyc", "run", name]
+    done = subprocess.run(command, env=how, capture_output=True, check=False)
+    said = "Operation nothing is not registered\n"
+    assert done.returncode == 1
+    assert done.stderr.decode(encoding).endswith("\\u2026.mlir:1:1: error[ParseError]: " + said)
+
+
+def test_a_long_step_announces_itself_in_any_encoding(monkeypatch: pytest.MonkeyPatch):
+    file = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(file, "ascii"))
+    streams.mend_standard_streams()
+    streams.say("…\n")
+    streams.flush_stdout()
+    assert file.getvalue() == b"\\u2026\n"

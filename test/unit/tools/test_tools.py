@@ -238,7 +238,13 @@ def test_a_pass_that_cannot_be_added(
             "UseBeforeDefinition",
             "define it earlier",
         ),
-        ("\n%0 = arith.addi %1, %1 : i32", ":", "ParseError", "used but not defined: [%1]"),
+        ("\n%0 = arith.addi %1, %1 : i32", ":2:17", "ParseError", "used but not defined: [%1]"),
+        (
+            "%sum = arith.constant 1 : i32\n// %sun\n%0 = arith.addi %sum, %sun : i32",
+            ":3:23",
+            "ParseError",
+            "used but not defined: [%sun]; did you mean %sum?",
+        ),
         ("builtin.module {" * 2000, ":1:", "NestedTooDeep", "take a level out"),
     ],
 )
