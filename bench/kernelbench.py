@@ -3,11 +3,11 @@
 The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); each is a file of
 Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses
 the plans of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small``
-makes the sizes small and compares with PyTorch in f64 at playback.  ``--model`` ranks the problems by
-the time that the model says of their kernels over what the chip must do at the least
-(``bench/kernelbench_modelled.py``), beside what was raced.  Else each problem is raced
-against eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA
-graphs over rotating inputs, after its result was compared with that of eager f32
+makes the sizes small and compares with PyTorch in f64 at playback.  ``--model`` ranks the problems
+by the time that the model says of their kernels over what the chip must do at the least
+(``bench/kernelbench_modelled.py``), beside what was raced.  Else each problem is raced against
+eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA graphs
+over rotating inputs, after its result was compared with that of eager f32
 (``bench/kernelbench_races.py``).
 
     python bench/kernelbench.py --kernelbench KernelBench --dry

@@ -61,7 +61,12 @@ GPU_PASSES: tuple[str, ...] = (
 
 STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "tiny": ("frontend-to-tiny", "tiny-split-reductions", "tiny-split-gates"),
+        "tiny": (
+            "frontend-to-tiny",
+            "tiny-split-reductions",
+            "tiny-split-gates",
+            "tiny-gather-first",
+        ),
         "index": ("tiny-to-index",),
         "region": (
             "index-to-region",

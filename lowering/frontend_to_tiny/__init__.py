@@ -7,7 +7,8 @@ the pass drops the casts at the end.  Parameters are inputs before all else.  ``
 before and ``RoundOnce`` after them see to the types in which values are stored; ``KeepRowsApart``
 leaves rows of products the axes that they have around them, and ``SinkPermute`` what follows a
 product beside it;
-``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
+``ScaleAfterProduct`` takes numbers out of products first, ``ShiftScan`` joins numbers and a scan
+before it is computed, and ``RoundWeights`` rounds a softmax's
 weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
@@ -63,6 +64,7 @@ from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
 from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
+from polyc.lowering.frontend_to_tiny.shifted_scans import ShiftScan
 from polyc.lowering.frontend_to_tiny.sunk_permutes import SinkPermute
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -113,6 +115,7 @@ __all__ = [
     "RoundOnce",
     "RoundWeights",
     "ScaleAfterProduct",
+    "ShiftScan",
     "SinkPermute",
     "SplitJoinedSoftmax",
     "lowered",
@@ -274,7 +277,7 @@ class FrontendToTiny(ModulePass):
         lift_parameters(op)
         rewrite(op, [KeepRowsApart(), SinkPermute()], recursive=True)
         rewrite(op, [NoteStorable()])
-        rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
+        rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax(), ShiftScan()], recursive=True)
         if "rounding" in self.classes:
             report = Report()
             rewrite(op, [RoundWeights(report)], recursive=True)
