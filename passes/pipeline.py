@@ -66,6 +66,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tiny-split-reductions",
             "tiny-split-gates",
             "tiny-gather-first",
+            "tiny-keep-groups",
         ),
         "index": ("tiny-to-index",),
         "region": (

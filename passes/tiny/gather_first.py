@@ -17,10 +17,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import tiny
-from polyc.dialects.common.movements import MovementOp
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.region.building import erase_unused
-from polyc.rewriting.tiny.elementwise import ELEMENTWISE
+from polyc.rewriting.tiny.elementwise import ELEMENTWISE, is_repeated, waits
 
 
 class GatherFirst(RewritePattern):
@@ -39,7 +38,7 @@ class GatherFirst(RewritePattern):
             return
         if any(isinstance(use.operation, tiny.OutputOp) for use in op.operand.uses):
             return
-        if not _waits(op.operand, frozenset(op.axes), set()):
+        if not waits(op.operand, frozenset(op.axes)):
             return
         operands: list[SSAValue] = []
         for value in made.operands:
@@ -65,43 +64,10 @@ def _is_fewer(op: tiny.GatherOp) -> bool:
     return known == sizes and 1 <= part <= whole
 
 
-def _is_repeated(value: SSAValue, axes: frozenset[int]) -> bool:
-    """Whether a value is the same everywhere along some axes."""
-    op = value.owner
-    if not isinstance(op, tiny.ExpandOp):
-        return False
-    return axes.isdisjoint(set(op.dims) - set(op.stretched()))
-
-
-def _waits(value: SSAValue, axes: frozenset[int], seen: set[Operation]) -> bool:
-    """Whether a value is computed, element by element, of one of a reduction that is repeated along
-    some axes."""
-    op = value.owner
-    if not isinstance(op, ELEMENTWISE) or op in seen:
-        return False
-    seen.add(op)
-    return any(
-        (_is_repeated(operand, axes) and _is_reduced(operand, set())) or _waits(operand, axes, seen)
-        for operand in op.operands
-    )
-
-
-def _is_reduced(value: SSAValue, seen: set[Operation]) -> bool:
-    """Whether a value is a reduction, or moved or computed of one element by element."""
-    op = value.owner
-    if not isinstance(op, Operation) or op in seen:
-        return False
-    seen.add(op)
-    if isinstance(op, tiny.ReduceOp):
-        return True
-    along = isinstance(op, (MovementOp, *ELEMENTWISE))
-    return along and any(_is_reduced(operand, seen) for operand in op.operands)
-
-
 def _part(value: SSAValue, gather: tiny.GatherOp) -> Operation:
     """A value's elements at a gather's places."""
     kind = tiny.tensor_of(value)
-    if _is_repeated(value, frozenset(gather.axes)):
+    if is_repeated(value, frozenset(gather.axes)):
         repeat = value.owner
         assert isinstance(repeat, tiny.ExpandOp)
         shape = tiny.tensor(tiny.tensor_of(gather.result).dims, kind.element_type)
