@@ -22,6 +22,6 @@ def merged_groups(value: SSAValue) -> SSAValue | None:
     if len(operand) <= len(result) or not result:
         return None
     groups = factor_groups(operand, result, view)
-    if not groups or any(len(kept) != 1 for _, kept in groups) or len(groups[-1][0]) < 2:
+    if not groups or any(len(kept) > 1 for _, kept in groups) or len(groups[-1][0]) < 2:
         return None
     return view.operand if waits(view.operand, frozenset((len(operand) - 1,))) else None
