@@ -3,12 +3,15 @@
 The problems come from a checkout (github.com/ScalingIntelligence/KernelBench); each is a file of
 Python that is executed.  Without a GPU, ``--dry`` imports each problem at its own sizes, chooses
 the plans of its regions, and writes the board; with ``--cubins`` it compiles them too.  ``--small``
-makes the sizes small and compares with PyTorch in f64 at playback.  Else each problem is raced
-against eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA
-graphs over rotating inputs, after its result was compared with that of eager f32
+makes the sizes small and compares with PyTorch in f64 at playback.  ``--model`` ranks the problems
+by the time that the model says of their kernels over what the chip must do at the least
+(``bench/kernelbench_modelled.py``), beside what was raced.  Else each problem is raced against
+eager PyTorch and ``torch.compile``, all of them in eval mode with TF32 permitted, in CUDA graphs
+over rotating inputs, after its result was compared with that of eager f32
 (``bench/kernelbench_races.py``).
 
     python bench/kernelbench.py --kernelbench KernelBench --dry
+    python bench/kernelbench.py --kernelbench KernelBench --model
     python bench/kernelbench.py --kernelbench KernelBench --seconds 600
 """
 
@@ -25,13 +28,17 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from polyc.bench import kernelbench_races, race
+from polyc.bench import kernelbench_modelled, kernelbench_races, race
 from polyc.bench.kernelbench_races import leaves
 from polyc.importers.registry import library
 from polyc.test.support import kernelbench as kb
 from polyc.test.support.kernelbench import Outcome, Problem
 
-BOARD = Path("bench/results/kernelbench.json")
+RESULTS = Path("bench/results")
+
+BOARD = RESULTS / "kernelbench.json"
+
+MODELLED = RESULTS / "kernelbench-modelled.json"
 
 # Without a GPU -------------------------------------------------------------------------------
 
@@ -69,8 +76,9 @@ def dry(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
         "commit": race.commit(),
         "torch": torch.__version__,
     }
-    if args.output != "-":
-        Path(args.output).write_text(json.dumps(whole | board, indent=1) + "\n", "utf-8")
+    output = args.output or BOARD
+    if output != "-":
+        Path(output).write_text(json.dumps(whole | board, indent=1) + "\n", "utf-8")
     for row in board["rows"]:
         print(row)
     return 0
@@ -134,6 +142,23 @@ def compared(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
     return min(1, len(found) - found.count(""))
 
 
+def ranked(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
+    """Write and print problems by their modelled time over their floor, the furthest first."""
+    with ProcessPoolExecutor(args.workers) as pool:
+        rows = list(pool.map(kernelbench_modelled.row_of, asked))
+    kernelbench_modelled.joined(rows, kernelbench_modelled.raced(RESULTS))
+    rows.sort(key=lambda row: -row.get("over_floor", float("inf")))
+    for row in rows:
+        print(kernelbench_modelled.line(row))
+    calibrated = list(kernelbench_modelled.calibration(rows))
+    print("\n".join(calibrated))
+    whole = {"when": race.now(), "commit": race.commit(), "calibration": calibrated, "rows": rows}
+    output = args.output or MODELLED
+    if output != "-":
+        Path(output).write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+    return 1 if any("why" in row for row in rows) else 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kernelbench", type=Path, required=True, help="a checkout")
@@ -145,8 +170,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--dry", action="store_true", help="states of regions; needs no GPU")
     parser.add_argument("--cubins", action="store_true", help="with --dry: compile the kernels")
+    parser.add_argument("--model", action="store_true", help="by the model of time; needs no GPU")
     parser.add_argument("--small", action="store_true", help="small sizes at playback")
-    parser.add_argument("--output", default=str(BOARD), help="of --dry; - for none")
+    parser.add_argument("--output", help="of --dry or --model; - for none")
     parser.add_argument("--out", default="kernelbench-race.json", help="of a race; - for none")
     parser.add_argument("--seed", type=int, default=1, help="of the order, in which a part is fair")
     parser.add_argument("--seconds", type=float, default=600, help="begin no problem after these")
@@ -164,9 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not asked:
         print(f"{args.kernelbench} has no problems of KernelBench that are asked for")
         return 2
-    if args.dry or args.small:
-        asked = race.part_of(asked, args.part)
-        return dry(args, asked) if args.dry else compared(args, asked)
+    for chosen, run in ((args.dry, dry), (args.model, ranked), (args.small, compared)):
+        if chosen:
+            return run(args, race.part_of(asked, args.part))
     random.Random(args.seed).shuffle(asked)
     return kernelbench_races.in_turn(args, race.part_of(asked, args.part))
 

@@ -61,7 +61,13 @@ GPU_PASSES: tuple[str, ...] = (
 
 STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "tiny": ("frontend-to-tiny", "tiny-split-reductions", "tiny-split-gates"),
+        "tiny": (
+            "frontend-to-tiny",
+            "tiny-split-reductions",
+            "tiny-split-gates",
+            "tiny-gather-first",
+            "tiny-keep-groups",
+        ),
         "index": ("tiny-to-index",),
         "region": (
             "index-to-region",

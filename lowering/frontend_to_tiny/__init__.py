@@ -8,7 +8,8 @@ before and ``RoundOnce`` after them see to the types in which values are stored;
 leaves rows of products the axes that they have around them, ``KeepBatchApart`` their batches, and
 ``SinkPermute`` what follows a product beside it; ``SliceAtKnownPlaces`` reads a part where a
 gather's places are counted;
-``ScaleAfterProduct`` takes numbers out of products first, and ``RoundWeights`` rounds a softmax's
+``ScaleAfterProduct`` takes numbers out of products first, ``ShiftScan`` joins numbers and a scan
+before it is computed, and ``RoundWeights`` rounds a softmax's
 weights as the values that they multiply.
 The patterns stand in files by family and are all offered here.
 """
@@ -67,6 +68,7 @@ from polyc.lowering.frontend_to_tiny.scales import ScaleAfterProduct
 from polyc.lowering.frontend_to_tiny.scans import LowerScan
 from polyc.lowering.frontend_to_tiny.scatters import LowerScatter
 from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
+from polyc.lowering.frontend_to_tiny.shifted_scans import ShiftScan
 from polyc.lowering.frontend_to_tiny.sunk_permutes import SinkPermute
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
@@ -118,6 +120,7 @@ __all__ = [
     "RoundOnce",
     "RoundWeights",
     "ScaleAfterProduct",
+    "ShiftScan",
     "SinkPermute",
     "SliceAtKnownPlaces",
     "SplitJoinedSoftmax",
@@ -307,7 +310,7 @@ class FrontendToTiny(ModulePass):
             recursive=True,
         )
         rewrite(op, [NoteStorable()])
-        rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax()], recursive=True)
+        rewrite(op, [ScaleAfterProduct(), SplitJoinedSoftmax(), ShiftScan()], recursive=True)
         if "rounding" in self.classes:
             report = Report()
             rewrite(op, [RoundWeights(report)], recursive=True)

@@ -13,11 +13,12 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import Number
+from polyc.dialects.common.elements import Number, is_integer
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import SizedTensorType
 from polyc.dialects.common.sizes import product
+from polyc.rewriting.tiny.elementwise import is_product
 
 
 class Builder:
@@ -132,7 +133,16 @@ class Builder:
         return self.add(tiny.MaskOp(value, condition, fill))
 
     def reduce(self, fn: str, value: SSAValue, axes: Sequence[int]) -> SSAValue:
-        return self.add(tiny.ReduceOp(fn, value, axes))
+        """A reduction along ``axes``; of one element it is that one, but for a product of two
+        values, which a kernel of products may sum.  0 and -0 are 0 as a sum."""
+        dims = tiny.tensor_of(value).dims
+        if is_product(value) or any(dims[axis].constant() != 1 for axis in axes):
+            return self.add(tiny.ReduceOp(fn, value, axes))
+        kept = tuple(size for axis, size in enumerate(dims) if axis not in axes)
+        one = self.reshape(value, kept)
+        if fn != "sum" or is_integer(tiny.tensor_of(value).element_type):
+            return one
+        return self.binary("add", one, self.splat(0.0, kept))
 
     def contract(
         self, lhs: SSAValue, rhs: SSAValue, axes: Sequence[int], precision: StringAttr | None

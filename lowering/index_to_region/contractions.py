@@ -25,6 +25,7 @@ from polyc.lowering.index_to_region.factors import axes_of, factors, is_reshaped
 from polyc.lowering.index_to_region.kernels import Kernel, Settled
 from polyc.lowering.index_to_region.levels import LAST_TOGETHER, Level
 from polyc.lowering.index_to_region.orders import Orders, Turned
+from polyc.rewriting.tiny.groups import merged_groups
 
 LEAST = 1_000_000
 """Multiply-adds of a product, sizes that are not known taken as ``cost.TYPICAL``, from which on it
@@ -47,6 +48,7 @@ MANY_ROWS = 2048
 FACTOR = "a product {where} reads it from memory"
 TURNED = "neighbours of the product that reads it are its neighbours in memory then"
 WANTED = "others want it beside an attention, which computes it of its own scores"
+GROUPS = "the groups of its norm are rows, which are merged in memory"
 
 
 @dataclass
@@ -57,9 +59,14 @@ class Products(Orders):
     """Products that weigh by a softmax, whose gathered factors lie in memory, and why they do."""
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
+    groups: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What merges the groups of a norm, and what it merges."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for op in self.ops:
+            if op.results and (apart := merged_groups(op.results[0])) is not None:
+                self.groups[op.results[0]] = apart
         for op in self.ops:
             if op.results and self._is_large(op.results[0]):
                 tiles, each = self._is_of_tiles(op.results[0]), self._is_depthwise(op.results[0])
@@ -190,6 +197,12 @@ class Products(Orders):
             if value not in orders:
                 del cuts[value]
                 views.append(value)
+        # A norm of groups is one of rows where they are apart; merged they are the same memory.
+        for merged, apart in self.groups.items():
+            if merged not in orders and apart not in orders:
+                cuts.setdefault(apart, GROUPS)
+                cuts.pop(merged, None)
+                views.append(merged)
         scores = list(self.shared().values())
         for one in scores:
             for value in one.stored:

@@ -240,11 +240,22 @@ class Reasons(Beside):
             row = []  # the only row there is: one block would do all the work
         if self._are_long([axis.size for axis in kernel.iters if axis not in row], long):
             row = []  # no blocks keep a row, and few would walk along it
+        if row and kernel.iters[-1] not in row and self._lies_across(value, kernel):
+            row = []  # its block would store a column for a row that is wanted by nothing else
         if kernel.row is not None:
             row.append(kernel.row)
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _lies_across(self, value: SSAValue, kernel: Kernel) -> bool:
+        """Whether a value is reduced along rows of memory that a kernel wants nothing else of."""
+        for head in self.work.heads[value]:
+            op = cast(tiny.ReduceOp, head.owner)
+            wanted = any(other is kernel for other, _ in self.asked.get(op.operand, {}))
+            if wanted or op.axes[-1] != tiny.tensor_of(op.operand).rank - 1:
+                return False
+        return True
 
     def _at_head(self, value: SSAValue, head: SSAValue, point: Point) -> Point:
         """Where a reduction is wanted that a value is the epilogue of, which may have axes of one

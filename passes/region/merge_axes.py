@@ -28,10 +28,11 @@ from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.loops.tiles import VECTOR
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
 from polyc.rewriting.region.flatten import flattened, lines
-from polyc.rewriting.region.merge_axes import merged, without_points
+from polyc.rewriting.region.merge_axes import merged, with_digits_apart, without_points
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -73,6 +74,28 @@ class MergeAxes(RewritePattern):
             )
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
+            rewriter.replace(op, found, [])
+
+
+class RowsApart(RewritePattern):
+    """A region of rows that lie behind each other in longer ones → one that sees them apart.
+
+    A norm of groups of ``[N, C]`` reads its row of ``C / G`` elements at ``g * (C / G) + c``, and
+    its weights so.  As ``[N, G, C / G]`` it is one of rows, for which the families ask the last
+    dimension.  Legal where all reads of a tensor count its dimensions whole
+    (``rewriting/region/merge_axes.py``).  Worth it where rows take the region so, and not as it is,
+    and it makes rows, not one number of each.  Exact: it is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        axes = {label for one in op.walk() if isinstance(one, ReduceOp) for label in one.labels}
+        made = {axis.label for axis in op.iters}
+        deferred = any(where.data == "deferred" for where in op.materialize)
+        if deferred or len(axes) != 1 or not axes <= made or ROWS.takes(op):
+            return
+        found = with_digits_apart(op)
+        if found is not op and ROWS.takes(found):
             rewriter.replace(op, found, [])
 
 
@@ -209,6 +232,7 @@ def _turned(kernel: KernelOp) -> bool:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     rewrite(module, [MergeAxes()])
+    rewrite(module, [RowsApart()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])
 

@@ -21,12 +21,8 @@ from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp, numbers
 from polyc.rewriting.driver import located, rewrite
-
-ELEMENTWISE = (
-    *(tiny.UnaryOp, tiny.BinaryOp, tiny.CompareOp, tiny.SelectOp, tiny.CastOp),
-    tiny.BitcastOp,
-)
-"""Ops that compute each element of elements at the same place."""
+from polyc.rewriting.region.building import erase_unused
+from polyc.rewriting.tiny.elementwise import ELEMENTWISE
 
 
 class SplitGate(RewritePattern):
@@ -56,16 +52,8 @@ class SplitGate(RewritePattern):
         for half in halves:
             part = _Part(rewriter, half, half.low[axis], half.high[axis])
             rewriter.replace(half, [], [part.of(last, axis)])
-        _erase_unread(last.owner, rewriter)
-
-
-def _erase_unread(op: object, rewriter: PatternRewriter) -> None:
-    """Erase an op that nothing reads, and what nothing reads then."""
-    if isinstance(op, Operation) and not any(result.first_use for result in op.results):
-        before = [operand.owner for operand in op.operands]
-        rewriter.erase(op)
-        for one in dict.fromkeys(before):
-            _erase_unread(one, rewriter)
+        if isinstance(last.owner, Operation):
+            erase_unused(last.owner, rewriter)
 
 
 def _product(op: tiny.ReduceOp) -> tiny.BinaryOp | None:

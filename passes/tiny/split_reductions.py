@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import tiny
 from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.tiny.elementwise import is_product
 from polyc.rewriting.tiny.split_reductions import outer_axes
 
 
@@ -30,7 +31,7 @@ class SplitReduction(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tiny.ReduceOp, rewriter: PatternRewriter, /) -> None:
-        if op.precision is not None or _is_product(op):
+        if op.precision is not None or (op.function == "sum" and is_product(op.operand)):
             return
         steps = [located(step, op) for step in _steps(op)]
         if len(steps) > 1:
@@ -48,14 +49,6 @@ def _steps(op: tiny.ReduceOp) -> Iterator[tiny.ReduceOp]:
     last = tiny.ReduceOp(op.function, operand, axes, op.result.type)
     last.own = op.own
     yield last
-
-
-def _is_product(op: tiny.ReduceOp) -> bool:
-    """Whether a sum is one of products of two values."""
-    product = op.operand.owner
-    if op.fn.data != "sum" or not isinstance(product, tiny.BinaryOp):
-        return False
-    return product.function == "mul" and product.operands[0] is not product.operands[1]
 
 
 @dataclass(frozen=True)

@@ -182,12 +182,17 @@ def imported(model: Any, inputs: Sequence[Any]) -> Imported:
         return polyc.from_exported(program, "problem")
 
 
-def sized(problem: Problem) -> Imported:
-    """A problem at its own sizes, with parameters that are not filled."""
+def model_of(problem: Problem) -> tuple[Any, list[Any]]:
+    """A problem's model in eval mode and its inputs, at its own sizes, with nothing in them."""
     torch = library("torch", "torch")
     module = module_of(problem)
     with torch.no_grad(), untouched(torch):
-        return imported(module.Model(*module.get_init_inputs()), shapes_of(torch, module))
+        return module.Model(*module.get_init_inputs()).eval(), shapes_of(torch, module)
+
+
+def sized(problem: Problem) -> Imported:
+    """A problem at its own sizes, with parameters that are not filled."""
+    return imported(*model_of(problem))
 
 
 # What comes of a problem ----------------------------------------------------------------------

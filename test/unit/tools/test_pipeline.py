@@ -164,10 +164,12 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:15] == (
+    assert ORDER[:17] == (
         "frontend-to-tiny",
         "tiny-split-reductions",
         "tiny-split-gates",
+        "tiny-gather-first",
+        "tiny-keep-groups",
         "tiny-to-index",
         "index-to-region",
         "region-srnf",

@@ -1,5 +1,7 @@
 """``region-merge-axes``: which regions it rewrites, and that ``plan-select`` does so too (S6.1)."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import pytest
@@ -8,12 +10,14 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
+from polyc.families.rows.schedules import ROWS as of_rows
 from polyc.passes.pipeline import build
 from polyc.passes.plan.select import PlanSelectPass
-from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes
+from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes, RowsApart
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.region.merge_axes import merged
 from polyc.test.support.gemm_programs import Product, one_tap, regions, tensor
+from polyc.test.support.gpu_text import parsed
 from polyc.tools.registry import make_context
 
 BATCHES = Product(("B", "M", "K"), ("K", "N"), ("B", "M", "N")).text
@@ -131,3 +135,37 @@ def test_plan_select_merges_what_has_not_been_merged(text: str) -> None:
     assert str(with_pass) == str(without)
     plans = [op for op in without.ops if isinstance(op, ScheduleOp)]
     assert {plan.pattern for plan in plans if "one_" not in plan.variant.data} == {"matmul"}
+
+
+def groups(*, kept: bool) -> str:
+    """Rows of 8 elements of [6, 32], each without its maximum, or the maxima alone."""
+    x, y = "[6, 32]", "[6, 4, 8]" if kept else "[6, 4]"
+    write = (
+        "%3 = region.broadcast_in_dim %1 dims [0, 1] : !region.val<[m: 6, g: 4], f32> -> "
+        "!region.val<[m: 6, g: 4, c: 8], f32>\n"
+        "    %2 = region.binary sub %0, %3 : !region.val<[m: 6, g: 4, c: 8], f32>"
+    )
+    made = "!region.val<[m: 6, g: 4, c: 8], f32>" if kept else "!region.val<[m: 6, g: 4], f32>"
+    iters = "m: 6, g: 4, c: 8" if kept else "m: 6, g: 4"
+    return f"""region.kernel @k iters [{iters}]
+    ins(%x: !region.memref<{x}, f32, align 16, noalias>)
+    outs(y: !region.memref<{y}, f32, align 16, noalias> gmem) {{
+    %0 = region.read %x affine_map<(d0, d1, d2) -> (d0, ((d1 * 8) + d2))> : !region.memref<{x}, f32, align 16, noalias> -> !region.val<[m: 6, g: 4, c: 8], f32>
+    %1 = region.reduce max %0 over [c] init -inf acc f32 : !region.val<[m: 6, g: 4, c: 8], f32> -> !region.val<[m: 6, g: 4], f32>
+    {write if kept else ""}
+    region.yield {"%2" if kept else "%1"} : {made}
+}}
+"""
+
+
+def test_rows_that_lie_behind_each_other_are_seen_apart() -> None:
+    """What makes rows is one of rows then; what makes a number of each stays."""
+    for kept in (True, False):
+        module = parsed(groups(kept=kept))
+        verify(module)
+        rewrite(module, [RowsApart()])
+        verify(module)
+        kernel = kernel_in(module)
+        shapes = [str(kind) for kind in kernel.body.block.arg_types]
+        assert ("[6, 4, 8]" in shapes[0]) == kept == of_rows.takes(kernel)
+        assert len(kernel.tensors) == 2
