@@ -136,7 +136,7 @@ def _column(reads: Sequence[ReadOp], order: Sequence[str]) -> str | None:
         if label is not None and label in order and _differs(read, order):
             found[label] = None
     (column, *others) = found or (None,)
-    return None if others or column == order[-1] else column
+    return None if others or column in order[-1:] else column
 
 
 def _differs(read: ReadOp, order: Sequence[str]) -> bool:
