@@ -313,7 +313,7 @@ class _Dispatch:
         that have no tile."""
         kept = list(self._plans)
         loss = sum(self._losses(kept, places))
-        for number in reversed(self._plans):
+        for number in reversed(list(self._plans)):
             if self._plans[number].stores_sums:
                 others = [one for one in kept if one != number]
                 without = sum(self._losses(others, places))

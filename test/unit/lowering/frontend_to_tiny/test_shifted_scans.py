@@ -46,8 +46,8 @@ def graph(
         part = s.cut(x, 1, cut, "N") if reverse else s.cut(x, 1, 0, Dim.sym("N") - cut)
     scan = s.add(frontend.ScanOp(fn, part, 1, reverse=reverse, exclusive=exclusive))
     if padded:
-        room = [[0, 0], [0, count]] if behind else [[0, count], [0, 0]]
-        whole = s.add(frontend.PadOp(scan, *room, number))
+        low, high = ([0, 0], [0, count]) if behind else ([0, count], [0, 0])
+        whole = s.add(frontend.PadOp(scan, low, high, number))
     else:
         constant = s.add(frontend.ConstantOp(number, frontend.tensor((), kind)))
         block = s.add(frontend.ExpandOp(constant, [], frontend.tensor(("M", count), kind)))
