@@ -182,16 +182,26 @@ def scan_parts(value: SSAValue, fn: str, axis: int) -> int | None:
     return parts_near(size, max(WORTH, min(size // least, most // lines)))
 
 
-def scan_in_parts(
+def scanned(
+    build: Builder, value: SSAValue, fn: str, axis: int, reverse: bool, exclusive: bool
+) -> SSAValue:
+    """A scan, in parts where ``scan_parts`` has some."""
+    if (parts := scan_parts(value, fn, axis)) is not None:
+        return _scan_in_parts(build, value, fn, axis, parts, reverse, exclusive)
+    return build.add(tiny.ScanOp(fn, value, axis, reverse=reverse, exclusive=exclusive))
+
+
+def _scan_in_parts(
     build: Builder, value: SSAValue, fn: str, axis: int, parts: int, reverse: bool, exclusive: bool
 ) -> SSAValue:
-    """A scan of each part, which goes on from what those before it come to."""
+    """A scan of each part, which goes on from what those before it come to: a scan of these, in
+    parts again where they are many."""
     size = tiny.tensor_of(value).dims[axis].constant()
     assert size is not None
     element = tiny.tensor_of(value).element_type
     pieces = cut(build, value, axis, parts, _nothing(fn, element))
     whole = build.reduce(fn, pieces, (axis + 1,))
-    before = build.add(tiny.ScanOp(fn, whole, axis, reverse=reverse, exclusive=True))
+    before = scanned(build, whole, fn, axis, reverse, exclusive=True)
     own = build.add(tiny.ScanOp(fn, pieces, axis + 1, reverse=reverse, exclusive=exclusive))
     before = build.repeat(before, (axis + 1,), tiny.tensor_of(own).dims)
     return joined(build, build.binary(COMBINED[fn], before, own), axis, size)

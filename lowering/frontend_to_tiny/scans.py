@@ -8,9 +8,9 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
-from polyc.dialects import frontend, tiny
+from polyc.dialects import frontend
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace
-from polyc.lowering.frontend_to_tiny.in_parts import scan_in_parts, scan_parts
+from polyc.lowering.frontend_to_tiny.in_parts import scanned
 
 
 class LowerScan(RewritePattern):
@@ -26,9 +26,4 @@ class LowerScan(RewritePattern):
         if value is None:
             return
         build, fn = Builder.before(op, rewriter), op.function
-        if (parts := scan_parts(value, fn, op.axis)) is not None:
-            how = op.is_reverse, op.is_exclusive
-            replace(op, scan_in_parts(build, value, fn, op.axis, parts, *how), rewriter)
-            return
-        made = tiny.ScanOp(fn, value, op.axis, reverse=op.is_reverse, exclusive=op.is_exclusive)
-        replace(op, build.add(made), rewriter)
+        replace(op, scanned(build, value, fn, op.axis, op.is_reverse, op.is_exclusive), rewriter)

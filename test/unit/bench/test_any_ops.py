@@ -126,6 +126,8 @@ MENDED = [
     # Elements had lists, which were kernels of their own, or saw all updates of their line.
     ('scatter_along:1562592:f32:{"axis": 0, "index": "i64", "of": 390648, "fn": "max"}', 4),
     ('scatter_along:3x800x1408x10:f16:{"axis": 1, "index": "i64", "of": 800, "fn": "add"}', 12),
+    # What is before 33,792 parts of a line was found one after another.
+    ('cumprod:2x7597325x2:i64:{"axis": 1, "reverse": false, "exclusive": true}', 4),
     # Each of 21 windows was a kernel.
     ('adaptive:247x3x32x136:f16:{"last": false, "to": [14, 7]}', 4),
     # Each element went through 169 others.

@@ -89,22 +89,30 @@ def test_open_rows_are_kept_by_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fn", "shape", "axis", "way"),
+    ("kind", "fn", "shape", "axis", "way", "scans"),
     [
-        (i64, "sum", (2, 9001), 1, (False, False)),
-        (i64, "max", (20000,), 0, (True, True)),
-        (ui64, "min", (600, 3), 0, (False, True)),
-        (i64, "prod", (3, 1024, 2), 1, (True, False)),
+        (i64, "sum", (2, 9001), 1, (False, False), 2),
+        (i64, "max", (20000,), 0, (True, True), 2),
+        (ui64, "min", (600, 3), 0, (False, True), 2),
+        (i64, "prod", (3, 1024, 2), 1, (True, False), 2),
+        # Parts that are many are cut into parts again.
+        (i64, "sum", (20001, 2), 0, (False, True), 3),
+        (i64, "max", (20001, 2), 0, (True, False), 3),
     ],
 )
 def test_a_scan_of_64_bits(
-    kind: Attribute, fn: str, shape: tuple[int, ...], axis: int, way: tuple[bool, bool]
+    kind: Attribute,
+    fn: str,
+    shape: tuple[int, ...],
+    axis: int,
+    way: tuple[bool, bool],
+    scans: int,
 ) -> None:
     s = Sketch("f", kind)
     x = s.input("x", *shape)
     module = s.done(y=s.add(frontend.ScanOp(fn, x, axis, reverse=way[0], exclusive=way[1])))
     found = lowered(module, numbers(kind, shape))
-    assert len(find(found, tiny.ScanOp)) == 2
+    assert len(find(found, tiny.ScanOp)) == scans
 
 
 @pytest.mark.parametrize(
