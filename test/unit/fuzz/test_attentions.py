@@ -128,7 +128,10 @@ def test_small_ones_are_right(number: int) -> None:
 def test_a_layer_is_slow_without_what_mends_it(
     name: str, pattern: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern, "match_and_rewrite", lambda *_: None)
+    def never(*_: object) -> None:
+        """The pattern left out."""
+
+    monkeypatch.setattr(pattern, "match_and_rewrite", never)
     cliffs.planned.cache_clear()
     layer, _, limit = FOUND[name]
     assert attentions.failure(layer, limit=limit) is not None
