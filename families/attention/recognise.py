@@ -62,8 +62,7 @@ from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
 
 MANY_QUERIES = 64
-"""Points from which on an axis is more likely that of queries than that of heads that share
-keys."""
+"""Points from which on an axis is more likely of queries than of heads that share keys."""
 
 
 @dataclass(frozen=True)

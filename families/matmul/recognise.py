@@ -34,6 +34,9 @@ from polyc.rewriting.region.products import (
     unsupported,
 )
 
+HALF_TILE = 32
+"""Rows from which on half of the least tile has something to multiply."""
+
 
 @dataclass(frozen=True)
 class MatrixOperand:
@@ -291,7 +294,9 @@ def _contracted(
     order = _outputs(kernel, out, column)[0]
     k = reduce.labels[0]
     own = ([names[a] for a in axes] for axes in (pattern.lhs_axes, pattern.rhs_axes))
-    sides = [_operand(kernel, *side, order, k) for side in zip(factors, walks, own, strict=True)]
+    sides = [
+        _operand(kernel, *side, order, reduce) for side in zip(factors, walks, own, strict=True)
+    ]
     for side, _ in sides:
         at, depth = side.axes.index(k), axis_size(reduce, k)
         for read in side.reads_along(k):
@@ -361,12 +366,12 @@ def _operand(
     walk: Walk,
     own: Sequence[str],
     order: Sequence[str],
-    k: str,
+    reduce: ReduceOp,
 ) -> tuple[MatrixOperand, str]:
     """One side of the product, and which of the axes that it has alone is tiled.
 
-    That is its innermost dimension's, where this is not k, or else the latest in the output; the
-    others are axes of the batch.
+    That is its innermost dimension's, where this is not k, or else the latest in the output of
+    those that half fill a tile, if any does; the others are axes of the batch.
     """
     if not own:
         raise unsupported(
@@ -377,7 +382,7 @@ def _operand(
             side.read,
         )
     walked, first = (tuple(part) for part in zip(*walk, strict=True))
-    last = walked[-1]
+    last, k = walked[-1], reduce.labels[0]
     if last != k and last not in own:
         where = f"at {first[-1]}" if last is None else f"along {last}"
         raise unsupported(
@@ -387,7 +392,13 @@ def _operand(
             f"store {side.name} with that dimension before the others",
             side.read,
         )
-    tiled = next((a for a in own if a == last), None) or max(own, key=order.index)
+
+    def fills(axis: str) -> bool:
+        size = axis_size(reduce, axis).constant()
+        return size is None or size >= HALF_TILE
+
+    latest = max(own, key=lambda axis: (fills(axis), order.index(axis)))
+    tiled = next((a for a in own if a == last), latest)
     high, wide = sorted((walked.index(tiled), walked.index(k)))
     return MatrixOperand(side.name, side.read, walked, first, (high, wide), side), tiled
 

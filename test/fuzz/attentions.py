@@ -41,6 +41,8 @@ BYTES = 2.8e12
 """A second, of memory."""
 POWERS = 3e12
 """Exponentials a second."""
+SLOWER = {"sm_80": 2.2, "sm_90a": 1.0}
+"""How much longer all that takes on an A100."""
 LAUNCH = 4e-6
 """Seconds of a kernel that does next to nothing, behind others."""
 
@@ -50,7 +52,7 @@ def layer_of(number: int, seed: int) -> Layer:
     return drawn(random.Random(f"{seed} {number}"))
 
 
-def roofline(layer: Layer, module: ModuleOp) -> float:
+def roofline(layer: Layer, module: ModuleOp, arch: str = ARCH) -> float:
     """The seconds that a layer takes with no more kernels than it has steps, each as fast as what
     it is bound by."""
     graph = next(op for op in module.ops if isinstance(op, GraphOp))
@@ -64,7 +66,7 @@ def roofline(layer: Layer, module: ModuleOp) -> float:
     busy = layer.operations / rate + moved / BYTES
     if layer.kind == "softmax":
         busy = max(busy, pairs / POWERS)
-    return busy + LAUNCH * layer.steps
+    return busy * SLOWER[arch] + LAUNCH * layer.steps
 
 
 def failure(
@@ -85,7 +87,7 @@ def failure(
     if found.by_threads:
         reached["without tensor cores"] += 1
         said.append(f"without tensor cores {', '.join(found.by_threads)}")
-    least = roofline(layer, module)
+    least = roofline(layer, module, arch)
     if (ratio := found.seconds / least) > limit:
         reached["over the limit"] += 1
         each = ", ".join(f"{t.variant} {t.seconds * 1e6:.3g}" for t in found.times)

@@ -83,7 +83,7 @@ FOUND: Mapping[str, tuple[Layer, int, float]] = {
             returned=True,
         ),
         9,
-        2.0,
+        2.5,
     ),
 }
 """Layers that were slow, the most kernels that they are now, and of their roofline the most."""
@@ -106,7 +106,7 @@ def test_no_layer_is_slow(part: int) -> None:
 @pytest.mark.parametrize("name", FOUND)
 def test_a_layer_that_was_slow_is_not(name: str, arch: str) -> None:
     layer, most, limit = FOUND[name]
-    assert attentions.failure(layer, arch, limit=limit if arch == "sm_90a" else 2 * limit) is None
+    assert attentions.failure(layer, arch, limit=limit) is None
     found = planned(module_text(layer.module()), tuple(layer.sizes.items()), arch)
     assert len(found.times) <= most and not found.by_threads
 
@@ -128,7 +128,10 @@ def test_small_ones_are_right(number: int) -> None:
 def test_a_layer_is_slow_without_what_mends_it(
     name: str, pattern: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern, "match_and_rewrite", lambda *_: None)
+    def never(*_: object) -> None:
+        """The pattern left out."""
+
+    monkeypatch.setattr(pattern, "match_and_rewrite", never)
     cliffs.planned.cache_clear()
     layer, _, limit = FOUND[name]
     assert attentions.failure(layer, limit=limit) is not None

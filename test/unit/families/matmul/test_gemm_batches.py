@@ -28,8 +28,10 @@ from polyc.test.support.gemm_programs import (
     tensor,
     tiles,
 )
+from polyc.test.support.sketch import Sketch
 from polyc.test.support.turns import examples
 from polyc.tools.play import play
+from polyc.tools.printing import module_text
 
 ARCHS = ("sm_80", "sm_90a")
 
@@ -246,3 +248,31 @@ def test_several_outputs_and_a_transposed_one() -> None:
         for arch in ARCHS:
             for sizes in ({"M": 40, "N": 136, "K": 24}, {"M": 9, "N": 5, "K": 7}):
                 assert assert_tiles_agree(text, arch, sizes)
+
+
+def rows_turned(batch: int, rows: int) -> str:
+    """``nn.MultiheadAttention``'s first product: positions come before sequences, as it wants them,
+    of what has them behind."""
+    s = Sketch("g")
+    x = s.permute(s.input("x", batch, rows, 40), 1, 0, 2)
+    return module_text(s.done(y=s.linear(x, "w", 64, bias=True)))
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows", "tiled"), [(8, 40, 40), (40, 8, 40), (40, 64, 40), (6, 9, 6), (31, 32, 32)]
+)
+def test_tiles_have_rows_along_an_axis_that_fills_them(batch: int, rows: int, tiled: int) -> None:
+    """The latest in the output, but for one that does not fill half of a tile."""
+    (kernel,) = regions(rows_turned(batch, rows)).ops
+    assert isinstance(kernel, KernelOp)
+    found = find_contraction(kernel)
+    assert found.size(found.m).constant() == tiled
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("arch", ARCHS)
+def test_rows_that_are_turned_agree_and_spill_nothing(arch: str) -> None:
+    text = rows_turned(3, 72)
+    assert assert_tiles_agree(text, arch, {})
+    result = nvrtc.compile_cuda(cuda_source(finished(tiles(regions(text), arch))), arch)
+    assert all((info.spill_bytes, info.stack) == (0, 0) for info in result.kernels.values())
