@@ -143,19 +143,28 @@ def compared(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
 
 
 def ranked(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
-    """Write and print problems by their modelled time over their floor, the furthest first."""
+    """Write and print problems by their modelled time over their floor, the furthest first.
+
+    Rows of problems that are not asked for stay as they are in the file.
+    """
     with ProcessPoolExecutor(args.workers) as pool:
         rows = list(pool.map(kernelbench_modelled.row_of, asked))
+    for row in rows:
+        row["commit"] = race.commit()
+    output = Path(args.output or MODELLED)
+    if args.output != "-" and output.is_file():
+        names = {row["case"] for row in rows}
+        before = json.loads(output.read_text("utf-8"))["rows"]
+        rows += [row for row in before if row["case"] not in names]
     kernelbench_modelled.joined(rows, kernelbench_modelled.raced(RESULTS))
     rows.sort(key=lambda row: -row.get("over_floor", float("inf")))
     for row in rows:
         print(kernelbench_modelled.line(row))
     calibrated = list(kernelbench_modelled.calibration(rows))
     print("\n".join(calibrated))
-    whole = {"when": race.now(), "commit": race.commit(), "calibration": calibrated, "rows": rows}
-    output = args.output or MODELLED
-    if output != "-":
-        Path(output).write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+    if args.output != "-":
+        whole = {"when": race.now(), "calibration": calibrated, "rows": rows}
+        output.write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
     return 1 if any("why" in row for row in rows) else 0
 
 

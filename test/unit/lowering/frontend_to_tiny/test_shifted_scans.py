@@ -18,7 +18,7 @@ from polyc.lowering.frontend_to_tiny.shifted_scans import ShiftScan
 from polyc.playback.frontend import run
 from polyc.rewriting.driver import rewrite, verify
 from polyc.test.support.gpu_text import find, only
-from polyc.test.support.sketch import Size, Sketch
+from polyc.test.support.sketch import Size, Sketch, dim
 from polyc.test.support.turns import examples
 from polyc.tools.registry import make_context
 
@@ -46,8 +46,9 @@ def graph(
         part = s.cut(x, 1, cut, "N") if reverse else s.cut(x, 1, 0, Dim.sym("N") - cut)
     scan = s.add(frontend.ScanOp(fn, part, 1, reverse=reverse, exclusive=exclusive))
     if padded:
-        low, high = ([0, 0], [0, count]) if behind else ([0, count], [0, 0])
-        whole = s.add(frontend.PadOp(scan, low, high, number))
+        none, room = Dim.const(0), dim(count)
+        low, high = (none, room) if behind else (room, none)
+        whole = s.add(frontend.PadOp(scan, [none, low], [none, high], number))
     else:
         constant = s.add(frontend.ConstantOp(number, frontend.tensor((), kind)))
         block = s.add(frontend.ExpandOp(constant, [], frontend.tensor(("M", count), kind)))

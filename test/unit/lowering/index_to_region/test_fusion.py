@@ -1,5 +1,7 @@
 """What is stored between kernels: legality by isl, cost, and the two points that say no."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import pytest
@@ -202,3 +204,19 @@ def test_axes_are_named_by_their_symbols_and_a_name_is_one_size() -> None:
     assert names.reduced(Dim.const(3), ["m"], row=True).label == "i3"
     assert names.reduced(Dim.const(3), ["m", "i3"], row=True).label == "r1"
     assert names.reduced(m, ["m"], row=True).label == "i2"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_reduced_row_is_stored_where_it_is_repeated_as_a_column(turned: bool) -> None:
+    """The output has a row's elements far from each other then, and needs nothing else of it."""
+    kept, shape = (1, "[4096, 512]") if turned else (0, "[512, 4096]")
+    out = f"!tiny.tensor<{shape}, f32>"
+    graph = graph_of(
+        f"""  %r = tiny.reduce min %x axes [1] : !tiny.tensor<[512, 4096], f32> -> !tiny.tensor<[512], f32>
+  %e = tiny.expand %r dims [{kept}] : !tiny.tensor<[512], f32> -> {out}
+  %b = tiny.expand %c dims [{1 - kept}] : !tiny.tensor<[4096], f32> -> {out}
+  %y = tiny.binary add %e, %b : {out}""",
+        out,
+        "%x: !tiny.tensor<[512, 4096], f32>, %c: !tiny.tensor<[4096], f32>",
+    )
+    assert list(stored(graph)) == (["r"] if turned else [])
