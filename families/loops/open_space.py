@@ -10,7 +10,7 @@ the tile that loses the least over its sizes, or what was there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isqrt, log, prod
@@ -30,12 +30,11 @@ from polyc.cost.time import TYPICAL, modelled_of, takes
 from polyc.cost.values import Values
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp
-from polyc.dialects.region.graph import kernels_beside, source
 from polyc.families.facts import fixed_symbols, left_open
 from polyc.families.loops.partial_sums import VECTOR, Shared, vectors
 from polyc.families.loops.recognise import size_of
 from polyc.families.loops.shared_space import open_tiles
+from polyc.families.remembered import Remembered, alike
 from polyc.rewriting.structure import structure
 
 POINTS = {1: 100, 2: 400, 3: 500, 4: 400}
@@ -226,28 +225,13 @@ def improved(
 
     What reads by vectors is asked before what reads element by element, as it is.
     """
-    key = _alike(shared.loops.kernel), arch, *(structure(plan, ("region",)) for plan in plans)
-    if (order := _ORDERS.pop(key, None)) is None:
-        order = _order(shared, arch, plans)
-    _ORDERS[key] = order  # It is the one that was asked for last.
-    if len(_ORDERS) > ORDERS:
-        del _ORDERS[next(iter(_ORDERS))]
+    given = tuple(structure(plan, ("region",)) for plan in plans)
+    key = alike(shared.loops.kernel, arch, ("sym_name",)), given
+    order = _ORDERS.of(key, lambda: _order(shared, arch, plans))
     return [plans[one] if isinstance(one, int) else make(*one) for one in order]
 
 
-ORDERS = 256
-"""Of so many regions the order is kept.  A graph's kernels are asked for their times while it is
-cut, and for their plans in the end."""
-
-_ORDERS: dict[Hashable, _Order] = {}
-
-
-def _alike(kernel: KernelOp) -> Hashable:
-    """A key of regions of which the model of time says the same, whatever their names are."""
-    sources = [source(kernel, number) for number in range(len(kernel.ins))]
-    beside = {one.sym_name.data for one in kernels_beside(kernel)}
-    made = tuple(found is not None and found[0] in beside for found in sources)
-    return structure(kernel, ("sym_name",)), made
+_ORDERS = Remembered[_Order]()
 
 
 def _order(shared: Shared, arch: str, plans: Sequence[ScheduleOp]) -> _Order:
@@ -277,7 +261,7 @@ class _Dispatch:
         self._plans, self._behind, self._all = plans, behind, {**plans, **behind}
         self._device = device_of(arch)
         places = list(_places(shared, vector, facts))
-        fastest = (_fastest(problem, vector, arch) for _, problem in places[::FEWER])
+        fastest = (_fastest(problem, vector, arch, self._device) for _, problem in places[::FEWER])
         self._tiles = list(dict.fromkeys(tile for tile in fastest if tile is not None))
         places = places if self._tiles else []
         self._places = [values for values, _ in places]
@@ -406,9 +390,8 @@ def _points(axes: int, odd: bool) -> Iterator[tuple[int, ...]]:
 
 
 @lru_cache(4096)
-def _fastest(problem: Reduction, vector: int, arch: str) -> SharedTile | None:
+def _fastest(problem: Reduction, vector: int, arch: str, device: Device) -> SharedTile | None:
     """The fastest tile of a reduction; None where the space has none."""
-    device = device_of(arch)
     few = [tile for tile in open_tiles(problem, vector, arch) if tile.threads in THREADS]
     if not few:
         return None

@@ -47,6 +47,7 @@ from polyc.families.matmul.variants import (
     MatmulVariant,
     followed,
 )
+from polyc.families.remembered import Remembered, alike
 from polyc.families.space import Tiling
 from polyc.families.structure import check_multiplier, check_reduction, check_split, check_structure
 
@@ -315,6 +316,15 @@ def schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     emitted, nor is one after a variant without conditions on sizes or addresses.  Raises
     PolycError where the region is no such product.
     """
+    kept = _KEPT.of(alike(gemm.kernel, arch), lambda: _schedules(gemm, arch))
+    return [plan.clone() for plan in kept]
+
+
+_KEPT = Remembered[list[ScheduleOp]]()
+"""Schedules that stand nowhere."""
+
+
+def _schedules(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     kernel = gemm.kernel
     found: list[ScheduleOp] = []
     for variant in variants(gemm, arch):

@@ -39,6 +39,7 @@ def played(
     return [above, tiny_playback.run(lower, inputs, {})[0]]
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("element", ELEMENTS, ids=str)
 def test_every_type_of_data_and_of_indices(element: Attribute) -> None:
     for number, one in enumerate(cases()):

@@ -197,6 +197,7 @@ def special(change: str, x: Array) -> Array:
             return np.where(x > 2, float(change), x)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(
     "change", ["one value", "the largest", "all minus infinity", "-inf", "inf", "nan"]
 )

@@ -194,7 +194,7 @@ def test_dumps(capsys: pytest.CaptureFixture[str], tmp_path: Path):
         capsys,
         "compile",
         EXAMPLE,
-        *("--arch", "sm_90a", "-o", tmp_path / "k.cu"),
+        *("--arch", "sm_80", "-o", tmp_path / "k.cu"),
         *("--dump", ",".join(DUMPS), "--dump-dir", tmp_path / "d"),
     )
     assert code == 0

@@ -181,6 +181,7 @@ def test_scores_that_read_masks_keep_their_tile() -> None:
     assert len(all_of_space(found, ARCH)) == 1
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(
     ("size", "options", "name"),
     [
@@ -199,6 +200,7 @@ def test_ctas_that_share_a_multiprocessor_compile_without_a_spill(
     spills_nothing(Attention(shape, shape, shape, [], options=options), name)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(
     ("size", "masks", "name"),
     [

@@ -108,6 +108,7 @@ def test_threads_have_registers_for_all_plans_of_products(loose: bool) -> None:
             assert several * plan.columns // 2 + OWN <= given, plan.name
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(("size", "options"), [(64, ""), (64, " causal"), (96, ""), (128, "")])
 def test_what_is_measured_has_registers_too(size: int, options: str) -> None:
     """Neighbours of the space's plans have other keys a step: 128 of them beside 64 features, with
@@ -152,6 +153,7 @@ NEAR = [
 """Features, mask, consumers, CTAs of a multiprocessor, and the most keys, in steps of 16."""
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(("size", "options", "consumers", "at_once", "keys"), NEAR)
 def test_the_rule_is_where_the_compiler_has_it(
     size: int, options: str, consumers: int, at_once: int, keys: int
@@ -171,6 +173,7 @@ def test_the_rule_is_where_the_compiler_has_it(
         scheduled(size, options, wider)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(("keys", "size"), [(256, 128), (200, 128), (128, 128), (256, 64)])
 def test_two_known_steps_spill_nothing(keys: int, size: int) -> None:
     """They stay a loop: without one the scores of both would be held at once."""

@@ -73,6 +73,7 @@ def test_what_goes_by_rows_alone_is_no_pixels(shape: tuple[str | int, ...]) -> N
     assert "not pixel by pixel" in str(refused)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("conv", EPILOGUES.values(), ids=EPILOGUES)
 def test_every_variant_agrees_with_the_region(conv: Conv, arch: str) -> None:

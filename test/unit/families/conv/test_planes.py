@@ -126,6 +126,7 @@ def test_the_kernels_agree_with_the_region(name: str) -> None:
         np.testing.assert_array_equal(found.outputs[0], wanted[0])
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_geometry_agrees_with_a_direct_evaluation(seed: int, arch: str) -> None:

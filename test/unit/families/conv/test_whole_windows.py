@@ -160,6 +160,7 @@ def test_the_kernels_agree_with_a_direct_evaluation(name: str) -> None:
     np.testing.assert_array_equal(np.asarray(found.outputs[0]), wanted)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_window_agrees_in_tiles(seed: int) -> None:
     few = Few.drawn(seed)

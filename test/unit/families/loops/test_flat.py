@@ -82,6 +82,7 @@ def planned(module: ModuleOp, folder: Path, last: str, **fields: Any) -> ModuleO
     return lowered(module, last, written(folder, {**plan, **fields}))
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("what", MADE)
 @pytest.mark.parametrize("element", [f32, f16], ids=str)
 def test_kernels_compute_what_the_graph_means(

@@ -109,6 +109,7 @@ def cases() -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_windows_compute_what_the_graph_means(case: dict[str, Any], tmp_path: Path) -> None:
     module = depthwise(**case)
@@ -364,6 +365,7 @@ def test_other_reductions_and_types_slide_too(element: str) -> None:
     assert_agree(result.outputs, wanted)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("element", ["i8", "f16", "f32", "bf16"])
 @pytest.mark.parametrize("fn", ["max", "min"])
 def test_what_is_outside_of_an_extreme_comes_with_the_load(fn: str, element: str) -> None:
@@ -388,6 +390,7 @@ def test_what_is_outside_of_an_extreme_comes_with_the_load(fn: str, element: str
 HALVES = "axes [2, 3] size [3, 3] stride [2, 2] padding [1, 1, 1, 1] dilation [1, 1]"
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("fn", ["max", "min"])
 @pytest.mark.parametrize("first", ["pool", "arg_pool"])
 def test_an_extreme_and_its_place_are_of_one_reduction(fn: str, first: str) -> None:

@@ -233,6 +233,7 @@ def test_plans_that_resampled_lines_do_not_have_are_refused(
         planned(MODULES["twice"], tmp_path, "plan", LineTile(32, 64, 8), **fields)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", ["thrice", "linear", "linear in bf16", "corners", "ends of four"])
 def test_kernels_compile_without_a_spill(name: str, arch: str, tmp_path: Path) -> None:

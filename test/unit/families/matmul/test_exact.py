@@ -120,6 +120,7 @@ def test_tails_and_races(
     np.testing.assert_array_equal(found.outputs[0], wanted[0])
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("variant", ["fma_large", "fma_any"])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

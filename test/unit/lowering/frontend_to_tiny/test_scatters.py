@@ -58,6 +58,7 @@ def rows(fn: str, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.add(frontend.ScatterOp(fn, x, i, s.input("u", "N", 4), 0, from_end=True)))
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("fn", SCATTERS)
 def test_rows_of_any_sizes(fn: str) -> None:
     """More updates than rows, so that some are of one; no updates, and no rows."""

@@ -168,6 +168,7 @@ def test_threads_hide_what_is_not_finite(name: str, arch: str, variant: str) -> 
         case.check(result.outputs)
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(("arch", "variant"), VARIANTS)
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
 def test_keys_that_no_query_sees_leave_no_trace(arch: str, variant: str, special: float) -> None:

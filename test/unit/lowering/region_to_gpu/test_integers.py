@@ -97,6 +97,7 @@ def test_every_function(element: Attribute) -> None:
         assert not info.spill_bytes
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("fn", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("element", [i32, i64, *INTEGERS[4:7:2]], ids=str)
 def test_a_long_reduction(fn: str, element: Attribute) -> None:

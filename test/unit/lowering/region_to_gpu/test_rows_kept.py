@@ -117,6 +117,7 @@ def test_threads_that_have_rows_in_turns(
     runs(PROGRAMS[name], module, sizes_of(name), parts, *ORDERS[order])
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("order", range(len(ORDERS)))
 @pytest.mark.parametrize("stages", [1, 2])
 def test_a_team_may_be_a_cluster(stages: int, order: int, tmp_path: Path) -> None:
@@ -172,6 +173,7 @@ def test_threads_that_have_columns_in_turns(
     runs(COLUMNS[name], module, COLUMNS[name].sizes(201), parts, *ORDERS[order])
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize(("rows", "order"), [(201, 0), (70, 1), (517, 2)])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_that_teams_walk_over(name: str, rows: int, order: int, tmp_path: Path) -> None:
@@ -220,6 +222,7 @@ CLUSTERS = {
 }
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("way", CLUSTERS)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_that_a_cluster_keeps(name: str, way: str, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def test_rows_that_are_real_numbers_in_a_scale(kind: Attribute) -> None:
     assert ways(regions) == {"rows"}
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("kind", [i8, i32, i64, ui32], ids=str)
 def test_every_variant_compiles_without_a_spill(kind: Attribute, arch: str) -> None:

@@ -221,6 +221,7 @@ def test_chains_are_for_few_lines_and_long() -> None:
     assert first(256, 1 << 20, 0) == "vector4"
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("long", [False, True])

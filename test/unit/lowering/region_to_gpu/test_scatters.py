@@ -389,6 +389,7 @@ def test_what_is_elementwise_around_is_of_the_kernel(way: str) -> None:
 # Code -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("kind", [f16, f32, i64, ui8], ids=str)
 def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:

@@ -111,6 +111,7 @@ def cases() -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_windows_compute_what_the_graph_means(case: dict[str, Any], tmp_path: Path) -> None:
     module = grouped(**case)

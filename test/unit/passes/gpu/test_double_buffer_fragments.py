@@ -259,6 +259,7 @@ def inputs(m: int, n: int, k: int) -> tuple[list[Array], list[Array]]:
     return [a, b, bias], [np.maximum(product + bias.astype(np.float32), 0)]
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("k", [0, 8, 32, 64, 96, 104, 200])
 @pytest.mark.parametrize(
     ("schedule", "completion"), [("random", "late"), ("one-warp-ahead", "early")]

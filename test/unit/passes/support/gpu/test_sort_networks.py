@@ -19,6 +19,7 @@ def test_the_largest_number_of_a_type() -> None:
     assert largest(i64, False) == 2**63 - 1
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("steps", [1, 2, 3])
 @pytest.mark.parametrize("together", [1, 4])
 def test_rows_of_several_merges(steps: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ WIDE = laid("d0 mod 2 + d1 mod 2 * 2, (63 - d0 floordiv 2) * 4 + d1 floordiv 2")
 TURNED = laid("d0 mod 4, d0 floordiv 4 * 8 + d1")
 
 
+@pytest.mark.turns(1)
 @pytest.mark.parametrize("words", ["", "reverse", "exclusive", "reverse exclusive"])
 @pytest.mark.parametrize("layout", [BY_LANES, APART, ACROSS, TURNED])
 @pytest.mark.parametrize("carried", [True, False])
