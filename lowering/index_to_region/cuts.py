@@ -24,6 +24,7 @@ from polyc.lowering.index_to_region.kernels import (
     Facts,
     Fuse,
     Kernel,
+    KernelKey,
     Kernels,
     NotApart,
     Part,
@@ -32,11 +33,8 @@ from polyc.lowering.index_to_region.kernels import (
 )
 from polyc.lowering.index_to_region.nearby import FEW, part_of
 from polyc.lowering.index_to_region.reductions import (
-    KernelKey,
     Reductions,
-    computed,
     computed_factors,
-    key_of,
 )
 from polyc.rewriting.notes import Note
 
@@ -297,7 +295,7 @@ def composed(
 
         reductions = Reductions(recompose, built.walks, built.seconds, built.alike)
         found = recompose({})
-        there = {key_of(kernel) for kernel in found.kernels if not computed_factors(kernel)}
+        there = {kernel.key for kernel in found.kernels if not computed_factors(kernel)}
         reductions.tried.update(key for key in there if settling.well.get(key))
         reductions.run(found)
         found = made[frozenset(reductions.taken)]
@@ -325,10 +323,6 @@ class Composing:
         default_factory=dict[KernelKey, dict[SSAValue, str]]
     )
     """What is cut out of each kernel."""
-    inside: dict[Kernel, Collection[SSAValue]] = field(
-        default_factory=dict[Kernel, Collection[SSAValue]]
-    )
-    """What each kernel computes."""
     parted: bool = False
     """Whether some kernels were composed beside others that stayed."""
 
@@ -340,7 +334,7 @@ class Composing:
         """The kernels, however much they are; ``near`` are those of something else that is settled,
         of which those stay that have nothing to do with what differs."""
         if near is not None:
-            part = part_of(near, settled, self.places, self._inside)
+            part = part_of(near, settled, self.places)
             try:
                 if part is not None:
                     found = self._composed(settled, part)
@@ -353,11 +347,6 @@ class Composing:
     def _composed(self, settled: Settled, part: Part | None = None) -> Kernels:
         graph, facts = self.graph, self.facts
         return Composer(graph, self.fuse, self.split, settled, self.forms, facts, part).run()
-
-    def _inside(self, kernel: Kernel) -> Collection[SSAValue]:
-        if kernel not in self.inside:
-            self.inside[kernel] = set(computed(kernel))
-        return self.inside[kernel]
 
     def limited(self, settled: Settled, near: Kernels | None = None) -> tuple[Kernels, int]:
         """The kernels, none of them too much, and how many values are cut for that."""
@@ -382,13 +371,13 @@ class Composing:
         changed = before.symmetric_difference(v for v in settled.cuts if v not in cuts)
         for kernel in near.kernels:
             beside = {*kernel.reads, *(root.value for root in kernel.roots)}
-            if not changed.isdisjoint(beside) or not changed.isdisjoint(self._inside(kernel)):
+            if not changed.isdisjoint(beside) or not changed.isdisjoint(kernel.computed):
                 for value in beside:
                     cuts.pop(value, None)
         return cuts
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
-        if (key := key_of(kernel)) not in self.chosen:
+        if (key := kernel.key) not in self.chosen:
             self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
         return self.chosen[key]
 
@@ -486,7 +475,7 @@ class Settling:
             contracts = self.built.contracts(kernels)
 
             def taken(kernel: Kernel, ask: Callable[[Kernel], bool] = contracts) -> bool:
-                if (key := key_of(kernel)) not in self.well:
+                if (key := kernel.key) not in self.well:
                     self.well[key] = ask(kernel)
                 return self.well[key]
 
@@ -502,15 +491,13 @@ class Settling:
     def _apart(self, kernels: Kernels, other: Kernels) -> tuple[float, float]:
         """The seconds of those kernels of two partitions that are not in both."""
         both = set(kernels.kernels).intersection(other.kernels)
-        keys, others = (
-            {key_of(k) for k in one.kernels if k not in both} for one in (kernels, other)
-        )
+        keys, others = ({k.key for k in one.kernels if k not in both} for one in (kernels, other))
         return self._total(kernels, keys - others), self._total(other, others - keys)
 
     def _total(self, kernels: Kernels, wanted: Collection[KernelKey]) -> float:
         seconds = self.built.seconds(kernels)
         for kernel in kernels.kernels:
-            if (key := key_of(kernel)) in wanted and key not in self.times:
+            if (key := kernel.key) in wanted and key not in self.times:
                 self.times[key] = seconds(kernel)
         return sum(self.times[key] for key in wanted)
 

@@ -87,7 +87,7 @@ class Composer(Reasons):
         ends = [kernel for kernel in ends if kernel.roots and kernel not in self.between]
         kernels = reached([*reversed(self.between), *ends, *beside], self._before)
         for kernel in kernels:
-            kernel.lies = {v: self.stored[v].order for v in kernel.reads if v in self.stored}
+            kernel.settle({v: self.stored[v].order for v in kernel.reads if v in self.stored})
         return Kernels(kernels, self.stored, self.views, self.placed, self.given)
 
     def _beside_part(self) -> Sequence[Kernel]:

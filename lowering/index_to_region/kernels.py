@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
@@ -27,6 +27,9 @@ Split = Literal["none", "contractions"]
 
 
 Edge = Literal["gmem", "deferred"]
+
+
+KernelKey: TypeAlias = tuple[tuple[Key, ...], frozenset[tuple[SSAValue, "tuple[int, ...]"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,34 @@ class Kernel:
     """The sort that it computes, likewise."""
     row: AxisAttr | None = None
     """The axis along which that lies."""
+    _known: tuple[int, int, KernelKey, dict[SSAValue, None]] | None = None
+
+    def settle(self, lies: dict[SSAValue, tuple[int, ...]]) -> None:
+        """Say in which order memory has what it reads, once all of it is composed."""
+        if lies != self.lies or self._known is None:
+            self.lies, self._known = lies, None
+
+    @property
+    def key(self) -> KernelKey:
+        """What makes it the same kernel in two partitions of a graph: what it stores, and what it
+        reads, in which order of axes.
+        """
+        return self._facts()[2]
+
+    @property
+    def computed(self) -> dict[SSAValue, None]:
+        """The values that it computes, operands first."""
+        return self._facts()[3]
+
+    def _facts(self) -> tuple[int, int, KernelKey, dict[SSAValue, None]]:
+        """What is asked of a kernel in each partition that has it, worked out once."""
+        known = self._known
+        if known is None or known[:2] != (len(self.roots), len(self.reads)):
+            reads = frozenset((value, self.lies.get(value, ())) for value in self.reads)
+            key = tuple((root.value, root.point) for root in self.roots), reads
+            inside = dict.fromkeys(k[0] for k, form in self.held().items() if form is not None)
+            known = self._known = len(self.roots), len(self.reads), key, inside
+        return known
 
     def held(self) -> dict[Key, Form | None]:
         """What it computes, and with None what it reads."""

@@ -9,7 +9,7 @@ composed whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -36,12 +36,10 @@ def part_of(
     base: Kernels,
     settled: Settled,
     places: Mapping[Operation, int],
-    inside: Callable[[Kernel], Collection[SSAValue]],
 ) -> Part | None:
     """The kernels of ``base`` to compose anew where something else is settled; None for all.
 
-    ``places`` are those of the ops in the program, and ``inside`` the values that a kernel
-    computes.
+    ``places`` are those of the ops in the program.
     """
     if len(base.kernels) <= FEW or base.settled.scores or settled.scores:
         return None
@@ -49,7 +47,7 @@ def part_of(
 
     def touched(kernel: Kernel) -> bool:
         read = any(v in other or base.base(v) in other for v in kernel.reads)
-        return read or not other.isdisjoint(inside(kernel))
+        return read or not other.isdisjoint(kernel.computed)
 
     anew = [kernel for kernel in base.kernels if touched(kernel)]
     anew += [
@@ -62,7 +60,7 @@ def part_of(
     stay = [kernel for kernel in base.kernels if kernel not in gone]
     if not gone or len(gone) > MOST * len(base.kernels):
         return None
-    return _part(base, gone, stay, places, inside)
+    return _part(base, gone, stay, places)
 
 
 def _part(
@@ -70,7 +68,6 @@ def _part(
     gone: Mapping[Kernel, None],
     stay: list[Kernel],
     places: Mapping[Operation, int],
-    inside: Callable[[Kernel], Collection[SSAValue]],
 ) -> Part:
     """The part of a graph that some kernels are."""
     own: dict[SSAValue, None] = {}
@@ -91,7 +88,7 @@ def _part(
 
     outputs: list[int] = []
     for kernel in gone:
-        own.update(dict.fromkeys(inside(kernel)))
+        own.update(dict.fromkeys(kernel.computed))
         for value in kernel.reads:
             read(value)
         outputs += [root.output for root in kernel.roots if root.output is not None]

@@ -34,8 +34,7 @@ from polyc.dialects import tiny
 from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.factors import factors
-from polyc.lowering.index_to_region.forms import Key
-from polyc.lowering.index_to_region.kernels import Kernel, Kernels
+from polyc.lowering.index_to_region.kernels import Kernel, KernelKey, Kernels
 
 GAIN = 0.9
 """What a cut graph takes of the time of the graph as it is, at most, to be cut."""
@@ -52,16 +51,6 @@ SEVERAL = 3
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
 KEPT = "a product on tensor cores ends with it"
-
-KernelKey = tuple[tuple[Key, ...], frozenset[tuple[SSAValue, tuple[int, ...]]]]
-
-
-def key_of(kernel: Kernel) -> KernelKey:
-    """What makes a kernel of a graph the same one in two partitions: what it stores, and what it
-    reads, in which order of axes.
-    """
-    reads = frozenset((value, kernel.lies.get(value, ())) for value in kernel.reads)
-    return tuple((root.value, root.point) for root in kernel.roots), reads
 
 
 @dataclass
@@ -83,10 +72,6 @@ class Reductions:
     """The values that are stored, with the reason."""
     known: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
     tried: set[KernelKey] = field(default_factory=set[KernelKey])
-    inside: dict[KernelKey, dict[SSAValue, None]] = field(
-        default_factory=dict[KernelKey, dict[SSAValue, None]]
-    )
-    """What each kernel computes."""
     fruitless: set[Hashable] = field(default_factory=set[Hashable])
     """Where nothing helped."""
     _placed: Kernels | None = None
@@ -96,20 +81,20 @@ class Reductions:
     def run(self, kernels: Kernels) -> Kernels:
         """The kernels of the graph, cut where that takes less time."""
         while (kernel := self._next(kernels)) is not None:
-            self.tried.add(key_of(kernel))
+            self.tried.add(kernel.key)
             if (place := self._place(kernel, kernels)) in self.fruitless:
                 continue
-            whole = {key_of(k) for k in kernels.kernels}
+            whole = {k.key for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
             ends: Collection[SSAValue] = ()
             if computing := computed_factors(kernel):
                 loops = self.again(kernels)(kernel)
-                gain, ends = 1.0, product_ends(kernels)
+                gain, ends = 1.0, product_ends(kernels, kernel)
                 ways = iter([computing, *(ways if loops else ())])
             for stored in (one for of in ways for one in self._with(of, kernels, ends)):
                 found = self.recompose(stored, kernels)
-                parts = {key_of(k) for k in found.kernels}
+                parts = {k.key for k in found.kernels}
                 before = self._total(kernels, whole - parts)
                 after = self._total(found, parts - whole)
                 if after < gain * before and (best is None or after - before < best[0]):
@@ -139,8 +124,8 @@ class Reductions:
         """What is stored if ``values`` are too: beside all so far, or without what is behind them.
 
         That may be computed on the way to them then, as a norm's numbers are; what is behind values
-        that are stored anyway is none of it.  ``ends`` of products stay in memory, though nothing
-        else may read them then.
+        that are stored anyway is none of it.  ``ends`` of products that are read stay in memory,
+        though nothing else may read them then.
         """
         stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
         yield stored
@@ -165,7 +150,7 @@ class Reductions:
         """A kernel that may compute something again, and was not tried."""
         again, shared = self.again(kernels), self._shared(kernels)
         for kernel in kernels.kernels:
-            if (key := key_of(kernel)) in self.tried:
+            if (key := kernel.key) in self.tried:
                 continue
             if computed_factors(kernel):
                 return kernel
@@ -178,45 +163,37 @@ class Reductions:
 
     def _shared(self, kernels: Kernels) -> set[SSAValue]:
         """The values that several kernels compute."""
-        counts = Counter(value for kernel in kernels.kernels for value in self._inside(kernel))
+        counts = Counter(value for kernel in kernels.kernels for value in kernel.computed)
         return {value for value, count in counts.items() if count > 1 and cost.is_computed(value)}
 
     def _in_others(self, kernel: Kernel, shared: Collection[SSAValue]) -> list[SSAValue]:
         """The last values of a kernel that another one computes too, each of several ops."""
-        inside = self._inside(kernel)
+        inside = kernel.computed
         users = _users(inside, kernel)
         both = {v for v in inside if v in shared}
         last = [v for v in inside if v in both and not any(o.results[0] in both for o in users[v])]
         return [v for v in last if _ops_behind(v, kernel, inside) >= SEVERAL]
 
-    def _inside(self, kernel: Kernel) -> dict[SSAValue, None]:
-        if (key := key_of(kernel)) not in self.inside:
-            self.inside[key] = computed(kernel)
-        return self.inside[key]
-
     def _total(self, kernels: Kernels, wanted: set[KernelKey]) -> float:
         """The time of some kernels."""
         seconds = self.seconds(kernels)
         for kernel in kernels.kernels:
-            key = key_of(kernel)
+            key = kernel.key
             if key in wanted and key not in self.known:
                 self.known[key] = seconds(kernel)
         return sum(self.known[key] for key in wanted)
 
 
-def computed(kernel: Kernel) -> dict[SSAValue, None]:
-    """The values that a kernel computes, operands first."""
-    return dict.fromkeys(key[0] for key, form in kernel.held().items() if form is not None)
-
-
-def product_ends(kernels: Kernels) -> list[SSAValue]:
-    """The values between kernels that those with products make."""
+def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:
+    """The values that products end with, and that a kernel reads from memory."""
+    read = dict.fromkeys(map(kernels.base, kernel.reads))
+    makers = {kernels.stored[value].kernel for value in read if value in kernels.stored}
     return [
         root.value
-        for kernel in kernels.kernels
-        if any(cost.is_contraction(value) for value in computed(kernel))
-        for root in kernel.roots
-        if root.output is None
+        for maker in kernels.kernels
+        if maker in makers and any(map(cost.is_contraction, maker.computed))
+        for root in maker.roots
+        if root.output is None and root.value in read
     ]
 
 
@@ -226,7 +203,7 @@ def computed_factors(kernel: Kernel) -> list[SSAValue]:
     None where one is made of a reduction, but for attention: its weights, which are made of a
     product, stay where they are, and its queries may be made of their own norms.
     """
-    inside = computed(kernel)
+    inside = kernel.computed
     behind = _reductions_behind(inside, kernel)
     found: dict[SSAValue, None] = {}
     made: dict[SSAValue, frozenset[SSAValue]] = {}
@@ -247,7 +224,7 @@ def computed_factors(kernel: Kernel) -> list[SSAValue]:
 
 
 def _reduces(kernel: Kernel) -> bool:
-    return any(isinstance(value.owner, tiny.ReduceOp) for value in computed(kernel))
+    return any(isinstance(value.owner, tiny.ReduceOp) for value in kernel.computed)
 
 
 def _moves_reduced(kernel: Kernel) -> bool:
@@ -255,7 +232,7 @@ def _moves_reduced(kernel: Kernel) -> bool:
 
     A kernel of rows would write its rows apart then.
     """
-    inside = computed(kernel)
+    inside = kernel.computed
     if any(cost.is_contraction(value) for value in inside):
         return False
     return bool(_made_and_moved(inside, kernel))
@@ -324,7 +301,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
         if one:
             yield one
         yield from ([value] for value in one[:ALONE] if len(one) > 1)
-    inside = computed(kernel)
+    inside = kernel.computed
     found = [value for value in inside if isinstance(value.owner, tiny.ReduceOp)]
     users = _users(inside, kernel)
     behind = _reductions_behind(inside, kernel)

@@ -16,7 +16,6 @@ from polyc.lowering.index_to_region.cuts import Composing
 from polyc.lowering.index_to_region.forms import equal_casts
 from polyc.lowering.index_to_region.kernels import Kernels, Settled
 from polyc.lowering.index_to_region.nearby import FEW, changed, part_of
-from polyc.lowering.index_to_region.reductions import key_of
 from polyc.passes.pipeline import STAGES, build
 from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Sketch
@@ -48,7 +47,7 @@ def network() -> tuple[Composing, Settled, Kernels, list[SSAValue]]:
 
 
 def keys(kernels: Kernels) -> set[object]:
-    return {key_of(kernel) for kernel in kernels.kernels}
+    return {kernel.key for kernel in kernels.kernels}
 
 
 def test_the_network_is_one_that_is_composed_in_parts():
@@ -87,6 +86,5 @@ def test_nothing_and_all_are_composed_whole(which: str):
     composing, settled, base, values = network()
     stored = {} if which == "nothing" else dict.fromkeys(values, "asked for")
     other = settled.also(stored)
-    inside = composing._inside  # pyright: ignore[reportPrivateUsage]
-    assert part_of(base, other, composing.places, inside) is None
+    assert part_of(base, other, composing.places) is None
     assert keys(composing.kernels(other, base)) == keys(composing.kernels(other))
