@@ -19,6 +19,7 @@ import json
 import logging
 import multiprocessing
 import os
+import platform
 import random
 import statistics
 import sys
@@ -142,13 +143,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = {one.name for one in zoo.cases()}
         rows = {name: row for name, row in held.items() if name in known}
     found: dict[str, Outcome] = {}
-    output = args.output or ("-" if args.compiled or args.only else str(BOARD))
+    part = args.compiled or (args.only and args.again is None)
+    output = args.output or ("-" if part else str(BOARD))
+
+    def keep() -> None:
+        if output != "-":
+            Path(output).write_text(json.dumps(board(rows), indent=1) + "\n", "utf-8")
+
     for case, one in outcomes(asked, make, args.workers, args.each, until):
         found[case.name] = one
         print(f"{case.name:44}{one.state:11}{one.seconds} {one.why}", flush=True)
         rows[case.name] = _row(one)
-        if output != "-":
-            Path(output).write_text(json.dumps(board(rows), indent=1) + "\n", "utf-8")
+        keep()
+    keep()
     for state, many in Counter(one.state for one in found.values()).most_common():
         print(f"{many:5} {state}")
     return 0
@@ -159,8 +166,12 @@ def board(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     torch = library("torch", "torch")
     states = Counter(str(one["state"]) for one in rows.values())
     return {
-        "when": race.now(),
+        "date": race.now(),
         "commit": race.commit(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": list(os.getloadavg()),
         "torch": torch.__version__,
         **{name: library(name, "torch").__version__ for name in ("timm", "transformers")},
         "rows": [{"state": one, "models": states[one]} for one in zoo.STATES if states[one]],
