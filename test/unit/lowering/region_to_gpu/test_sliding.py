@@ -161,7 +161,7 @@ def test_all_tiles_are_ones_that_a_plan_may_have() -> None:
         assert found
         for one in found:
             assert tile_from((one.rows, one.columns), one.threads, vector) == one
-    plans = [op for op in lowered(grouped((4, 14, 14, 702)), "plan").walk()]
+    plans = list(lowered(grouped((4, 14, 14, 702)), "plan").walk())
     assert any(isinstance(op, ScheduleOp) and op.variant.data == "window_4" for op in plans)
 
 
