@@ -9,6 +9,7 @@ The board has how far each gets, and a test holds a sample of it.
     python bench/zoo.py [--only vit mixtral] [--workers 2]    # on any machine
     python bench/zoo.py --no-plans                            # only to playback, a few seconds each
     python bench/zoo.py --again missing unmodelled            # those on the board, and new ones
+    python bench/zoo.py --again --merge other.json --only -   # a board that another process made
     python bench/zoo.py --compiled                            # f16, torch.compile, on a GPU
 """
 
@@ -19,6 +20,7 @@ import json
 import logging
 import multiprocessing
 import os
+import platform
 import random
 import statistics
 import sys
@@ -110,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-plans", action="store_true", help="play back, choose no plans")
     again = "states on the board that run once more; unmodelled are those that no plans are of"
     parser.add_argument("--again", nargs="*", help=again)
+    parser.add_argument("--merge", nargs="+", default=[], help="boards whose rows are taken over")
     parser.add_argument("--seed", type=int, help="shuffle the cases")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--each", type=int, default=90, help="processor seconds of a case")
@@ -136,19 +139,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: dict[str, dict[str, Any]] = {}
     if args.again is not None:
         held: dict[str, Any] = {}
-        if BOARD.exists():
-            held = json.loads(BOARD.read_text("utf-8"))["models"]
+        for path in [BOARD, *map(Path, args.merge)]:
+            if path.exists() or path is not BOARD:
+                held |= json.loads(path.read_text("utf-8"))["models"]
         asked = [one for one in asked if _states(held.get(one.name)) & {"new", *args.again}]
         known = {one.name for one in zoo.cases()}
         rows = {name: row for name, row in held.items() if name in known}
     found: dict[str, Outcome] = {}
-    output = args.output or ("-" if args.compiled or args.only else str(BOARD))
+    part = args.compiled or (args.only and args.again is None)
+    output = args.output or ("-" if part else str(BOARD))
+
+    def keep() -> None:
+        if output != "-":
+            Path(output).write_text(json.dumps(board(rows), indent=1) + "\n", "utf-8")
+
     for case, one in outcomes(asked, make, args.workers, args.each, until):
         found[case.name] = one
         print(f"{case.name:44}{one.state:11}{one.seconds} {one.why}", flush=True)
         rows[case.name] = _row(one)
-        if output != "-":
-            Path(output).write_text(json.dumps(board(rows), indent=1) + "\n", "utf-8")
+        keep()
+    keep()
     for state, many in Counter(one.state for one in found.values()).most_common():
         print(f"{many:5} {state}")
     return 0
@@ -159,8 +169,12 @@ def board(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     torch = library("torch", "torch")
     states = Counter(str(one["state"]) for one in rows.values())
     return {
-        "when": race.now(),
+        "date": race.now(),
         "commit": race.commit(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": list(os.getloadavg()),
         "torch": torch.__version__,
         **{name: library(name, "torch").__version__ for name in ("timm", "transformers")},
         "rows": [{"state": one, "models": states[one]} for one in zoo.STATES if states[one]],

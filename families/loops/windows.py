@@ -229,7 +229,8 @@ def tiles(window: Window, vector: int) -> Iterator[WindowTile]:
             while columns <= MOST_COLUMNS:
                 rows, rest = divmod(threads * outputs * vector, columns)
                 held = max(one.span(outputs, window.taps) for one in window.sliding) + outputs + 2
-                if not rest and held * vector <= MOST_REGISTERS:
+                whole = not rest and rows % outputs == 0
+                if whole and held * vector <= MOST_REGISTERS:
                     yield WindowTile(rows, columns, outputs, threads, vector)
                 columns *= 2
 

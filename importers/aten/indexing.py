@@ -184,6 +184,17 @@ def scatter_reduce(
     return found
 
 
+@converter("torch", "aten.index_reduce")
+def index_reduce(
+    x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """A scatter of whole rows of an axis."""
+    at = axis_of(x, dim)
+    along = [-1 if axis == at else 1 for axis in range(source.ndim)]
+    wide = index.reshape(*along).expand(*source.shape)
+    return scatter_reduce(x, dim, wide, source, reduce, include_self=include_self)
+
+
 def _neutral(dtype: str, how: str) -> Value:
     """What changes nothing in a reduction."""
     if how in ("add", "mul"):

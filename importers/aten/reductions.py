@@ -301,6 +301,8 @@ def diff(
 def topk(
     x: Value, k: SizeLike, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Value, Value]:
+    if not x.ndim:
+        return x, as_value(0, "i64")
     if not isinstance(k, int):
         raise refuse(f"topk gives a known number of elements, not {k}")
     return f.topk(number(x), k, axis_of(x, dim), largest)
@@ -308,6 +310,8 @@ def topk(
 
 @converter("torch", "aten.sort.default")
 def sort(x: Value, dim: int = -1, descending: bool = False) -> tuple[Value, Value]:
+    if not x.ndim:
+        return x, as_value(0, "i64")
     return f.sort(x, axis_of(x, dim), descending)
 
 

@@ -237,7 +237,7 @@ def _language(kind: str) -> Case:
         config = transformers.AutoConfig.for_model(kind)
         shrink(config, wide=True)
         with untouched(torch):
-            model = transformers.AutoModel.from_config(config)
+            model = transformers.AutoModel.from_config(config).eval()
         text = getattr(config, "text_config", config)
         most = min(getattr(text, name, None) or LENGTH for name in _LENGTHS)
         length = min(LENGTH, most)

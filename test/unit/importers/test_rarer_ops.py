@@ -105,6 +105,20 @@ CASES: dict[str, tuple[Any, ...]] = {
         ),
         torch.linspace(-2, 3, 2 * 3 * 7 * 8).reshape(2, 3, 7, 8).mul(9).sin(),
     ),
+    **{
+        f"index_reduce {how}": (
+            lambda x, i, h=how: (
+                x.index_reduce(2, i, x[..., :3].sin() * 2, h),
+                x.index_reduce(0, i[:2], x.cos(), h, include_self=False),
+            ),
+            *(X, torch.tensor([1, 0, 1])),
+        )
+        for how in ("prod", "mean", "amax", "amin")
+    },
+    "of a scalar": (
+        lambda x: (*x.sort(), *x.topk(1), *x.cummax(0), *x.kthvalue(1), *x.mode(), *x.median(0)),
+        X[0, 0, 0].clone(),
+    ),
     "native_dropout": (lambda x: aten.native_dropout(x, 0.5, False), X),
     "block_diag": (lambda x, y: torch.block_diag(x[0], y, x[1, 0]), X, TWICE.float()),
     "diagonal_scatter": (

@@ -16,7 +16,7 @@ from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops
-from polyc.families.loops.windows import find_window, ranked, shared_reads
+from polyc.families.loops.windows import find_window, ranked, shared_reads, tile_from, tiles
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.region_to_gpu.loops import LoopsLowering
 from polyc.passes.pipeline import STAGES, build
@@ -151,6 +151,19 @@ def test_a_large_one_is_planned_to_slide() -> None:
     found = lowered(grouped((32, 56, 56, 96), 7, padding=3), "plan")
     plans = [op for op in found.walk() if isinstance(op, ScheduleOp)]
     assert plans[-1].slides_windows and plans[-1].variant.data.startswith("window_")
+
+
+def test_all_tiles_are_ones_that_a_plan_may_have() -> None:
+    """Channels that no wide vector divides, as 702, have tiles of few rows and many columns."""
+    window = find_window(find_loops(main_of(lowered(grouped((4, 14, 14, 702)), "region"))))
+    assert window is not None
+    for vector in (2, 4, 8):
+        found = list(tiles(window, vector))
+        assert found
+        for one in found:
+            assert tile_from((one.rows, one.columns), one.threads, vector) == one
+    plans = list(lowered(grouped((4, 14, 14, 702)), "plan").walk())
+    assert any(isinstance(op, ScheduleOp) and op.variant.data == "window_4" for op in plans)
 
 
 def test_tiles_are_ranked_by_what_they_read() -> None:
