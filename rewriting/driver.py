@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp, UnknownLo
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.pattern_rewriter import (
-    GreedyRewritePatternApplier,
     PatternRewriter,
     PatternRewriterListener,
     PatternRewriteWalker,
@@ -75,17 +74,31 @@ class _Escape(BaseException):
         self.error = error
 
 
+MOST_REWRITES = 100_000
+"""How often patterns may fire in one run of the driver, beside `MOST_EACH` for each op."""
+
+MOST_EACH = 100
+"""How often patterns may fire for each op that there is at the start of a run."""
+
+
 @dataclass(eq=False, repr=False)
 class _Following(RewritePattern):
-    """Runs ``inner`` and remembers where the matched op is."""
+    """Runs the first of ``patterns`` that fires, and remembers where the matched op is."""
 
-    inner: RewritePattern
+    patterns: Sequence[RewritePattern]
+    ops: int = 0
+    """How many ops the run was given to visit."""
+    fired: int = 0
     location: LocationAttr = UNKNOWN_LOC
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         self.location = op.location
         try:
-            self.inner.match_and_rewrite(op, rewriter)
+            for pattern in self.patterns:
+                pattern.match_and_rewrite(op, rewriter)
+                if rewriter.has_done_action:
+                    self._count(pattern)
+                    return
         except PolycError as error:
             raise _Escape(error.located(self.location)) from error
         except VerifyException as error:
@@ -96,6 +109,18 @@ class _Following(RewritePattern):
             raise _Escape(PolycError("NonSCoP", str(error), self.location)) from error
         except Exception as error:
             raise _Escape(error) from error.__cause__
+
+    def _count(self, pattern: RewritePattern) -> None:
+        """Raises PolycError of kind ``EndlessRewrite`` for patterns that fire without an end."""
+        self.fired += 1
+        if self.fired > MOST_REWRITES + MOST_EACH * self.ops:
+            raise PolycError(
+                "EndlessRewrite",
+                f"patterns fired {self.fired} times over {self.ops} ops, the last one "
+                f"{type(pattern).__name__}; a pattern fires on what it makes, or on what another "
+                "one makes of it: have it refuse that",
+                self.location,
+            )
 
     def inserted(self, op: Operation) -> None:
         located(op, self.location)
@@ -119,17 +144,22 @@ class _Walker(PatternRewriteWalker):
     """Visits only the ops that some pattern matches: most patterns are for few op types."""
 
     types: tuple[type, ...] | None = None
+    following: _Following | None = None
     _wanted: dict[type, bool] = field(default_factory=dict[type, bool], init=False)
 
     def _populate_worklist(self, op: Operation | Region | Block) -> None:
         if self.types is None:
             super()._populate_worklist(op)
+            if self.following is not None and not isinstance(op, Operation):
+                self.following.ops = max(self.following.ops, sum(1 for _ in op.walk()))
             return
         assert isinstance(op, Region) and not self.walk_reverse
         found: list[Operation] = []
         self._collect(op, self.types, found)
         for inner in reversed(found):  # The worklist is a stack.
             self._worklist.push(inner)
+        if self.following is not None:
+            self.following.ops = max(self.following.ops, len(found))
 
     def _handle_operation_replacement(
         self, op: Operation, new_results: Sequence[SSAValue | None]
@@ -179,9 +209,9 @@ def rewrite(
     op that is there at the start is tried once.  ``inner_first`` visits an op after those in
     its regions.  Unused pure ops are left alone.
     Returns whether anything changed.  Raises PolycError, at the matched op unless the
-    pattern said otherwise.
+    pattern said otherwise; of kind ``EndlessRewrite`` where patterns undo one another.
     """
-    following = _Following(GreedyRewritePatternApplier(list(patterns), dce_enabled=False))
+    following = _Following(list(patterns))
     declared = [matched_types(pattern) for pattern in patterns]
     types = None if None in declared else tuple(t for some in declared for t in some or ())
     walker = _Walker(
@@ -190,6 +220,7 @@ def rewrite(
         walk_regions_first=inner_first,
         listener=PatternRewriterListener(operation_insertion_handler=[following.inserted]),
         types=types,
+        following=following,
     )
     regions = [scope] if isinstance(scope, Region) else scope.regions
     changed = False

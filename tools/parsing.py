@@ -90,6 +90,9 @@ class LinearLexer(MLIRLexer):
             return super().lex()
         except ParseError as error:
             at = error.span.start
+            if "{first_char}" in error.msg:  # upstream's text, which forgets to fill it in
+                reason = f"{self.input.content[at]} begins a name, and no name follows"
+                raise ParseError(error.span, reason) from None
             if (found := self._no_digit_regex.match(self.input.content, at)) is None:
                 raise
             span = Span(at, found.end(), self.input)

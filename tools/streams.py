@@ -127,8 +127,12 @@ def write(path: str, data: bytes) -> None:
     if path == "-":
         with naming(STDOUT):
             sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            if (binary := getattr(sys.stdout, "buffer", None)) is None:
+                # A stream of text alone, as a notebook has.
+                sys.stdout.write(data.decode("utf-8", "backslashreplace"))
+            else:
+                binary.write(data)
+                binary.flush()
         return
     target = Path(path)
     try:

@@ -11,6 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.rewriting import driver
 from polyc.rewriting.driver import located, matched_types, rewrite, verify, verify_dominance
 from polyc.tools.parsing import parse_text
 
@@ -266,3 +267,39 @@ def test_inner_first_visits_an_op_after_those_in_it(ctx: Context):
     ):
         rewrite(ModuleOp([module.clone()]), [seen], inner_first=True)
         assert seen.names == expected
+
+
+class Swaps(RewritePattern):
+    """a + b to b + a, for good."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter, /) -> None:
+        rewriter.replace(op, arith.AddiOp(op.rhs, op.lhs))
+
+
+class SwapsInPlace(RewritePattern):
+    """The same, of any op, without a new one."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if isinstance(op, arith.AddiOp):
+            op.operands = [op.rhs, op.lhs]
+            rewriter.notify_op_modified(op)
+
+
+@pytest.mark.parametrize("pattern", [Swaps(), SwapsInPlace()])
+def test_patterns_that_do_not_end_are_stopped(
+    pattern: RewritePattern, ctx: Context, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(driver, "MOST_REWRITES", 500)
+    assert rewrite(parse_text(ctx, TEXT, "t.mlir"), [pattern])
+    with pytest.raises(PolycError) as caught:
+        rewrite(parse_text(ctx, TEXT, "t.mlir"), [pattern], recursive=True)
+    error = caught.value
+    assert error.kind == "EndlessRewrite" and type(pattern).__name__ in error.message
+    assert error.place is not None and error.place.line in (2, 3)
+
+
+def test_what_each_op_may_be_rewritten_adds_up(ctx: Context, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(driver, "MOST_REWRITES", 0)
+    text = "".join(f"%{i} = arith.constant {driver.MOST_EACH} : i32\n" for i in range(9))
+    assert rewrite(parse_text(ctx, text, "t.mlir"), [CountDown()], recursive=True)

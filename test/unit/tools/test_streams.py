@@ -217,3 +217,11 @@ def test_a_long_step_announces_itself_in_any_encoding(monkeypatch: pytest.Monkey
     streams.say("…\n")
     streams.flush_stdout()
     assert file.getvalue() == b"\\u2026\n"
+
+
+def test_a_stdout_of_text_alone_is_written_to(monkeypatch: pytest.MonkeyPatch):
+    text = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", text)
+    streams.write("-", "kernel …\n".encode())
+    streams.write("-", b"\xff")
+    assert text.getvalue() == "kernel …\n\\xff"

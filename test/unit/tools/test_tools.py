@@ -225,7 +225,7 @@ def test_a_pass_that_cannot_be_added(
     ("text", "place", "kind", "says"),
     [
         ("", ":1:1", "ParseError", "the text is empty"),
-        ("% % %", ":1:1", "ParseError", ""),
+        ("% % %", ":1:1", "ParseError", "% begins a name, and no name follows"),
         ("\n  foo.bar", ":2:3", "ParseError", "there is no dialect foo"),
         ("%0 = arith.constnt 1 : i32", ":1:6", "ParseError", "did you mean arith.constant?"),
         ("frontnd.graph @f() {}", ":1:1", "ParseError", "did you mean frontend?"),
