@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -13,6 +14,7 @@ from xdsl.pattern_rewriter import (
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import FLOATS
 from polyc.dialects.frontend.types import tensor_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.region.building import erase_unused
@@ -24,8 +26,8 @@ class SplitJoinedSoftmax(RewritePattern):
     Attention with a sink joins a column to the scores and drops it after the softmax; m is the
     larger of the maximum of x and s.  Legal where the slice is one part of the concat, along the
     one axis of the softmax, all others have one element there, and nothing else reads the softmax.
-    A maximum that is subtracted from the whole before the softmax is subtracted there anyway.  A
-    cast of what is joined is one of each part.
+    A maximum that is subtracted from the whole before the softmax is subtracted there anyway, where
+    no cast in between rounds the difference.  A cast of what is joined is one of each part.
 
     Reassociating: the sum is taken part by part.
     """
@@ -44,7 +46,9 @@ class SplitJoinedSoftmax(RewritePattern):
         value, before = _unshifted(soft.operand, soft.axes[0]), list[frontend.CastOp]()
         while isinstance(value.owner, frontend.CastOp):
             before.append(value.owner)
-            value = _unshifted(value.owner.operand, soft.axes[0])
+            value = value.owner.operand
+            if all(map(_is_exact, before)):
+                value = _unshifted(value, soft.axes[0])
         joined = value.owner
         if not isinstance(joined, frontend.ConcatOp) or joined.axis != soft.axes[0]:
             return
@@ -95,6 +99,12 @@ def _cast(value: SSAValue, casts: Sequence[frontend.CastOp], rewriter: PatternRe
         rewriter.insert(again)
         value = again.result
     return value
+
+
+def _is_exact(cast: frontend.CastOp) -> bool:
+    """Whether a cast changes no number: one of real numbers to f32, or to the type they have."""
+    source, target = (tensor_of(v).element_type for v in (cast.operand, cast.result))
+    return source == target or (source in FLOATS and target == f32)
 
 
 def _is_only(value: SSAValue) -> bool:

@@ -147,7 +147,8 @@ def places_of(value: SSAValue) -> Places | None:
             low, step = op.low[found.axis].constant(), op.steps[found.axis]
             if low is None:
                 return None
-            return Places(found.axis, found.start + found.step * low, found.step * step)
+            axis = None if kind.dims[found.axis] == ONE else found.axis
+            return Places(axis, found.start + found.step * low, found.step * step)
         case frontend.CastOp():
             inner = tensor_of(op.operand).element_type
             found = places_of(op.operand)

@@ -10,6 +10,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
     op_type_rewrite_pattern,
 )
+from xdsl.rewriter import InsertPoint
 
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim, Shape
@@ -122,7 +123,8 @@ def _again(
     made: dict[SSAValue, SSAValue],
     rewriter: PatternRewriter,
 ) -> SSAValue:
-    """The same value with the axes of the batch apart."""
+    """The same value with the axes of the batch apart, where it was made: other readers of it than
+    the one that was met may stand before that."""
     if isinstance(op, frontend.ReshapeOp):
         return op.operand
     more = len(batch) - 1
@@ -136,7 +138,8 @@ def _again(
         if own.rank < kind.rank:
             return x
         ones = [Dim.const(1)] * len(batch)
-        rewriter.insert(wide := located(frontend.ReshapeOp(x, [*ones, *own.dims[1:]]), op))
+        wide = located(frontend.ReshapeOp(x, [*ones, *own.dims[1:]]), op)
+        rewriter.insert(wide, InsertPoint.before(op))
         return wide.result
 
     one: Operation
@@ -156,6 +159,6 @@ def _again(
                 properties=op.properties.copy(),
                 attributes=op.attributes.copy(),
             )
-    rewriter.insert(located(one, op))
+    rewriter.insert(located(one, op), InsertPoint.before(op))
     one.results[0].name_hint = value.name_hint
     return one.results[0]

@@ -78,6 +78,17 @@ def test_others_stay(module: ModuleOp) -> None:
     assert not split(module)
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_a_difference_that_a_cast_rounds_stays(within: bool) -> None:
+    """The numbers are near each other beside what a half holds of them, their difference is not."""
+    s = Sketch("sink", f32)
+    both = s.concat(1, s.input("x", "M", "N"), s.input("sink", "M", 1))
+    both = s.fn("sub", both, s.reduce("max", both, 1, keep=True))
+    both = s.cast(both, f32) if within else both
+    module = s.done(y=s.cut(s.softmax(s.cast(s.cast(both, f16), f32)), 1, 0, "N"))
+    assert not split(module)
+
+
 def test_the_pass_splits() -> None:
     module = graph()
     FrontendToTiny().apply(make_context(), module)

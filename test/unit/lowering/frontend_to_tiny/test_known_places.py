@@ -65,7 +65,13 @@ def one_row(s: Sketch) -> SSAValue:
     return s.add(frontend.GatherOp(s.input("x", 4, "N"), index, 0, from_end=True))
 
 
-FIRES = [mask, turned, batched, every_second, one_row]
+def one_of_them(s: Sketch) -> SSAValue:
+    """A place that is cut out of others, with axes of one point around it."""
+    index = s.reshape(s.cut(counted(s, 0, 8), 0, 2, 3), 1, 1)
+    return s.add(frontend.GatherOp(s.input("x", 9, "N"), index, 0))
+
+
+FIRES = [mask, turned, batched, every_second, one_row, one_of_them]
 
 
 def too_many(s: Sketch) -> SSAValue:

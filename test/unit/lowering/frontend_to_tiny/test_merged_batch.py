@@ -13,7 +13,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import tensor_of
 from polyc.lowering.frontend_to_tiny.merged_batch import KeepBatchApart
 from polyc.playback.reference import make_inputs
-from polyc.rewriting.driver import rewrite
+from polyc.rewriting.driver import rewrite, verify
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Sketch
@@ -72,7 +72,14 @@ def weights_too(s: Sketch) -> SSAValue:
     return s.fn("add", y, s.reduce("sum", s.reshape(mean, B, 1, "M", "N"), 3, keep=True))
 
 
-FIRES = [attention, masked, back_and_forth, reduced, weights_too]
+def weights_first(s: Sketch) -> SSAValue:
+    """The weights are split, and read so, before what the result is made of."""
+    weights = s.softmax(scores(s))
+    mean = s.reduce("sum", s.fn("exp", split(s, weights)), 3, keep=True)
+    return s.fn("add", split(s, s.gemm(weights, merged(s, "v", "N"))), mean)
+
+
+FIRES = [attention, masked, back_and_forth, reduced, weights_too, weights_first]
 
 
 def not_merged(s: Sketch) -> SSAValue:
@@ -116,7 +123,7 @@ def products(module: ModuleOp) -> list[int]:
 def test_a_batch_that_is_split_again_stays_apart(made: Callable[[Sketch], SSAValue]) -> None:
     before, module = graph(made), graph(made)
     rewrite(module, [KeepBatchApart()], recursive=True)
-    module.verify()
+    verify(module)
     assert set(products(module)) == {4} and len(products(module)) == len(products(before))
     inputs = make_inputs(only(before, frontend.GraphOp), SIZES, 1)
     found = play(module, "f", inputs, SIZES)
