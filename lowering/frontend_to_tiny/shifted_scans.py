@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import copysign
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
@@ -39,7 +40,8 @@ class ShiftScan(RewritePattern):
     reverse scan the number is at the end.  Legal where the scan is no exclusive one and nothing
     else reads it.
 
-    Exact: in front of the scanned elements is what is neutral.
+    Exact, as far as a scan is defined: in front of the scanned elements is what is neutral, and the
+    order of a sum is anyone's, with whether one of -0 alone is 0.  A joined -0 is no neutral 0.
     """
 
     @op_type_rewrite_pattern
@@ -54,7 +56,8 @@ class ShiftScan(RewritePattern):
         lone = not scan.is_exclusive and len(list(scan.result.uses)) == 1
         if not lone or scan.is_reverse != found.reverse:
             return
-        if found.number != neutral(scan.function, element):
+        nothing = neutral(scan.function, element)
+        if found.number != nothing or copysign(1, found.number) != copysign(1, nothing):
             return
         whole = _without_one(scan) if found.count.constant() == 1 else None
         if whole is None:

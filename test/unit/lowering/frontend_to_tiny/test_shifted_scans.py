@@ -93,12 +93,13 @@ def test_values_stay(
     "module",
     [
         graph(number=1.0),
+        graph(number=-0.0),
         graph("max", number=0.0),
         graph(behind=True),
         graph(exclusive=True),
         graph(beside=True),
     ],
-    ids=["ones", "zeros of a maximum", "behind it", "exclusive", "read besides"],
+    ids=["ones", "zeros below 0", "zeros of a maximum", "behind it", "exclusive", "read besides"],
 )
 def test_others_stay(module: ModuleOp) -> None:
     assert shifted(module) is None
