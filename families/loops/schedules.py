@@ -11,7 +11,7 @@ from math import gcd, prod
 from typing import cast
 
 from polyc.cost.reductions import SharedTile
-from polyc.cost.time import TYPICAL, modelled
+from polyc.cost.time import TYPICAL, modelled, takes
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
@@ -191,13 +191,8 @@ def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[Sched
             break
     sizes = dict.fromkeys(kernel.symbol_names, TYPICAL)
     mine = modelled(kernel, plans[0], sizes).seconds
-    theirs = [modelled(kernel, one, sizes).seconds for one in others if _runs(one, sizes)]
+    theirs = [modelled(kernel, one, sizes).seconds for one in others if takes(one, sizes)]
     return plans if mine < min(theirs, default=float("inf")) else []
-
-
-def _runs(plan: ScheduleOp, sizes: Mapping[str, int]) -> bool:
-    """Whether a schedule's conditions hold at some sizes."""
-    return all(fact.holds(sizes) for fact in plan.when.data)
 
 
 def _rows(loops: Loops, arch: str) -> Iterator[ScheduleOp]:

@@ -36,10 +36,10 @@ class SplitJoinedSoftmax(RewritePattern):
     def match_and_rewrite(self, op: frontend.SliceOp, rewriter: PatternRewriter, /) -> None:
         soft = op.operand.owner
         casts: list[frontend.CastOp] = []
-        while isinstance(soft, frontend.CastOp) and _is_only(soft.result):
+        while isinstance(soft, frontend.CastOp) and soft.result.has_one_use():
             casts.append(soft)
             soft = soft.operand.owner
-        if not isinstance(soft, frontend.SoftmaxOp) or not _is_only(soft.result):
+        if not isinstance(soft, frontend.SoftmaxOp) or not soft.result.has_one_use():
             return
         if len(soft.axes) != 1:
             return
@@ -105,10 +105,6 @@ def _is_exact(cast: frontend.CastOp) -> bool:
     """Whether a cast changes no number: one of real numbers to f32, or to the type they have."""
     source, target = (tensor_of(v).element_type for v in (cast.operand, cast.result))
     return source == target or (source in FLOATS and target == f32)
-
-
-def _is_only(value: SSAValue) -> bool:
-    return len(list(value.uses)) == 1
 
 
 def _unshifted(value: SSAValue, axis: int) -> SSAValue:

@@ -38,7 +38,7 @@ class KeepRowsApart(RewritePattern):
                 return
             follow.append(product)
             value = inner
-        if product.transpose_a is not None or not _is_only(value) or len(rows) < 2:
+        if product.transpose_a is not None or not value.has_one_use() or len(rows) < 2:
             return
         merged = product.a.owner
         if not isinstance(merged, frontend.ReshapeOp) or tensor_of(product.b).rank != 2:
@@ -73,7 +73,7 @@ class KeepRowsApart(RewritePattern):
 def _followed(value: SSAValue) -> SSAValue | None:
     """The one operand of an elementwise op that has its rows, where nothing else reads ``value``;
     None where there are others."""
-    if not _is_only(value):
+    if not value.has_one_use():
         return None
     match value.owner:
         case frontend.CastOp() as op:
@@ -84,9 +84,3 @@ def _followed(value: SSAValue) -> SSAValue | None:
             return wide[0] if len(wide) == 1 and len(rows) == len(op.args) - 1 else None
         case _:
             return None
-
-
-def _is_only(value: SSAValue) -> bool:
-    """Whether a value is read once."""
-    use = value.first_use
-    return use is not None and len(list(value.uses)) == 1

@@ -53,7 +53,7 @@ class ShiftScan(RewritePattern):
             return
         scan, axis = found.scan, found.scan.axis
         element = tensor_of(scan.result).element_type
-        lone = not scan.is_exclusive and len(list(scan.result.uses)) == 1
+        lone = not scan.is_exclusive and scan.result.has_one_use()
         if not lone or scan.is_reverse != found.reverse:
             return
         nothing = neutral(scan.function, element)

@@ -68,10 +68,10 @@ class SinkPermute(RewritePattern):
 
 def is_product_turned(value: SSAValue) -> bool:
     """Whether a value is a permute of what a product ends with, and is read once."""
-    if not isinstance(permute := value.owner, frontend.PermuteOp) or not _is_only(value):
+    if not isinstance(permute := value.owner, frontend.PermuteOp) or not value.has_one_use():
         return False
     value = permute.operand
-    while _is_only(value):
+    while value.has_one_use():
         match value.owner:
             case (
                 frontend.GemmOp() | frontend.Conv1dOp() | frontend.Conv2dOp() | frontend.Conv3dOp()
@@ -81,7 +81,7 @@ def is_product_turned(value: SSAValue) -> bool:
                 value = op.operand
             case frontend.ElementwiseOp() as op:
                 dims = tensor_of(value).dims
-                wide = [o for o in op.args if tensor_of(o).dims == dims and _is_only(o)]
+                wide = [o for o in op.args if tensor_of(o).dims == dims and o.has_one_use()]
                 made = [o for o in wide if not isinstance(o.owner, frontend.PermuteOp)]
                 if len(made) != 1:
                     return False
@@ -93,8 +93,3 @@ def is_product_turned(value: SSAValue) -> bool:
 
 def _in_order(dims: Sequence[Dim], order: Sequence[int]) -> list[Dim]:
     return [dims[axis] for axis in order]
-
-
-def _is_only(value: SSAValue) -> bool:
-    """Whether a value is read once."""
-    return len(list(value.uses)) == 1
