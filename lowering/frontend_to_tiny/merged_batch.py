@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import (
@@ -16,6 +17,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.frontend.types import TensorType, tensor, tensor_of
 from polyc.rewriting.driver import located
+from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.building import erase_unused
 
 POINTWISE = (frontend.ElementwiseOp, frontend.CastOp, frontend.CompareOp, frontend.SelectOp)
@@ -40,8 +42,8 @@ class KeepBatchApart(RewritePattern):
         batch = _split_of(op)
         if batch is None:
             return
-        inside: dict[SSAValue, Operation] = {}
-        if not _merged(op.operand, batch, inside):
+        inside = _merged(op.operand, batch)
+        if inside is None:
             return
         if not any(isinstance(one, frontend.GemmOp) for one in inside.values()):
             return
@@ -74,46 +76,52 @@ def _split_of(op: frontend.ReshapeOp) -> Shape | None:
     return after[:count]
 
 
-def _merged(value: SSAValue, batch: Shape, inside: dict[SSAValue, Operation]) -> bool:
-    """Whether a value is made of tensors whose first axis is ``batch`` merged; what is ``inside``
-    is gathered, operands first."""
-    if value in inside:
-        return True
+def _merged(value: SSAValue, batch: Shape) -> dict[SSAValue, Operation] | None:
+    """What a value is made of with tensors whose first axis is ``batch`` merged, operands first;
+    None where it is made of others."""
+    made: dict[SSAValue, Sequence[SSAValue]] = {}
+    work = [value]
+    while work:
+        if (one := work.pop()) in made:
+            continue
+        given = _of_merged(one, batch)
+        if given is None:
+            return None
+        made[one] = given
+        work += given
+    return {one: cast(Operation, one.owner) for one in reached([value], made.__getitem__)}
+
+
+def _of_merged(value: SSAValue, batch: Shape) -> Sequence[SSAValue] | None:
+    """The operands of a value that have its batch: none of one that is merged itself; None where
+    the axes of a batch cannot stay apart."""
     op = value.owner
-    if not isinstance(op, Operation):
-        return False
     match op:
         case frontend.ReshapeOp():
             dims = tensor_of(value).dims
-            if tensor_of(op.operand).dims != (*batch, *dims[1:]):
-                return False
-            inside[value] = op
-            return True
+            return () if tensor_of(op.operand).dims == (*batch, *dims[1:]) else None
         case frontend.GemmOp():
             if any(tensor_of(x).rank != 3 for x in (op.a, op.b, op.result)):
-                return False
+                return None
             given: Sequence[SSAValue] = (op.a, op.b)
         case frontend.PermuteOp():
             if op.perm[0] != 0:
-                return False
+                return None
             given = (op.operand,)
         case frontend.SoftmaxOp() | frontend.LogSoftmaxOp() | frontend.ReduceOp():
             kept = tensor_of(op.result).rank == tensor_of(op.operand).rank
             if 0 in op.axes or not kept:
-                return False
+                return None
             given = (op.operand,)
         case _ if isinstance(op, POINTWISE):
             given = op.operands
         case _:
-            return False
+            return None
     first, rank = tensor_of(value).dims[0], tensor_of(value).rank
     wide = [x for x in given if tensor_of(x).rank == rank and tensor_of(x).dims[0] == first]
     if not wide or (isinstance(op, frontend.GemmOp) and len(wide) < 2):
-        return False
-    if not all(_merged(x, batch, inside) for x in wide):
-        return False
-    inside[value] = op
-    return True
+        return None
+    return wide
 
 
 def _again(

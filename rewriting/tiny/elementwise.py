@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import Operation, SSAValue
 
 from polyc.dialects import tiny
@@ -31,27 +33,24 @@ def is_repeated(value: SSAValue, axes: frozenset[int]) -> bool:
 def waits(value: SSAValue, axes: frozenset[int]) -> bool:
     """Whether a value is computed, element by element, of one of a reduction that is repeated along
     some axes."""
-    return _waits(value, axes, set())
+    made = (v for v in _behind(value, ELEMENTWISE) if v is not value)
+    return any(is_repeated(one, axes) and _is_reduced(one) for one in made)
 
 
-def _waits(value: SSAValue, axes: frozenset[int], seen: set[Operation]) -> bool:
-    op = value.owner
-    if not isinstance(op, ELEMENTWISE) or op in seen:
-        return False
-    seen.add(op)
-    return any(
-        (is_repeated(operand, axes) and _is_reduced(operand, set())) or _waits(operand, axes, seen)
-        for operand in op.operands
-    )
-
-
-def _is_reduced(value: SSAValue, seen: set[Operation]) -> bool:
+def _is_reduced(value: SSAValue) -> bool:
     """Whether a value is a reduction, or moved or computed of one element by element."""
-    op = value.owner
-    if not isinstance(op, Operation) or op in seen:
-        return False
-    seen.add(op)
-    if isinstance(op, tiny.ReduceOp):
-        return True
-    along = isinstance(op, (MovementOp, *ELEMENTWISE))
-    return along and any(_is_reduced(operand, seen) for operand in op.operands)
+    made = _behind(value, (MovementOp, *ELEMENTWISE))
+    return any(isinstance(one.owner, tiny.ReduceOp) for one in made)
+
+
+def _behind(value: SSAValue, kinds: tuple[type, ...]) -> Iterator[SSAValue]:
+    """A value, and all that ops of some kinds make it of."""
+    seen: set[SSAValue] = set()
+    work = [value]
+    while work:
+        if (one := work.pop()) in seen:
+            continue
+        seen.add(one)
+        yield one
+        if isinstance(op := one.owner, Operation) and isinstance(op, kinds):
+            work += reversed(op.operands)

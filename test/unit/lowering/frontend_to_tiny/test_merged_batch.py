@@ -136,3 +136,16 @@ def test_others_stay(made: Callable[[Sketch], SSAValue]) -> None:
     module = graph(made)
     rewrite(module, [KeepBatchApart()], recursive=True)
     assert str(module) == str(graph(made))
+
+
+def test_graphs_are_deeper_than_calls_of_python() -> None:
+    def deep(s: Sketch) -> SSAValue:
+        found = scores(s)
+        for _ in range(1200):
+            found = s.fn("tanh", found)
+        return split(s, found)
+
+    module = graph(deep)
+    rewrite(module, [KeepBatchApart()], recursive=True)
+    verify(module)
+    assert products(module) == [4]

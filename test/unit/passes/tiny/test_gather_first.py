@@ -14,6 +14,7 @@ from polyc.passes.pipeline import STAGES, build
 from polyc.passes.tiny.gather_first import GatherFirst
 from polyc.playback.tiny import run
 from polyc.rewriting.driver import rewrite, verify
+from polyc.rewriting.tiny.elementwise import waits
 from polyc.test.support.gpu_text import find, only, parsed
 from polyc.test.support.turns import examples
 from polyc.tools.registry import make_context
@@ -97,6 +98,19 @@ def test_values_stay(shape: tuple[int, int], axis: int, ops: str, seed: int) -> 
 )
 def test_others_stay(source: str) -> None:
     assert fired(source) is None
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_graphs_are_deeper_than_calls_of_python(repeated: bool) -> None:
+    whole = tensor(4, 9)
+    steps = [f"tiny.unary exp %c{n} : {whole}" for n in range(1200)]
+    ops = f"\n  %c0 = tiny.unary exp %s : {whole}"
+    ops += "".join(f"\n  %c{n + 1} = {step}" for n, step in enumerate(steps))
+    module = parsed(
+        text(ops="tiny.unary exp %c1200", repeated=repeated).replace("\n  %g", f"{ops}\n  %g", 1)
+    )
+    (gather,) = find(module, tiny.GatherOp)
+    assert waits(gather.operand, frozenset({1})) == repeated
 
 
 def test_no_kernel_stores_what_is_gathered_of_rows() -> None:
