@@ -51,16 +51,20 @@ def logcumsumexp(x: Value, dim: int) -> Value:
 
 @converter("torch", "aten.mode")
 def mode(x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
-    """The smallest of the most frequent elements, and the last place that has it."""
+    """The smallest of the most frequent elements, and the last place that has it; a NaN where there
+    is nothing else."""
     if not x.ndim:
         return x, as_value(0, "i64")
-    at = axis_of(x, dim)
+    at, real = axis_of(x, dim), rank_of(x.dtype) == 2
     alike = x.unsqueeze(at) == x.unsqueeze(at + 1)
     counts = f.sum(alike.cast("i64"), at)
     often = counts == f.max(counts, at, True)
-    most = f.max(x, at, True)
-    found = f.min(f.where(often, x, most), at, True)
-    places = f.where(x == found, f.iota(x.shape, at), as_value(-1, "i64"))
+    beyond = float("inf") if real else f.max(x, at, True)
+    found = f.min(f.where(often, x, beyond), at, True)
+    here = x == found
+    if real:
+        here = here | f.isnan(found)
+    places = f.where(here, f.iota(x.shape, at), as_value(-1, "i64"))
     last = f.max(places, at, True)
     return (found, last) if keepdim else (found.squeeze(at), last.squeeze(at))
 

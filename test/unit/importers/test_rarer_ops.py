@@ -68,6 +68,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         torch.tensor([-500.0, 0.0, 300.0]),
     ),
     "mode": (lambda x: (x.mode(-1)[0], x.mode(0, True)[0], x.float().mode(1)[0]), TWICE),
+    "mode of NaN": (
+        lambda x, y: (x.mode(0)[0], y.mode(1)[0], y.mode(1)[1] >= 0),
+        *(torch.tensor([1.0, nan, nan, 2.0, 2.0]), torch.tensor([[nan, nan], [inf, nan]])),
+    ),
     **{
         f"quantile {how}": (
             lambda x, q, h=how: (
