@@ -9,6 +9,7 @@ from polyc.importers.aten import (
     networks,
     patches,
     pointwise,
+    pools,
     products,
     quantized,
     ranks,
@@ -19,8 +20,8 @@ from polyc.importers.aten import (
 from polyc.importers.registry import converter, converter_of
 
 FILES = (
-    *(bags, creation, indexing, losses, movements, networks, patches, pointwise, products),
-    *(quantized, ranks, reductions, resampled, special),
+    *(bags, creation, indexing, losses, movements, networks, patches, pointwise, pools),
+    *(products, quantized, ranks, reductions, resampled, special),
 )
 """The files with converters, which are registered when these are imported."""
 
