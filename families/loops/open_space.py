@@ -283,7 +283,7 @@ class _Dispatch:
         """The plans without those that store parts and save little beside the others."""
         kept = list(self._plans)
         loss = sum(self._losses(kept))
-        for number in reversed(self._plans):
+        for number in reversed(list(self._plans)):
             if self._plans[number].stores_sums:
                 others = [one for one in kept if one != number]
                 without = sum(self._losses(others))
