@@ -8,7 +8,7 @@ with random weights at full width, is exported before the time begins; the time 
 lowering, and NVRTC for every kernel.  *Import* is ``polyc.from_exported``, *lower* all down to tile
 programs, *cubins* the rest; *warm* is the same once more with the folder that the first run
 filled.  Times are of the wall, and of the processors in parentheses.  The file has too by how many
-MiB the peak of the process's memory grew while the model was imported, whose parameters are its own.
+MiB the peak of the process grew while the model was imported, beside its own parameters.
 """
 
 import argparse
