@@ -193,6 +193,49 @@ def canonical_expr(expr: AffineExpr) -> AffineExpr:
     return expr_of(linear_of(expr))
 
 
+def decided(expr: AffineExpr, sizes: Sequence[int | None]) -> AffineExpr:
+    """``expr`` with each ``floordiv`` that has one value where dims are from 0 to below ``sizes``
+    as that value; a size that is not known is None.
+
+    Raises NotAffine where ``expr`` is not quasi-affine.
+    """
+    linear = linear_of(expr)
+    found = _decided(linear, sizes)
+    return expr if found == linear else expr_of(found)
+
+
+def _decided(linear: Linear, sizes: Sequence[int | None]) -> Linear:
+    total = Linear((), linear.constant)
+    for atom, coef in linear.terms:
+        if not isinstance(atom, Floor):
+            total = total.plus(Linear(((atom, coef),), 0))
+            continue
+        inner = _decided(atom.num, sizes)
+        reach = _reach(inner, sizes)
+        if reach is not None and reach[0] // atom.den == reach[1] // atom.den:
+            total = total.plus(Linear((), coef * (reach[0] // atom.den)))
+        else:
+            total = total.plus(inner.floordiv(atom.den).times(coef))
+    return total
+
+
+def _reach(linear: Linear, sizes: Sequence[int | None]) -> tuple[int, int] | None:
+    """Numbers that a sum is between, where dims are below ``sizes``; None where that is open."""
+    low = high = linear.constant
+    for atom, coef in linear.terms:
+        if isinstance(atom, Floor):
+            inner = _reach(atom.num, sizes)
+            ends = None if inner is None else (inner[0] // atom.den, inner[1] // atom.den)
+        else:
+            size = sizes[atom[1]] if atom[0] == "d" else None
+            ends = None if not size else (0, size - 1)
+        if ends is None:
+            return None
+        low += coef * ends[coef < 0]
+        high += coef * ends[coef > 0]
+    return low, high
+
+
 def nodes(exprs: Iterable[AffineExpr]) -> int:
     """How many constants, variables and operations some expressions are written with."""
     count, work = 0, list(exprs)

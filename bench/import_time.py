@@ -7,7 +7,8 @@ A run is a process of its own with an empty cache folder, on at most two process
 with random weights at full width, is exported before the time begins; the time has the import, all
 lowering, and NVRTC for every kernel.  *Import* is ``polyc.from_exported``, *lower* all down to tile
 programs, *cubins* the rest; *warm* is the same once more with the folder that the first run
-filled.  Times are of the wall, and of the processors in parentheses.
+filled.  Times are of the wall, and of the processors in parentheses.  The file has too by how many
+MiB the peak of the process grew while the model was imported, beside its own parameters.
 """
 
 import argparse
@@ -50,8 +51,19 @@ def vit(torch: Any) -> tuple[Any, Any]:
     return library.models.VisionTransformer().half(), torch.randn(1, 3, 224, 224).half()
 
 
+def llama(torch: Any) -> tuple[Any, Any]:
+    """A decoder of 1.1 billion parameters, sixteen layers, and 64 tokens."""
+    library: Any = import_module("transformers")
+    sizes = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16}
+    sizes |= {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000}
+    torch.set_default_dtype(torch.float16)
+    model = library.LlamaForCausalLM(library.LlamaConfig(**sizes, use_cache=False))
+    return model, torch.randint(0, 30000, (1, 64))
+
+
 MODELS: Mapping[str, Callable[[Any], tuple[Any, Any]]] = {
     "bert": bert,
+    "llama": llama,
     "resnet50": resnet50,
     "vit": vit,
 }
@@ -68,8 +80,12 @@ def one(name: str, arch: str) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     before = [_now()]
     polyc: Any = import_module("polyc")
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     imported = polyc.from_exported(exported, name)
     before.append(_now())
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
+    kinds = imported.parameters.values()
+    parameters = sum(x.numel() * x.element_size() for x in kinds) >> 20
     program = polyc.compile(imported, arch).program()
     before.append(_now())
     results = program.results
@@ -79,6 +95,7 @@ def one(name: str, arch: str) -> None:
         part: [end - start for start, end in zip(*span, strict=True)]
         for part, span in zip(PARTS, spans, strict=True)
     }
+    found["import_grows_mib"], found["parameters_mib"] = grown >> 10, parameters
     found["kernels"] = len(program.kernels)
     found["launches"] = sum(len(c.launches or ()) for c in program.described.choices)
     found["spills"] = sum(k.spill_bytes for r in results for k in r.kernels.values())

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from polyc.affine import isl
+from polyc.affine.expressions import decided, uses_dim
 from polyc.dialects import region, tiny
 from polyc.dialects.common.elements import FLOATS, holds
 from polyc.dialects.region.types import MemRefType, ValType
@@ -232,6 +233,10 @@ class Body:
         if tensor in self.orders:
             results = [at.results[axis] for axis in self.orders[tensor]]
             at = AffineMap(at.num_dims, at.num_symbols, tuple(results))
+        sizes = [axis.size.constant() for axis in point.axes]
+        simple = tuple(decided(expr, sizes) for expr in at.results)
+        if all(any(uses_dim(e, i) for e in simple) for i in range(at.num_dims)):
+            at = AffineMap(at.num_dims, at.num_symbols, simple)
         read = region.ReadOp(self.tensors[tensor], at, point.axes, guard, fill)
         made = self.values.add(read, asking)
         if element != wanted:

@@ -152,6 +152,12 @@ class Factors:
 
         That is one of the source's type: of what is widened, before it is.
         """
+        key = ("plain", factor, repeats)
+        if key not in self.told:
+            self.told[key] = self._found_plain(factor, repeats)
+        return self.told[key]
+
+    def _found_plain(self, factor: SSAValue, repeats: bool) -> SSAValue:
         *way, source = self._way(factor)
         wide = isinstance(tiny.tensor_of(source).element_type, Float32Type)
         for moved in way[1 if repeats else _below_windows(way) :]:

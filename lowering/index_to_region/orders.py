@@ -79,10 +79,18 @@ class Orders(Attentions):
         That is a factor whose elements are used often, and whose last axis in memory is not the
         product's last: lanes beside each other would read far from each other at every step.
         """
+        pixels = self.levels.get(value, Level.AS_IT_IS) is not Level.AS_IT_IS
+        key = ("turned", value, pixels)
+        if key not in self.told:
+            self.told[key] = self._found_turned(value, pixels)
+        return self.told[key]
+
+    def _found_turned(self, value: SSAValue, pixels: bool) -> dict[SSAValue, tuple[int, ...]]:
+        """That of a product; ``pixels`` where it has its axes as a convolution stores them."""
         reduce = cast(tiny.ReduceOp, value.owner)
         space = tiny.tensor_of(reduce.operand).dims
         kept = [i for i in range(len(space)) if i not in reduce.axes]
-        if self.levels.get(value, Level.AS_IT_IS) is not Level.AS_IT_IS:
+        if pixels:
             kept = [kept[i] for i in self._pixels_first(value) or range(len(kept))]
         wide = [i for i in kept if space[i].constant() != 1]
         found: dict[SSAValue, tuple[int, ...]] = {}

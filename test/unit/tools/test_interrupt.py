@@ -107,7 +107,7 @@ def test_while_the_output_is_written() -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ROOM)
     process = subprocess.Popen(
-        [sys.executable, "-m", "polyc.tools.polyc_opt", EXAMPLE, "-p", "lower-to-gpu"],
+        [sys.executable, "-m", "polyc.tools.polyc_opt", EXAMPLE, "-p", "lower-to-gpu{arch=sm_80}"],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,

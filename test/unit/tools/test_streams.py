@@ -127,7 +127,7 @@ def test_a_pipe_whose_reader_leaves(here: Path, capsys: pytest.CaptureFixture[st
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert polyc_opt.main([LONG, "-p", "lower-to-gpu", "-o", "pipe"]) == 1
+    assert polyc_opt.main([LONG, "-p", "lower-to-gpu{arch=sm_80}", "-o", "pipe"]) == 1
     reader.join()
     assert capsys.readouterr().err == "pipe: error[InputOutput]: Broken pipe\n"
 
