@@ -238,47 +238,58 @@ LAYOUTS = {1: ("ncw", "nwc"), 2: ("nchw", "nhwc"), 3: ("ncdhw", "ndhwc")}
 
 
 def conv(w: Writer) -> None:
+    """A convolution along one to three axes, or a transposed one."""
     sides, groups, last = w.dice.choice((1, 1, 2, 2, 3)), w.dice.choice((1, 1, 2)), w.chance(0.5)
-    element = w.dice.choice(REAL)
+    element, transposed = w.dice.choice(REAL), w.chance(0.4)
     taps = [w.dice.randint(1, 3 if sides < 3 else 2) for _ in range(sides)]
     strides, dilation = ([w.dice.randint(1, 2) for _ in range(sides)] for _ in range(2))
-    padding = [w.dice.randint(0, 2) for _ in range(2 * sides)]
+    padding = [w.dice.randint(0, 1 if transposed else 2) for _ in range(2 * sides)]
+    x = _image(w, element, sides, groups, last)
+    image = means.rounded(x.array, element)
+    image = np.moveaxis(image, -1, 1) if last else image
+    w.needs(image.shape[1] > 0 and image.shape[1] % groups == 0)
+    filters = w.dice.choice((1, 2, 3, 8)) * groups
+    first, second = filters, image.shape[1] // groups
+    if transposed:
+        first, second = image.shape[1], filters // groups
+    sizes = [first, *taps, second] if last else [first, second, *taps]
+    weight = w.input([number(n) for n in sizes], element)
+    kernel = np.moveaxis(weight.array, -1, 1) if last else weight.array
+    more = ""
+    if transposed:
+        longer = [w.dice.randrange(s) for s in strides]
+        w.needs(min(image.shape[2:]) > 0)
+        array = means.conv_transpose(image, kernel, strides, padding, longer, dilation, groups)
+        more = f"output_padding {longer} "
+    else:
+        w.needs(min(means.windows(image.shape[2:], taps, strides, padding, dilation)) > 0)
+        array = means.conv(image, kernel, strides, padding, dilation, groups)
+    w.needs(min(array.shape[2:]) > 0)
+    array = np.moveaxis(array, 1, -1) if last else array
+    op = (
+        f"conv{'_transpose' * transposed}{sides}d {LAYOUTS[sides][last]} {x.name}, {weight.name} "
+        f"stride {strides} padding {padding} {more}dilation {dilation} groups {groups} "
+        "{acc = f32}"
+    )
+    dims = [number(n) for n in array.shape]
+    result = w.dice.choice((element, "f32"))
+    w.emit(op, [x, weight], dims, result, array, x.exact and few(array))
+
+
+def _image(w: Writer, element: str, sides: int, groups: int, last: bool) -> Value:
+    """A value with sizes that are numbers, or a new input whose channels the groups divide."""
     found = [
         v
         for v in w.values
         if v.element == element and v.rank == sides + 2 and all(d.is_number for d in v.dims)
     ]
     if found and w.chance(0.6):
-        x = w.dice.choice(found)
-    else:
-        most = 9 if sides < 3 else 5
-        space = [
-            number(w.dice.randint((t - 1) * d + 1, most))
-            for t, d in zip(taps, dilation, strict=True)
-        ]
-        channels, images = number(w.dice.choice((1, 2, 4)) * groups), number(w.dice.choice((1, 2)))
-        dims = [images, *space, channels] if last else [images, channels, *space]
-        w.needs(w.fits(dims))
-        x = w.input(dims, element)
-    image = means.rounded(x.array, element)
-    image = np.moveaxis(image, -1, 1) if last else image
-    w.needs(image.shape[1] > 0 and image.shape[1] % groups == 0)
-    shape = means.windows(image.shape[2:], taps, strides, padding, dilation)
-    w.needs(min(shape) > 0)
-    filters = w.dice.choice((1, 2, 3, 8)) * groups
-    each = image.shape[1] // groups
-    sizes = [filters, *taps, each] if last else [filters, each, *taps]
-    weight = w.input([number(n) for n in sizes], element)
-    kernel = np.moveaxis(weight.array, -1, 1) if last else weight.array
-    array = means.conv(image, kernel, strides, padding, dilation, groups)
-    array = np.moveaxis(array, 1, -1) if last else array
-    op = (
-        f"conv{sides}d {LAYOUTS[sides][last]} {x.name}, {weight.name} stride {strides} "
-        f"padding {padding} dilation {dilation} groups {groups} {{acc = f32}}"
-    )
-    dims = [number(n) for n in array.shape]
-    result = w.dice.choice((element, "f32"))
-    w.emit(op, [x, weight], dims, result, array, x.exact and few(array))
+        return w.dice.choice(found)
+    space = [number(w.dice.randint(1, 9 if sides < 3 else 5)) for _ in range(sides)]
+    channels, images = number(w.dice.choice((1, 2, 4)) * groups), number(w.dice.choice((1, 2)))
+    dims = [images, *space, channels] if last else [images, channels, *space]
+    w.needs(w.fits(dims))
+    return w.input(dims, element)
 
 
 def attention(w: Writer) -> None:
@@ -303,7 +314,9 @@ def attention(w: Writer) -> None:
 
 
 def pool(w: Writer) -> None:
-    x = w.value(NUMBERS, least=1)
+    """A function of windows, or where their extremes stand."""
+    placed = w.chance(0.3)
+    x = w.value(NUMBERS, least=1, exact=placed)
     axes = sorted(w.dice.sample(range(x.rank), w.dice.randint(1, min(x.rank, 3))))
     w.needs(all(x.dims[a].is_number for a in axes))
     size, strides = ([w.dice.randint(1, 3) for _ in axes] for _ in range(2))
@@ -311,8 +324,6 @@ def pool(w: Writer) -> None:
     padding = [
         w.dice.randint(0, t * d // 2) for t, d in zip(size, dilation, strict=True) for _ in range(2)
     ]
-    fn = w.dice.choice(("max", "min", "sum", "l1", *("mean", "l2") * (x.element in REAL)))
-    count_pad = fn == "mean" and w.chance(0.5)
     sides = [x.dims[a].count for a in axes]
     shape = means.windows(sides, size, strides, padding, dilation)
     w.needs(min(shape) > 0)
@@ -320,14 +331,18 @@ def pool(w: Writer) -> None:
     for a, n in zip(axes, shape, strict=True):
         dims[a] = number(n)
     w.needs(w.fits(dims))
-    array = means.pool(fn, x.array, axes, size, strides, padding, dilation, count_pad)
-    if array is None:
-        w.needs(False)
-        return
-    op = (
-        f"pool {fn} {x.name} axes {axes} size {size} stride {strides} padding {padding} "
-        f"dilation {dilation}{' count_include_pad' * count_pad}"
+    text = (
+        f"{x.name} axes {axes} size {size} stride {strides} padding {padding} dilation {dilation}"
     )
+    if placed:
+        fn, kind = w.dice.choice(("max", "min")), w.dice.choice(("i32", "i64"))
+        array = means.place_in_window(fn, x.array, axes, size, strides, padding, dilation)
+        w.emit(f"arg_pool {fn} {text}", [x], dims, kind, array, True)
+        return
+    fn = w.dice.choice(("max", "min", "sum", "l1", *("mean", "l2") * (x.element in REAL)))
+    count_pad = fn == "mean" and w.chance(0.5)
+    array = means.pool(fn, x.array, axes, size, strides, padding, dilation, count_pad)
+    op = f"pool {fn} {text}{' count_include_pad' * count_pad}"
     exact = x.exact and fn not in ("mean", "l2") and few(array)
     w.emit(op, [x], dims, x.element, array, exact)
 

@@ -310,6 +310,34 @@ def conv(
     return made
 
 
+def conv_transpose(
+    image: Array,
+    weight: Array,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    longer: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Array:
+    """Each element of ``[N, C, …]`` adds its multiple of ``[C, F / groups, …]``; of the whole the
+    padding is cut off, and its end is ``longer``."""
+    taps, sides, many = weight.shape[2:], range(weight.ndim - 2), weight.shape[1]
+    space = image.shape[2:]
+    whole = [(space[i] - 1) * strides[i] + (taps[i] - 1) * dilation[i] + 1 for i in sides]
+    room = [n + more for n, more in zip(whole, longer, strict=True)]
+    made = np.zeros((image.shape[0], many * groups, *room))
+    few = image.shape[1] // groups
+    for at in np.ndindex(*space):
+        for tap in np.ndindex(*taps):
+            to = tuple(at[i] * strides[i] + tap[i] * dilation[i] for i in sides)
+            for g in range(groups):
+                channels, filters = slice(g * few, (g + 1) * few), slice(g * many, (g + 1) * many)
+                part = image[(slice(None), channels, *at)] @ weight[(channels, slice(None), *tap)]
+                made[(slice(None), filters, *to)] += part
+    cut = [slice(padding[2 * i], room[i] - padding[2 * i + 1]) for i in sides]
+    return made[(slice(None), slice(None), *cut)]
+
+
 def windows(
     sizes: Sequence[int],
     taps: Sequence[int],
@@ -338,6 +366,37 @@ def attention(q: Array, k: Array, v: Array, causal: bool) -> Array:
 # Windows and sizes ---------------------------------------------------------------------
 
 
+Inside = Callable[[Sequence[tuple[int, ...]], Array], Array]
+"""Of places inside of an operand, and of what stands there, to what a window gives."""
+
+
+def _of_windows(
+    x: Array,
+    axes: Sequence[int],
+    size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    none: Any,
+    dtype: Any,
+    inside: Inside,
+) -> Array:
+    """What each window gives, and ``none`` where nothing of it is inside of ``x``."""
+    sides = range(len(axes))
+    lines = np.moveaxis(x, axes, sides)
+    shape = windows([x.shape[a] for a in axes], size, strides, padding, dilation)
+    made = np.full((*shape, *lines.shape[len(axes) :]), none, dtype)
+    for at in np.ndindex(*shape):
+        places: list[tuple[int, ...]] = []
+        for tap in np.ndindex(*size):
+            read = [at[i] * strides[i] + tap[i] * dilation[i] - padding[2 * i] for i in sides]
+            if all(0 <= read[i] < lines.shape[i] for i in sides):
+                places.append(tuple(read))
+        if places:
+            made[at] = inside(places, np.stack([lines[place] for place in places]))
+    return np.moveaxis(made, sides, axes)
+
+
 def pool(
     fn: str,
     x: Array,
@@ -347,24 +406,34 @@ def pool(
     padding: Sequence[int],
     dilation: Sequence[int],
     count_pad: bool,
-) -> Array | None:
-    """What each window gives of its elements inside ``x``; None where a window has none of which
-    its function would say anything.  A mean of ``count_pad`` divides by all places of a window."""
-    sides = range(len(axes))
-    lines = np.moveaxis(x, axes, sides)
-    shape = windows([x.shape[a] for a in axes], size, strides, padding, dilation)
-    made = np.zeros((*shape, *lines.shape[len(axes) :]), x.dtype)
-    for at in np.ndindex(*shape):
-        inside: list[Array] = []
-        for tap in np.ndindex(*size):
-            read = [at[i] * strides[i] + tap[i] * dilation[i] - padding[2 * i] for i in sides]
-            if all(0 <= p < n for p, n in zip(read, lines.shape, strict=False)):
-                inside.append(lines[tuple(read)])
-        if not inside and fn in ("max", "min", "mean"):
-            return None
-        if inside:
-            made[at] = _window(fn, np.stack(inside), math.prod(size) if count_pad else len(inside))
-    return np.moveaxis(made, sides, axes)
+) -> Array:
+    """A function of what each window has inside of ``x``; the mean of nothing is NaN, and one of
+    ``count_pad`` divides by all places of a window."""
+    none = _neutral(fn, x.dtype) if fn in ("max", "min") else np.nan if fn == "mean" else 0
+
+    def inside(_: Sequence[tuple[int, ...]], found: Array) -> Array:
+        return _window(fn, found, math.prod(size) if count_pad else len(found))
+
+    return _of_windows(x, axes, size, strides, padding, dilation, none, x.dtype, inside)
+
+
+def place_in_window(
+    fn: str,
+    x: Array,
+    axes: Sequence[int],
+    size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Array:
+    """Where the first extreme of each window stands in the plane of ``axes``; -1 of nothing."""
+    plane = [x.shape[a] for a in axes]
+
+    def inside(places: Sequence[tuple[int, ...]], found: Array) -> Array:
+        numbers = np.asarray([np.ravel_multi_index(place, plane) for place in places])
+        return numbers[place_of(fn, found, 0, False, False)]
+
+    return _of_windows(x, axes, size, strides, padding, dilation, -1, np.int64, inside)
 
 
 def _window(fn: str, inside: Array, count: int) -> Array:
