@@ -28,7 +28,7 @@ def test_programs(part: int) -> None:
     assert reached[layers.TO_TILES[-1]] >= 0.96 * EACH
 
 
-FOUND = {
+FOUND: dict[str, tuple[str, dict[str, int]]] = {
     "a pad of a scalar": (
         """
 frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> (y: !frontend.tensor<[], f32>) {
