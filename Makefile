@@ -57,6 +57,8 @@ fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/kernels.py --runs $(RUNS) --seed $(SEED)
 	@$(BIN)/python test/fuzz/models.py --runs $$(( $(RUNS) * 4 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/layers.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
+	@$(BIN)/python test/fuzz/meanings.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
+	@$(BIN)/python test/fuzz/meanings.py --runs $$(( $(RUNS) * 2 )) --seed $(SEED) --layers --kernels
 	@$(BIN)/python test/fuzz/text.py --runs $$(( $(RUNS) * 200 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/files.py --runs $$(( $(RUNS) * 20 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/cliffs.py --runs $(RUNS) --seed $(SEED) --brief --kernels

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import f32, i1, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from polyc.affine import isl
@@ -209,8 +209,9 @@ class Body:
 
     def _read(self, tensor: SSAValue, point: Point, asking: Operation) -> SSAValue:
         memref = cast(MemRefType, self.tensors[tensor].type)
+        element, wanted = memref.element_type, tiny.tensor_of(tensor).element_type
         if any(size.constant() == 0 for size in memref.shape):
-            return self.values.add(self._nothing(memref), asking)
+            return self.values.add(self._nothing(wanted), asking)
         guard, fill = point.guard, point.fill
         if guard is not None and fill is None:
             # Outside the guard nothing counts, and the read may not go there.
@@ -219,7 +220,6 @@ class Body:
             guard = isl.simplify_set(guard, self.forms.points(point.axes))
             if not guard.constraints:
                 guard = fill = None
-        element, wanted = memref.element_type, tiny.tensor_of(tensor).element_type
         chosen = None
         if (
             element != wanted
@@ -245,8 +245,8 @@ class Body:
             made = self.values.chosen(guard, point.axes, made, chosen, point.axes, asking)
         return made
 
-    def _nothing(self, memref: MemRefType) -> Operation:
+    def _nothing(self, element: Attribute) -> Operation:
         """What stands for an element of a tensor that has none, which no point asks for."""
-        if memref.element_type != i1:
-            return region.ConstantOp(0, memref.element_type)
+        if element != i1:
+            return region.ConstantOp(0, element)
         return region.InsideOp(isl.empty_set(0, self.forms.symbols), ())

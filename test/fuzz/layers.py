@@ -13,11 +13,13 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, cast
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -91,7 +93,21 @@ def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = No
     graph = next(iter(module.ops))
     assert isinstance(graph, GraphOp)
     inputs = make_inputs(graph, program.sizes, seed, KINDS[seed % len(KINDS)])
-    wanted = meant(module, inputs, program.sizes)
+    return difference(ctx, module, inputs, program.sizes, seed, reached)
+
+
+def difference(
+    ctx: Context,
+    module: ModuleOp,
+    inputs: Arrays,
+    sizes: Mapping[str, int],
+    seed: int,
+    reached: Counter[str] | None = None,
+) -> str | None:
+    """What is wrong at the first layer that differs from what the graph ``@f`` of ``module`` gives
+    for these inputs, or None; the module is left at the last layer.  ``reached`` counts the passes.
+    """
+    wanted = meant(module, inputs, sizes)
     for name in (*PASSES, *TO_TILES):
         try:
             run_pass(ctx, made(name, seed), module)
@@ -99,7 +115,7 @@ def failure(program: RandomProgram, seed: int, reached: Counter[str] | None = No
             if error.kind in REFUSED and name in ("index-to-region", "plan-select"):
                 return None
             return f"{name}: {error.format()}"
-        after = play(module, "f", inputs, program.sizes)
+        after = play(module, "f", inputs, sizes)
         if after is None:
             return f"{name} leaves nothing to play"
         if (why := differs(after, wanted)) is not None:

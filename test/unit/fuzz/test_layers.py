@@ -28,7 +28,7 @@ def test_programs(part: int) -> None:
     assert reached[layers.TO_TILES[-1]] >= 0.96 * EACH
 
 
-FOUND = {
+FOUND: dict[str, tuple[str, dict[str, int]]] = {
     "a pad of a scalar": (
         """
 frontend.graph @f(%x: !frontend.tensor<[N], f32>) -> (y: !frontend.tensor<[], f32>) {
@@ -94,6 +94,18 @@ frontend.graph @f(%x: !frontend.tensor<[M, N], f32>) -> (y: !frontend.tensor<[1,
 }
 """,  # noqa: E501
         {"M": 2, "N": 3},
+    ),
+    "a product of no columns, stored in a narrow type and read": (
+        """
+frontend.graph @f(%a: !frontend.tensor<[3, 1], bf16>, %b: !frontend.tensor<[3, 0], bf16>)
+    -> (y: !frontend.tensor<[1, 0], bf16>) {
+  %0 = frontend.gemm %a, %b {acc = f32, transpose_a}
+      : (!frontend.tensor<[3, 1], bf16>, !frontend.tensor<[3, 0], bf16>) -> !frontend.tensor<[1, 0], bf16>
+  %1 = frontend.softmax %0 axes [0, 1] : !frontend.tensor<[1, 0], bf16>
+  frontend.output %1 : !frontend.tensor<[1, 0], bf16>
+}
+""",  # noqa: E501
+        {},
     ),
 }
 """What random programs found, made small."""
