@@ -197,13 +197,14 @@ class Products(Orders):
             if value not in orders:
                 del cuts[value]
                 views.append(value)
+        scores = list(self.shared().values())
         # A norm of groups is one of rows where they are apart; merged they are the same memory.
-        for merged, apart in self.groups.items():
+        # What an attention makes of its scores it has as the graph does.
+        for merged, apart in () if scores else self.groups.items():
             if merged not in orders and apart not in orders:
                 cuts.setdefault(apart, GROUPS)
                 cuts.pop(merged, None)
                 views.append(merged)
-        scores = list(self.shared().values())
         for one in scores:
             for value in one.stored:
                 cuts.setdefault(value, WANTED)

@@ -139,15 +139,17 @@ MOST_TAPS, WINDOW = 16, 256
 
 
 def _in_windows(kernel: KernelOp) -> set[str]:
-    """The short axes that are reduced over windows of a few points."""
+    """The short axes that are reduced over windows of a few points, of which nothing is made but
+    what they reduce to: a norm's rows are no windows."""
     found: set[str] = set()
+    made = {axis.label for axis in kernel.iters.data}
     for op in kernel.body.walk():
         if isinstance(op, ReduceOp):
             axes = val_type(op.operand).axes
             sizes = {a.label: a.size.constant() or WINDOW + 1 for a in axes}
             if prod(sizes[label] for label in op.labels) <= WINDOW:
                 found.update(label for label in op.labels if sizes[label] <= MOST_TAPS)
-    return found
+    return found - made
 
 
 def without_points(kernel: KernelOp) -> KernelOp:

@@ -22,7 +22,7 @@ from polyc.test.support.sketch import Sketch
 from polyc.test.support.turns import examples
 from polyc.tools.registry import make_context
 
-LAYERS = 12
+LAYERS = 20
 SOME = settings(max_examples=examples(30), deadline=None, derandomize=True, database=None)
 
 
