@@ -1,7 +1,6 @@
 """Graphs of ``torch.fx`` over ATen's ops, said one by one: exported programs, and parts of models.
 
-``Reading`` walks one graph, ``Symbols`` are its sizes.  ``from_graph`` gives a part of a model that
-``torch.compile`` has cut out, ``fault_of`` says whether one op can be said where it stands.
+``Reading`` walks one graph.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, Location
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text, of_verifier, place_of
-from polyc.dialects.common.dim import Dim, shape_text
+from polyc.dialects.common.dim import shape_text
 from polyc.dialects.common.signature import same_shape
-from polyc.dialects.common.size_expr import MAX_SIZE, Assumption
+from polyc.dialects.common.size_expr import Assumption
 from polyc.dialects.frontend import DimOp, TensorType, tensor
 from polyc.importers import aten
 from polyc.importers.aten.complex import Complex, complex_of
@@ -27,11 +26,12 @@ from polyc.importers.known import Known
 from polyc.importers.parameters import kept, read, symbol_name
 from polyc.importers.precision import precisions
 from polyc.importers.registry import Faults, converter_of
+from polyc.importers.symbols import Symbols
 from polyc.trace.annotations import ELEMENTS as NAMES
 from polyc.trace.annotations import element_name
 from polyc.trace.builder import Builder
 from polyc.trace.elements import ELEMENTS
-from polyc.trace.sizes import Size, SizeLike, dim_of, size_of
+from polyc.trace.sizes import Size, dim_of
 from polyc.trace.values import CURRENT, Value
 
 SOURCE = "torch"
@@ -49,100 +49,6 @@ _CHECKS = (
 """Ops that check what the graph's sizes and types say, and compute nothing."""
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-# Sizes --------------------------------------------------------------------------------------
-
-
-class Symbols:
-    """PyTorch's symbolic sizes as the dialect's, by names that are ``named`` or their own."""
-
-    def __init__(self, named: Mapping[str, str]) -> None:
-        self._names: dict[str, str] = {}
-        for own, wanted in named.items():
-            self._names[own] = symbol_name(wanted, tuple(self._names.values()))
-
-    def name(self, own: str) -> str:
-        """What a symbol of PyTorch's is called."""
-        if own not in self._names:
-            self._names[own] = symbol_name(own, tuple(self._names.values()))
-        return self._names[own]
-
-    def size(self, given: Any) -> SizeLike:
-        """A size, number or ``torch.SymInt``.  Refuses what no polynomial of sizes says."""
-        if isinstance(given, int):
-            return int(given)
-        return size_of(self.dim(given.node.expr))
-
-    def dim(self, expr: Any) -> Dim:
-        """A sympy expression of sizes.  Raises PolycError ``NonSCoP``."""
-        if expr.is_Integer:
-            return Dim.const(int(expr))
-        if expr.is_Symbol:
-            if str(expr).startswith(("u", "zuf")):
-                raise PolycError(
-                    "NonSCoP", f"the size {expr} is data, and a graph's sizes are those of inputs"
-                )
-            return Dim.sym(self.name(str(expr)))
-        kind = type(expr).__name__
-        if kind in ("Add", "Mul"):
-            parts = [self.dim(one) for one in expr.args]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found + part if kind == "Add" else found * part
-            return found
-        if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) >= 1:
-            base = found = self.dim(expr.args[0])
-            for _ in range(int(expr.args[1]) - 1):
-                found = found * base
-            return found
-        if len(expr.args) == 2 and expr.args[1].is_Integer and int(expr.args[1]) > 0:
-            one, by = self.dim(expr.args[0]), int(expr.args[1])
-            if kind in ("FloorDiv", "CleanDiv"):
-                return one.floordiv(by)
-            if kind == "CeilDiv":
-                return one.ceildiv(by)
-            if kind in ("Mod", "PythonMod"):
-                return one.mod(by)
-        raise PolycError(
-            "NonSCoP", f"the size {expr} is no polynomial of sizes and their quotients"
-        )
-
-    def facts(self, ranges: Mapping[Any, Any], tensors: Sequence[Any]) -> list[Assumption]:
-        """What is assumed of the symbols in the shapes of ``tensors``, by their ranges."""
-        there = {
-            symbol for one in tensors for size in one.shape for symbol in self._symbols_of(size)
-        }
-        found: list[Assumption] = []
-        for expr, bounds in ranges.items():
-            if not expr.free_symbols or not {str(s) for s in expr.free_symbols} <= there:
-                continue
-            try:
-                size = self.dim(expr)
-            except PolycError:
-                continue  # a bound of what no shape of the graph's has
-            low, high = (_number(bounds.lower), _number(bounds.upper))
-            # PyTorch traces with sizes of 2 and more, and says 0: nothing holds of an empty one.
-            found.append(Assumption(size - max(1 if low is None else low, 1), ">="))
-            if high is not None and high <= MAX_SIZE:
-                found.append(Assumption(Dim.const(high) - size, ">="))
-        return found
-
-    @staticmethod
-    def _symbols_of(size: Any) -> Iterator[str]:
-        if not isinstance(size, int):
-            yield from (str(symbol) for symbol in size.node.expr.free_symbols)
-
-
-def _number(bound: Any) -> int | None:
-    """A bound that is a number; None for infinite ones."""
-    try:
-        return int(bound)
-    except (AttributeError, TypeError, OverflowError, ValueError):
-        return None  # sympy's infinities are of several kinds
-
-
-# The walk -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -261,7 +167,7 @@ class Reading:
         expected = node.meta.get("val")
         if any(name == one or name.startswith(one + ".") for one in _CHECKS):
             return None
-        if not _has_tensor(expected):
+        if not has_tensor(expected):
             return self._size_or_number(node)
         if name == "aten.as_strided.default" and _as_it_is(node):
             return self._env[node.args[0]]
@@ -295,7 +201,7 @@ class Reading:
     def _is_complex(self, node: Any) -> bool:
         """Whether an op takes or gives complex tensors."""
         given = any(isinstance(self._env.get(one), Complex) for one in node.all_input_nodes)
-        return given or _complex(node.meta.get("val"))
+        return given or is_complex(node.meta.get("val"))
 
     def _simple(self, node: Any, name: str, expected: Any) -> Value | None:
         """What a node is that depends on no input, or that only repeats one value; None for
@@ -315,7 +221,7 @@ class Reading:
         whole, index = self._env[node.args[0]], node.args[1]
         if whole is UNKNOWN:
             return UNKNOWN
-        if whole[index] is None and node.users and _has_tensor(node.meta.get("val")):
+        if whole[index] is None and node.users and has_tensor(node.meta.get("val")):
             error = PolycError("BadArgument", f"its result number {index} is not known here")
             self.faults.refused(op_name(node.args[0]), node.name, error, place_at(node.args[0]))
             return UNKNOWN
@@ -375,10 +281,10 @@ class Reading:
             if not isinstance(found, list | tuple) or len(cast("Any", found)) < len(listed):
                 raise PolycError("TypeMismatch", f"its converter gives {found!r}, not a sequence")
             for one, wanted in zip(cast("Sequence[Any]", found), listed, strict=False):
-                if _has_tensor(wanted) and one is not None:
+                if has_tensor(wanted) and one is not None:
                     self._check(name, one, wanted)
             return
-        if isinstance(found, Complex) and _complex(expected):
+        if isinstance(found, Complex) and is_complex(expected):
             dims = tuple(dim_of(self.symbols.size(size)) for size in expected.shape)
             if all(same_shape(one.kind.dims, dims, self.builder.inside) for one in _both(found)):
                 return
@@ -541,10 +447,10 @@ def _is_narrow(value: Any) -> bool:
     return hasattr(value, "dtype") and str(value.dtype) in ("torch.float16", "torch.bfloat16")
 
 
-def _complex(value: Any) -> bool:
+def is_complex(value: Any) -> bool:
     """Whether PyTorch says that a result, or a part of one, is complex."""
     if isinstance(value, list | tuple):
-        return any(_complex(one) for one in cast("Sequence[Any]", value))
+        return any(is_complex(one) for one in cast("Sequence[Any]", value))
     return hasattr(value, "dtype") and hasattr(value, "is_complex") and bool(value.is_complex())
 
 
@@ -552,9 +458,9 @@ def _both(x: Complex) -> tuple[Value, Value]:
     return x.real, x.imag
 
 
-def _has_tensor(value: Any) -> bool:
+def has_tensor(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(_has_tensor(one) for one in cast("Sequence[Any]", value))
+        return any(has_tensor(one) for one in cast("Sequence[Any]", value))
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
@@ -602,100 +508,3 @@ def _location(node: Any) -> LocationAttr:
 def place_at(node: Any) -> Any:
     """The place in the model that a node came of, for an error."""
     return place_of(_location(node))
-
-
-# Parts of a model -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Part:
-    """A graph module as a program, and how it is called.
-
-    ``tensors`` are the numbers of its arguments that are inputs, in their order, ``sizes`` those of
-    arguments that are sizes, by the names of their symbols.
-    """
-
-    imported: Imported
-    tensors: Sequence[int]
-    sizes: Mapping[str, int]
-    orders: Sequence[Sequence[int] | None]
-    """In which order of its axes each of ``tensors`` is given, and then each result; None for
-    their own."""
-
-
-def from_graph(module: Any, name: str, held: Mapping[int, Any]) -> Part:
-    """A ``torch.fx.GraphModule`` of ATen's ops; ``held`` has the numbers of arguments that are
-    parameters, by their place.  Raises PolycError."""
-    nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
-    inputs: list[Any] = []
-    places: list[int] = []
-    sizes: dict[str, int] = {}
-    given: dict[Any, tuple[str, Any]] = {}
-    symbols = Symbols({})
-    for i, node in enumerate(nodes):
-        value = node.meta.get("val")
-        if i in held:
-            given[node] = node.name, held[i]
-        elif _has_tensor(value):
-            inputs.append(node)
-            places.append(i)
-        elif type(value).__name__ == "SymInt" and value.node.expr.is_Symbol:
-            sizes[symbols.name(str(value.node.expr))] = i
-    faults = Faults(name)
-    found_orders = {node: memory_order(node.meta["val"]) for node in inputs}
-    orders = {node: order for node, order in found_orders.items() if order is not None}
-    facts = symbols.facts(_ranges(nodes), [node.meta["val"] for node in inputs])
-    reading = Reading(name, inputs, symbols, facts, faults, orders)
-    reading.bind(given)
-    reading.run(module)
-    end = next(node for node in module.graph.nodes if node.op == "output")
-    listed = end.args[0] if isinstance(end.args[0], list | tuple) else [end.args[0]]
-    ends = list(cast("Sequence[Any]", listed))
-    made = [memory_order(node.meta["val"]) for node in ends]
-    found = [
-        (node.name, reading.laid_out(reading.value_at(node), order))
-        for node, order in zip(ends, made, strict=True)
-    ]
-    imported = reading.finished(found)
-    there = set(imported.graph.symbol_names)
-    known = {one: i for one, i in sizes.items() if one in there}
-    return Part(imported, places, known, [*(orders.get(node) for node in inputs), *made])
-
-
-def _ranges(nodes: Sequence[Any]) -> Mapping[Any, Any]:
-    """What PyTorch has assumed of the symbols in the sizes of nodes: it asks before each call."""
-    for node in nodes:
-        mode = getattr(node.meta.get("val"), "fake_mode", None)
-        if (shapes := getattr(mode, "shape_env", None)) is not None:
-            return getattr(shapes, "var_to_range", {})
-    return {}
-
-
-def fault_of(node: Any) -> PolycError | None:
-    """Why a node of a graph cannot be said where it stands; None where it can."""
-    if op_name(node) == "getitem" or not _has_tensor(node.meta.get("val")):
-        return None
-    faults = Faults(op_name(node))
-    inputs = [one for one in node.all_input_nodes if _has_tensor(one.meta.get("val"))]
-    # A result that is a sequence is the input of no program.
-    if any(isinstance(one.meta["val"], list | tuple) for one in inputs):
-        return PolycError("UnsupportedProgram", f"{op_name(node)} takes a sequence of tensors")
-    if any(_complex(one.meta.get("val")) for one in (*inputs, node)):
-        return PolycError("UnsupportedProgram", "no program takes or gives complex numbers")
-    symbols = Symbols({})
-    facts = symbols.facts(_ranges([*inputs, node]), [one.meta["val"] for one in inputs])
-    try:
-        reading = Reading("op", inputs, symbols, facts, faults)
-    except PolycError as error:
-        return error
-    for one in node.all_input_nodes:
-        if one not in inputs:
-            reading.run_node(one)
-    reading.run_node(node)
-    for one in node.users:
-        if op_name(one) == "getitem":
-            reading.run_node(one)
-    if not faults:
-        return None
-    first = faults.found[0]
-    return PolycError("UnsupportedProgram", first.why or "no converter", first.place)

@@ -16,9 +16,10 @@ from typing import Any
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.decomposed import decomposed
-from polyc.importers.fx import Reading, Symbols, place_at
+from polyc.importers.fx import Reading, place_at
 from polyc.importers.imported import Imported
 from polyc.importers.registry import Faults, Refused, bad_model, library
+from polyc.importers.symbols import Symbols
 
 
 def from_exported(program: Any, name: str = "model", precision: str | None = None) -> Imported:

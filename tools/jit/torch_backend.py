@@ -18,7 +18,8 @@ from typing import Any, cast
 from polyc.dialects.common.arch import check_arch
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.decomposed import every_decomposition
-from polyc.importers.fx import fault_of, op_name, place_at
+from polyc.importers.fx import op_name, place_at
+from polyc.importers.parts import fault_of
 from polyc.importers.registry import Fault, library
 from polyc.tools.jit.torch_graphs import Captured
 from polyc.tools.jit.torch_parts import WEIGHTS, Bound, Weights

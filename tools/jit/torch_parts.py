@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.importers.fx import Part, from_graph
+from polyc.importers.parts import Part, from_graph
 from polyc.importers.registry import library
 from polyc.runtime.const_pool import Params
 from polyc.runtime.torch_workspaces import TorchArenas

@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch")
 
 import polyc  # noqa: E402
 from polyc.importers.aten import quantized, ranks, special  # noqa: E402
-from polyc.importers.fx import from_graph, op_name  # noqa: E402
+from polyc.importers.fx import op_name  # noqa: E402
+from polyc.importers.parts import from_graph  # noqa: E402
 from polyc.importers.registry import converters  # noqa: E402
 
 aot: Any = importlib.import_module("torch._functorch.aot_autograd")
