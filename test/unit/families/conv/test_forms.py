@@ -64,7 +64,7 @@ def test_planes_of_small_groups_are_computed_along_their_lines(transposed: bool)
     """Threads have neighbours of a line, and phases lie with their channels outside of these."""
     steps = (2, 2, 2) if transposed else (1, 1, 1)
     form = Form(
-        2, 16, 16, (5, 12, 24), (3, 3, 5), steps, (1, 1, 1), (1, 1, 2), 4, transposed, "f32"
+        2, 16, 16, (3, 12, 24), (3, 3, 5), steps, (1, 1, 1), (1, 1, 2), 4, transposed, "f32"
     )
     module = lowered(form, "tiny", "index", "region", "plan")
     plans = [op for op in module.walk() if isinstance(op, ScheduleOp)]
