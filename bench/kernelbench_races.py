@@ -13,13 +13,11 @@ import gc
 import importlib
 import json
 import os
-import signal
 import statistics
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from polyc.bench.graphs import kernel_times, tuned_alone
 from polyc.bench.race import Contestant
 from polyc.test.support import kernelbench as kb
 from polyc.test.support.kernelbench import Problem
+from polyc.test.support.limits import TooLong, limited
 
 LONG = 4e-3
 """Seconds of a graph, which has as many launches as take about that long."""
@@ -45,10 +44,6 @@ GRACE = 6.0
 
 OVER = {"over_eager": "eager", "over_compile": "torch.compile"}
 """What a row calls a contestant's time over ours."""
-
-
-class TooLong(BaseException):
-    """``torch.compile`` took longer than it may; no ``Exception``, which it would catch."""
 
 
 class Made(Exception):
@@ -136,22 +131,6 @@ def measured(
 # A problem -----------------------------------------------------------------------------------
 
 
-@contextmanager
-def within(seconds: float) -> Generator[None]:
-    """Raises ``TooLong`` where what is inside takes longer."""
-
-    def over(*_: object) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def inputs_of(torch: Any, module: Any) -> list[Any]:
     """A problem's inputs on the GPU."""
     with torch.device("cuda"):
@@ -176,7 +155,7 @@ def ahead(torch: Any, model: Any, hollow: Sequence[Any]) -> Callable[..., Any]:
     torch._dynamo.reset()
     fast = torch.compile(model, backend=backend)
     try:
-        with tuned_alone(), within(PATIENCE):
+        with tuned_alone(), limited(PATIENCE):
             fast(*hollow)
     except Made:
         pass

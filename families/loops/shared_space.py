@@ -64,14 +64,10 @@ def open_tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTil
     """The same for a kernel that is made before sizes are known, with what it has of this problem:
     all blocks that fill the chip so many times share the tiles, however many these are."""
     chip = ARCHS[arch].multiprocessors
-    for tile in tiles(problem, vector, arch):
-        if tile.parts == 1 or not tile.stored:
-            yield tile
-    for rows, columns, threads in dict.fromkeys(
-        (tile.rows, tile.columns, tile.threads)
-        for tile in tiles(problem, vector, arch)
-        if tile.stored
-    ):
+    every = list(tiles(problem, vector, arch))
+    yield from (tile for tile in every if tile.parts == 1 or not tile.stored)
+    shapes = ((tile.rows, tile.columns, tile.threads) for tile in every if tile.stored)
+    for rows, columns, threads in dict.fromkeys(shapes):
         for waves in WAVES:
             blocks = min(chip * waves, MOST_PARTS)
             tile = SharedTile(rows, columns, threads, vector, blocks=blocks)

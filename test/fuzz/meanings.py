@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from signal import ITIMER_VIRTUAL
 
 import numpy as np
 from xdsl.context import Context
@@ -30,10 +31,11 @@ from polyc.rewriting.driver import verify
 from polyc.test.fuzz import layers, op_draws, place_draws
 from polyc.test.fuzz.layers import REFUSED, differs
 from polyc.test.fuzz.meant_programs import Program, Writer
-from polyc.test.fuzz.models import TooLong, patience
+from polyc.test.fuzz.models import SECONDS
 from polyc.test.fuzz.op_meanings import DTYPE
 from polyc.test.fuzz.search import parser, search
 from polyc.test.support.agreeing import meant
+from polyc.test.support.limits import TooLong, limited
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import Compilation
 from polyc.tools.play import play
@@ -101,7 +103,7 @@ def _of_kernels(ctx: Context, program: Program, seed: int, reached: Counter[str]
         reached[f"end as {error.kind}"] += 1
         return None
     try:
-        with patience():
+        with limited(SECONDS, ITIMER_VIRTUAL):
             result = simulate(made, program.inputs, program.sizes, None, order, seed, completion)
     except TooLong:
         reached["too long to simulate"] += 1

@@ -13,12 +13,11 @@ a pass refuses counts as one that ends there.
 from __future__ import annotations
 
 import random
-import signal
 import sys
 from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
+from signal import ITIMER_VIRTUAL
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from polyc.test.fuzz.random_models import drawn
 from polyc.test.fuzz.random_programs import RandomProgram
 from polyc.test.fuzz.search import parser, search
 from polyc.test.support.agreeing import meant
+from polyc.test.support.limits import TooLong, limited
 from polyc.tools.parsing import parse_text
 from polyc.tools.pipeline import run_pass
 from polyc.tools.play import play
@@ -53,26 +53,6 @@ ALONE = 3
 SECONDS = 1.5
 """Of processor time, after which a simulation goes no further."""
 LAYERS = ("frontend", "tiny", "index", "region")
-
-
-class TooLong(Exception):
-    """A simulation has used its time."""
-
-
-@contextmanager
-def patience() -> Generator[None]:
-    """Raises ``TooLong`` inside when ``SECONDS`` of the process's own time are over."""
-
-    def over(*_: object) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGVTALRM, over)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 def sources(value: SSAValue) -> set[int]:
@@ -176,7 +156,7 @@ def failure(
     seed = dice.randrange(1 << 20)
     with np.errstate(all="ignore"):
         try:
-            with patience():
+            with limited(SECONDS, ITIMER_VIRTUAL):
                 result = simulate(kernels, inputs, sizes, variant, order, seed, completion)
         except TooLong:
             counts["too long to simulate"] += 1

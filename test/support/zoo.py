@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import ITIMER_PROF
 from typing import Any
 
 import polyc
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.importers.registry import library
 from polyc.test.support.kernelbench import _family, planned, regions, untouched
+from polyc.test.support.limits import TooLong, limited
 from polyc.test.support.zoo_times import modelled
 
 STATES = ("right", "planned", "wrong", "unplanned", "missing", "broken", "unexported", "unmade")
@@ -293,26 +294,6 @@ def cases() -> list[Case]:
 # What comes of one --------------------------------------------------------------------------
 
 
-class TooLong(BaseException):
-    """A step took longer than it may; what catches errors of steps does not catch this."""
-
-
-@contextlib.contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    """Raises ``TooLong`` in what takes longer, by the processor's time of this process."""
-
-    def stop(*_: Any) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def leaves(found: Any) -> list[Any]:
     """The tensors in a result."""
     torch = library("torch", "torch")
@@ -387,7 +368,7 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
         at = time.process_time()
 
     try:
-        with warnings.catch_warnings(), limited(seconds):
+        with warnings.catch_warnings(), limited(seconds, ITIMER_PROF):
             warnings.simplefilter("ignore")
             model, args, named = made(case)
             _run(torch, model, args, named)
@@ -488,7 +469,7 @@ def compiled(case: Case, seconds: int = 90, dtype: str = "float16") -> Outcome:
     reports: list[Any] = []
     at = time.perf_counter()
     try:
-        with warnings.catch_warnings(), limited(seconds), torch.no_grad():
+        with warnings.catch_warnings(), limited(seconds, ITIMER_PROF), torch.no_grad():
             warnings.simplefilter("ignore")
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
             model, args, named = made(case)

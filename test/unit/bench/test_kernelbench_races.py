@@ -13,6 +13,7 @@ import pytest
 
 from polyc.bench import kernelbench_races as races
 from polyc.test.support.kernelbench import Problem
+from polyc.test.support.limits import TooLong, limited
 
 torch: Any = pytest.importorskip(
     "torch", reason="PyTorch is not installed: pip install polyc[torch]"
@@ -44,9 +45,9 @@ def test_a_result_may_be_off_as_far_as_tf32_or_eager_pytorch_is():
 
 
 def test_what_takes_too_long_is_stopped():
-    with pytest.raises(races.TooLong), races.within(0.01):
+    with pytest.raises(TooLong), limited(0.01):
         time.sleep(5)
-    with races.within(0.01):
+    with limited(0.01):
         pass
     time.sleep(0.02)  # Nothing comes after the end.
 
