@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.plan.fields import RESTATED, SPREAD_SUMS, record_of
+from polyc.dialects.plan.fields import ALGORITHMS, RESTATED, record_of
 from polyc.dialects.region import KernelOp, ReduceTogetherOp
 from polyc.dialects.region.kernel import kernel_of
 from polyc.families.family import schedules_of
@@ -28,16 +28,7 @@ from polyc.rewriting.equal_ops import merge_equal
 from polyc.rewriting.region.chunks import chunk_ops, copy_of, rescales, together
 
 WHOLE = {
-    "loops": (
-        "serial",
-        "flat",
-        "partial_sums",
-        SPREAD_SUMS,
-        "windows",
-        "lines",
-        "resampled",
-        "boxes",
-    ),
+    "loops": ALGORITHMS["loops"],
     "matmul": ("tiled", "partial_sums"),
     "rows": ("resident", "kept"),
 }
