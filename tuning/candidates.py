@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from polyc.cost.device import Device
-from polyc.cost.time import Time, modelled
+from polyc.cost.time import Time, modelled, takes
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr
 from polyc.dialects.plan import ScheduleOp
@@ -69,7 +69,7 @@ def candidates(
     known = facts({s: n for s, n in sizes.items() if s in kernel.symbol_names})
     points = points_of(sizes)
     family, first, _ = propose(kernel, arch)
-    chosen = next((p for p in first if all(f.holds(points) for f in p.when.data)), None)
+    chosen = next((plan for plan in first if takes(plan, points)), None)
     found: dict[str, Candidate] = {}
     own: list[str] = []
     if recorded is not None:
@@ -191,7 +191,7 @@ def _bases(
             continue
         others = family.others(family.recognise(region), arch)
         for plan in (*single_rows(region, arch), *plans, *others):
-            if all(fact.holds(points) for fact in plan.when.data):
+            if takes(plan, points):
                 yield plan
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from polyc.cost.time import takes
 from polyc.dialects.common.dim import AssumptionsAttr
 from polyc.dialects.plan import ScheduleOp
 
@@ -80,8 +81,7 @@ def _sampled(
 
 def _first(plans: Sequence[ScheduleOp], sizes: Mapping[str, int]) -> int | None:
     """The first of some schedules whose conditions hold."""
-    held = (i for i, plan in enumerate(plans) if all(fact.holds(sizes) for fact in plan.when.data))
-    return next(held, None)
+    return next((i for i, plan in enumerate(plans) if takes(plan, sizes)), None)
 
 
 def _sizes(symbols: Sequence[str]) -> Iterator[dict[str, int]]:

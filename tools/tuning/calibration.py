@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, cast
 
 from polyc.cost.device import SHIPPED, Device, device_of
-from polyc.cost.time import modelled
+from polyc.cost.time import modelled, takes
 from polyc.cost.values import SLOW
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.plan import ScheduleOp
@@ -220,7 +220,7 @@ class _Kernels:
         job, region = self.job(text)
         if fields is None:
             own = propose(region, self.arch)[1]
-            plan = next(p for p in own if all(fact.holds(sizes) for fact in p.when.data))
+            plan = next(plan for plan in own if takes(plan, sizes))
         else:
             plan = laid(region, self.arch, fields, facts(sizes), "given")
         return Run(region, plan, sizes, held, self.seconds(job, region, plan, sizes, held, hot))
