@@ -54,6 +54,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-linearize-access",
     "gpu-lower-shared-layout",
     "gpu-hoist-invariants",
+    "gpu-roll-maps",
     "gpu-merge-ifs",
     "gpu-plan-shared-memory",
 )

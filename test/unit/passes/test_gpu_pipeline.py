@@ -305,6 +305,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-linearize-access": at_coordinates,
     "gpu-lower-shared-layout": of(tile.ElementAddressOp),
     "gpu-hoist-invariants": invariant,
+    "gpu-roll-maps": changes("gpu-roll-maps"),
     "gpu-merge-ifs": split_ifs,
     "gpu-plan-shared-memory": not_placed,
 }
@@ -339,6 +340,7 @@ IDLE = {
     "gpu-partial-lanes",
     "gpu-prefetch-reads",
     "gpu-resolve-tokens",
+    "gpu-roll-maps",
     "gpu-set-max-registers",
     "gpu-share-kernels",
     "gpu-share-reads",

@@ -1,0 +1,315 @@
+"""``gpu-roll-maps``: what follows a sum in many instructions is a loop; registers move round in it.
+
+A register's number is part of an instruction, so that a loop over an accumulator is unrolled whole.
+With a function of some instructions for each of 128 elements its code is longer than what a
+multiprocessor keeps of instructions, and warps wait for these: 10,700 of them take 113,000 cycles,
+ten each, with two warps that are to hide it.  Here one part of the loop is code, and runs for every
+part: after each the registers of the next take the places of those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects import affine, arith, math, memref, scf
+from xdsl.dialects.builtin import Float32Type, MemRefType, ModuleOp, f32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from polyc.dialects.gpu.loops import is_unrolled
+from polyc.dialects.gpu.types import register_count
+from polyc.passes.support.gpu.symbols import constant_of
+from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.emit import Emit, affine_dim, clone_into
+from polyc.rewriting.equal_ops import drop_unused
+
+FUNCTION = 14
+"""Instructions of a function of one or two numbers, about: an exponential has 8, a tanh 25."""
+
+LONG = 4096
+"""Instructions of a loop from which on it is rolled: 64 KiB of code."""
+
+SHORT = 2048
+"""Of a part of it at most."""
+
+LEAST = 8
+"""Elements of a part: each moves as many registers as there are others, over so many."""
+
+_FUNCTIONS = (arith.DivfOp, math.PowFOp, math.Atan2Op)
+_CHEAP = (math.AbsFOp, math.FmaOp, math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp)
+
+
+def instructions(op: Operation) -> int:
+    """About how many instructions of a thread an op is."""
+    slow = isinstance(op, _FUNCTIONS) or op.name.startswith("math.")
+    return FUNCTION if slow and not isinstance(op, _CHEAP) else 1
+
+
+@dataclass
+class Array:
+    """An array of registers in a loop: the place of each access in each turn, and by how many
+    places it moves after a part."""
+
+    places: list[list[int]] = field(default_factory=list[list[int]])
+    is_stored: bool = False
+    moves: int = 0
+
+    def moves_by(self, part: int, turns: int, size: int) -> int | None:
+        """By how many places a part of ``part`` turns of ``turns`` is behind the one before; None
+        where accesses differ, or the whole loop does not bring each register back."""
+        found = {row[at + part] - row[at] for row in self.places for at in range(len(row) - part)}
+        if len(found) != 1:
+            return None
+        (by,) = found
+        return by if by == 0 or (by > 0 and by * (turns // part) == size) else None
+
+
+class RollMap(RewritePattern):
+    """A long unrolled loop over registers → a loop of parts, after each of which registers move.
+
+    Legality: the loop goes from 0 by a constant step to a constant bound, and holds no other loop
+    or condition.  Its arrays of registers have one axis, and are accessed where the loop's variable
+    alone says; from one part to the next all accesses of an array move by the same number, or stay,
+    and in the whole loop each register comes round to where it was.  What is stored takes the place
+    of what is loaded, which nothing reads afterwards: it has its type, or rounds f32 at the end of
+    its way.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        roll = _Roll.of(op)
+        if roll is None:
+            return
+        emit = Emit()
+        roll.build(emit)
+        rewriter.replace(op, located_all(emit.ops, op), [])
+        for stored, source in roll.joined.items():
+            if roll.kind(stored) == roll.kind(source):
+                stored.replace_all_uses_with(source)
+
+
+def located_all(ops: Sequence[Operation], like: Operation) -> list[Operation]:
+    """Ops, which are where another is unless they say where they are."""
+    for op in ops:
+        located(op, like)
+    return list(ops)
+
+
+@dataclass
+class _Roll:
+    """A loop that is to be rolled."""
+
+    op: scf.ForOp
+    step: int
+    turns: int
+    arrays: dict[SSAValue, Array]
+    joined: dict[SSAValue, SSAValue]
+    part: int
+
+    @staticmethod
+    def of(op: scf.ForOp) -> _Roll | None:
+        low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
+        if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
+            return None
+        body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
+        cost, turns = sum(map(instructions, body)), -(-high // step)
+        if cost * turns <= LONG or any(inner.regions for inner in body):
+            return None
+        arrays = _arrays(op, body, range(0, high, step))
+        if arrays is None or (joined := _joined(op, arrays)) is None:
+            return None
+        for part in range(turns // 2, 0, -1):
+            if turns % part or cost * part > SHORT or part * step < LEAST:
+                continue
+            moves = {v: a.moves_by(part, turns, _size(v)) for v, a in arrays.items()}
+            moving = all(moves[source] for source in joined.values())
+            if moving and all(by is not None for by in moves.values()):
+                for value, array in arrays.items():
+                    array.moves = moves[value] or 0
+                return _Roll(op, step, turns, arrays, joined, part)
+        return None
+
+    @staticmethod
+    def kind(value: SSAValue) -> object:
+        """The element type of an array of registers."""
+        assert isinstance(value.type, MemRefType)
+        return value.type.element_type
+
+    def build(self, emit: Emit) -> None:
+        """The loop of parts, and the roundings that are left to its end."""
+        count = self.part * self.step
+        emit.loop(
+            self.turns // self.part, lambda outer, at: self.one(outer, at, count), hint="part"
+        )
+        for stored, source in self.joined.items():
+            if self.kind(stored) != self.kind(source):
+                self.rounded(emit, stored, source)
+
+    def one(self, outer: Emit, at: SSAValue, count: int) -> None:
+        """A part of the loop, and the moves after it."""
+
+        def body(inner: Emit, turn: SSAValue) -> None:
+            r = inner.apply(affine_dim(0) * count + affine_dim(1), [at, turn], hint="r")
+            own = {self.op.body.block.args[0]: turn}
+            values = {self.op.body.block.args[0]: r}
+            for op in self.op.body.block.ops:
+                if isinstance(op, scf.YieldOp):
+                    continue
+                if not isinstance(op, memref.LoadOp | memref.StoreOp):
+                    clone_into([op], values, inner)
+                    continue
+                if isinstance(owner := op.indices[0].owner, affine.ApplyOp):
+                    clone_into([owner], place := dict(own), inner)
+                    index = place[op.indices[0]]
+                else:
+                    index = own.get(op.indices[0], op.indices[0])
+                if isinstance(op, memref.LoadOp):
+                    values[op.res] = inner.value(memref.LoadOp.get(op.memref, [index]))
+                else:
+                    value = values.get(op.value, op.value)
+                    self.store(inner, op.memref, value, index)
+
+        outer.loop(count, body, step=self.step, unroll=True, hint="turn")
+        for value, array in self.arrays.items():
+            if array.moves and value not in self.joined:
+                _move(outer, value, array.moves, _size(value))
+
+    def store(self, emit: Emit, to: SSAValue, value: SSAValue, index: SSAValue) -> None:
+        """What the loop stores, in the place of what it has loaded."""
+        source = self.joined[to]
+        if self.kind(source) != self.kind(to):
+            cut = value.owner
+            is_cut = isinstance(cut, arith.TruncFOp) and isinstance(cut.input.type, Float32Type)
+            value = cut.input if is_cut else emit.value(arith.ExtFOp(value, f32))
+        emit.op(memref.StoreOp.get(value, source, [index]))
+
+    def rounded(self, emit: Emit, stored: SSAValue, source: SSAValue) -> None:
+        """Round what took the places of f32."""
+
+        def body(inner: Emit, r: SSAValue) -> None:
+            wide = inner.value(memref.LoadOp.get(source, [r]))
+            assert isinstance(stored.type, MemRefType)
+            cut = inner.value(arith.TruncFOp(wide, stored.type.element_type))
+            inner.op(memref.StoreOp.get(cut, stored, [r]))
+
+        emit.loop(_size(stored), body, unroll=True, hint="r")
+
+
+def _size(value: SSAValue) -> int:
+    """Registers of an array."""
+    count = register_count(value.type)
+    assert count is not None
+    return count
+
+
+def _arrays(op: scf.ForOp, body: Sequence[Operation], turns: range) -> dict[SSAValue, Array] | None:
+    """The arrays of registers that a loop accesses; None where it does so in other ways."""
+    found: dict[SSAValue, Array] = {}
+    for inner in body:
+        if not any(isinstance(v.type, MemRefType) for v in inner.operands):
+            continue
+        if not isinstance(inner, memref.LoadOp | memref.StoreOp):
+            return None
+        if register_count(inner.memref.type) is None:
+            return None
+        places = _places(inner.indices[0], op.body.block.args[0], turns)
+        if places is None:
+            return None
+        array = found.setdefault(inner.memref, Array())
+        array.places.append(places)
+        array.is_stored |= isinstance(inner, memref.StoreOp)
+    return found
+
+
+def _places(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
+    """An index in each turn of a loop; None where something else is part of it."""
+    if index is variable:
+        return list(turns)
+    if (constant := constant_of(index)) is not None:
+        return [constant] * len(turns)
+    apply = index.owner
+    if not isinstance(apply, affine.ApplyOp):
+        return None
+    known = [constant_of(v) for v in apply.mapOperands]
+    if any(v is not variable and n is None for v, n in zip(apply.mapOperands, known, strict=True)):
+        return None
+    map_, found = apply.map.data, list[int]()
+    for r in turns:
+        values = [r if n is None else n for n in known]
+        found += map_.eval(values[: map_.num_dims], values[map_.num_dims :])
+    return found
+
+
+def _joined(op: scf.ForOp, arrays: dict[SSAValue, Array]) -> dict[SSAValue, SSAValue] | None:
+    """The array whose places each stored one takes; None where one finds none."""
+    found: dict[SSAValue, SSAValue] = {}
+    for stored, array in arrays.items():
+        if not array.is_stored:
+            continue
+        every = {place for row in array.places for place in row}
+        once = sum(map(len, array.places)) == len(every) == _size(stored)
+        source = next(
+            (
+                value
+                for value, other in arrays.items()
+                if not other.is_stored
+                and value not in found.values()
+                and _takes(value, stored)
+                and all(row in other.places for row in array.places)
+                and _is_last_read(value, op)
+            ),
+            None,
+        )
+        if not once or source is None:
+            return None
+        found[stored] = source
+    return found
+
+
+def _takes(source: SSAValue, stored: SSAValue) -> bool:
+    """Whether registers hold what others are for, or round it later."""
+    kinds = _Roll.kind(source), _Roll.kind(stored)
+    return _size(source) == _size(stored) and (kinds[0] == kinds[1] or kinds[0] == f32)
+
+
+def _is_last_read(value: SSAValue, op: scf.ForOp) -> bool:
+    """Whether nothing reads or writes an array of the loop's block after the loop."""
+    block, owner = op.parent_block(), value.owner
+    if isinstance(owner, Block) or owner.parent_block() is not block or block is None:
+        return False
+    users = {block.find_ancestor_op_in_block(use.operation) for use in value.uses}
+    order = {inner: at for at, inner in enumerate(block.ops)}
+    return all(user is not None and order[user] <= order[op] for user in users)
+
+
+def _move(emit: Emit, array: SSAValue, by: int, size: int) -> None:
+    """Bring the registers of the next part to the places of those before, and these behind all."""
+    assert isinstance(array.type, MemRefType)
+    aside = emit.registers(by, array.type.element_type, "aside")
+
+    def copy(start: int, source: SSAValue, first: int, target: SSAValue, count: int) -> None:
+        def body(inner: Emit, r: SSAValue) -> None:
+            index = inner.apply(affine_dim(0) + start, [r]) if start else r
+            place = inner.apply(affine_dim(0) + first, [r]) if first else r
+            value = inner.value(memref.LoadOp.get(source, [index]))
+            inner.op(memref.StoreOp.get(value, target, [place]))
+
+        emit.loop(count, body, unroll=True, hint="r")
+
+    copy(0, array, 0, aside, by)
+    copy(by, array, 0, array, size - by)
+    copy(0, aside, size - by, array, by)
+
+
+@dataclass(frozen=True)
+class GpuRollMaps(ModulePass):
+    """Roll loops over registers whose code would be too long."""
+
+    name = "gpu-roll-maps"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [RollMap()])
+        drop_unused(op.body)  # Roundings that are left to the end.
