@@ -151,6 +151,13 @@ def as_tf32(x: Array) -> Array:
     return (bits & np.uint32(0xFFFFE000)).view(np.float32)
 
 
+def nearest_tf32(x: Array) -> Array:
+    """The nearest numbers of TF32 to those of f32, ties away from 0; NaN and infinities stay."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    near = as_tf32((bits + np.uint32(0x1000)).view(np.float32))
+    return np.where(np.isfinite(x), near, x).astype(np.float32)
+
+
 def ulp(array: Array, element_type: Attribute) -> Array:
     """The distance between neighbours of ``element_type`` around each value, in f64.
 

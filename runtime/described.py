@@ -21,12 +21,14 @@ Json = Any
 class TensorMap(NamedTuple):
     """A TMA descriptor: the box of one transfer, and the span of its swizzle in bytes.
 
-    ``window`` makes it one of im2col: the lower and upper corners, and the steps.
+    ``window`` makes it one of im2col: the lower and upper corners, and the steps.  What one loads
+    that is ``tf32`` is rounded to that.
     """
 
     box: tuple[int, ...]
     swizzle: int
     window: tuple[tuple[int, int], tuple[int, int], tuple[int, int]] | None = None
+    tf32: bool = False
 
 
 class Argument(NamedTuple):
@@ -193,7 +195,7 @@ def launch_json(launch: Launch) -> Json:
 
 def _argument_json(one: Argument) -> Json:
     made = one.map
-    mapped = None if made is None else [made.box, made.swizzle, made.window]
+    mapped = None if made is None else [made.box, made.swizzle, made.window, made.tf32]
     return [one.source, one.symbol, _shape_json(one.view), mapped, one.used]
 
 
@@ -223,11 +225,12 @@ def _read_argument(data: Json) -> Argument:
     source, symbol, view, mapped, used = _list(data)
     made = None
     if mapped is not None:
-        box, swizzle, window = _list(mapped)
+        box, swizzle, window, tf32 = _list(mapped)
         corners = None if window is None else tuple(_pair(one) for one in _list(window))
         if corners is not None and len(corners) != 3:
             raise ValueError("an im2col map has two corners and steps")
-        made = TensorMap(tuple(map(_whole, _list(box))), _whole(swizzle), cast("Any", corners))
+        sizes = tuple(map(_whole, _list(box)))
+        made = TensorMap(sizes, _whole(swizzle), cast("Any", corners), _flag(tf32))
     shape = None if view is None else _read_shape(view)
     return Argument(_source(source), _flag(symbol), shape, made, _flag(used))
 

@@ -175,7 +175,7 @@ def _argument(binding: BindAttr, kind: Attribute) -> Argument:
     made = None
     if isinstance(kind, Im2colMapType):
         corners = kind.lower_corner, kind.upper_corner, kind.steps
-        made = TensorMap(kind.sizes, kind.swizzle.data, corners)
+        made = TensorMap(kind.sizes, kind.swizzle.data, corners, kind.rounds)
     elif isinstance(kind, TensorMapType):
-        made = TensorMap(kind.sizes, kind.swizzle.data)
+        made = TensorMap(kind.sizes, kind.swizzle.data, tf32=kind.rounds)
     return Argument(source, False, binding.view_dims, made)

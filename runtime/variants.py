@@ -354,16 +354,17 @@ class Plan:
             value = c_uint64(pointer)
             self._values[source].append(value)
             return value
+        element = "tf32" if kind.tf32 else memory.element
         if kind.window is not None:
             lower, upper, steps = kind.window
             box = kind.box[0], kind.box[1]
             made = tensor_maps.im2col_map(
-                pointer, memory.element, memory.shape, box, kind.swizzle, lower, upper, steps
+                pointer, element, memory.shape, box, kind.swizzle, lower, upper, steps
             )
         else:
             strides = row_major(memory.shape) if memory.strides is None else memory.strides
             made = tensor_maps.tensor_map(
-                pointer, memory.element, memory.shape, strides, kind.box, kind.swizzle
+                pointer, element, memory.shape, strides, kind.box, kind.swizzle
             )
         self._maps[source].append(made)
         return made.argument

@@ -20,7 +20,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.gpu.types import element_bytes, parse_tf32, verify_tf32
 
 CORNERS = (-128, 127)
 """What a corner of a bounding box in two axes may be."""
@@ -64,6 +64,7 @@ class Im2colMapType(ParametrizedAttribute, TypeAttribute):
     the bounding box from ``lower`` (against the image's first pixel) to ``upper`` (against its
     last one), every ``strides``-th, row after row and image after image.  The tap is a further
     operand of the copy (``gpu.tma_load_im2col``); pixels outside the image arrive as zeros.
+    What one loads that ends with ``, tf32`` is rounded to TF32, as of a tensor map.
     For padding p, dilation d and a filter of n taps, lower is -p and upper is p - (n - 1) d.
     Where an image is padded by other numbers at its end, those are upper's p.
     """
@@ -75,6 +76,7 @@ class Im2colMapType(ParametrizedAttribute, TypeAttribute):
     lower: ArrayAttr[IntAttr]
     upper: ArrayAttr[IntAttr]
     strides: ArrayAttr[IntAttr]
+    tf32: IntAttr
 
     @staticmethod
     def of(
@@ -84,12 +86,27 @@ class Im2colMapType(ParametrizedAttribute, TypeAttribute):
         lower: Sequence[int],
         upper: Sequence[int],
         strides: Sequence[int] = (1, 1),
+        tf32: bool = False,
     ) -> Im2colMapType:
         def ints(values: Sequence[int]) -> ArrayAttr[IntAttr]:
             return ArrayAttr(map(IntAttr, values))
 
+        corners = ints(lower), ints(upper)
+        rounds = IntAttr(int(tf32))
         return Im2colMapType(
-            ints(box), element_type, IntAttr(swizzle), ints(lower), ints(upper), ints(strides)
+            ints(box), element_type, IntAttr(swizzle), *corners, ints(strides), rounds
+        )
+
+    @property
+    def rounds(self) -> bool:
+        """Whether what it loads is rounded to TF32."""
+        return self.tf32.data != 0
+
+    def rounding(self) -> Im2colMapType:
+        """The same, of what is rounded to TF32 on its way."""
+        return Im2colMapType(
+            *(self.box, self.element_type, self.swizzle, self.lower, self.upper, self.strides),
+            IntAttr(1),
         )
 
     @property
@@ -124,18 +141,21 @@ class Im2colMapType(ParametrizedAttribute, TypeAttribute):
                 parser.parse_punctuation(",")
                 parser.parse_keyword(word)
                 pairs.append(_ints(parser, 2, f"{word} (height, width)"))
-        return (box, element, IntAttr(swizzle), *pairs)
+            tf32 = parse_tf32(parser)
+        return (box, element, IntAttr(swizzle), *pairs, tf32)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{_text(self.sizes)}, ")
         printer.print_attribute(self.element_type)
         printer.print_string(
             f", swizzle {self.swizzle.data}, lower {_text(self.lower_corner)}, "
-            f"upper {_text(self.upper_corner)}, strides {_text(self.steps)}>"
+            f"upper {_text(self.upper_corner)}, strides {_text(self.steps)}"
+            f"{', tf32' if self.rounds else ''}>"
         )
 
     def verify(self) -> None:
         size, swizzle = element_bytes(self.element_type), self.swizzle.data
+        verify_tf32(self.rounds, self.element_type)
         for values, count, what in (
             (self.box, 2, "box"),
             (self.lower, 2, "lower corner"),

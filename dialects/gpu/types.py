@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     FixedBitwidthType,
+    Float32Type,
     IndexType,
     IntAttr,
     IntegerAttr,
@@ -189,22 +190,51 @@ class GlobalType(ParametrizedAttribute, TypeAttribute):
             )
 
 
+def parse_tf32(parser: AttrParser) -> IntAttr:
+    """``, tf32`` at the end of a map whose loads are rounded."""
+    if parser.parse_optional_punctuation(",") is None:
+        return IntAttr(0)
+    parser.parse_keyword("tf32")
+    return IntAttr(1)
+
+
+def verify_tf32(rounds: bool, element: Attribute) -> None:
+    """Check that what is rounded to TF32 is f32."""
+    if rounds and not isinstance(element, Float32Type):
+        raise VerifyException(f"what a map rounds to TF32 is f32, and its elements are {element}")
+
+
 @irdl_attr_definition
 class TensorMapType(ParametrizedAttribute, TypeAttribute):
     """A TMA descriptor passed to the kernel: ``!gpu.tensor_map<[128, 64], f16, swizzle 128>``.
 
     ``box`` is the shape of one transfer in the tensor's own (row-major) axis order;
-    ``swizzle`` is the span in bytes of the XOR pattern (0, 32, 64 or 128).
+    ``swizzle`` is the span in bytes of the XOR pattern (0, 32, 64 or 128).  A load of f32 by one
+    that ``rounds`` brings the nearest numbers of TF32:
+    ``!gpu.tensor_map<[128, 32], f32, swizzle 128, tf32>``.
     """
 
     name = "gpu.tensor_map"
     box: ArrayAttr[IntAttr]
     element_type: Attribute
     swizzle: IntAttr
+    tf32: IntAttr
 
     @staticmethod
-    def of(box: Sequence[int], element_type: Attribute, swizzle: int) -> TensorMapType:
-        return TensorMapType(ArrayAttr(map(IntAttr, box)), element_type, IntAttr(swizzle))
+    def of(
+        box: Sequence[int], element_type: Attribute, swizzle: int, tf32: bool = False
+    ) -> TensorMapType:
+        sizes = ArrayAttr(map(IntAttr, box))
+        return TensorMapType(sizes, element_type, IntAttr(swizzle), IntAttr(int(tf32)))
+
+    @property
+    def rounds(self) -> bool:
+        """Whether what it loads is rounded to TF32."""
+        return self.tf32.data != 0
+
+    def rounding(self) -> TensorMapType:
+        """The same, of what is rounded to TF32 on its way."""
+        return TensorMapType(self.box, self.element_type, self.swizzle, IntAttr(1))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -219,15 +249,17 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
             parser.parse_punctuation(",")
             parser.parse_keyword("swizzle")
             swizzle = parser.parse_integer()
-        return (box, element, IntAttr(swizzle))
+            tf32 = parse_tf32(parser)
+        return (box, element, IntAttr(swizzle), tf32)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{_ints_text(self.box)}, ")
         printer.print_attribute(self.element_type)
-        printer.print_string(f", swizzle {self.swizzle.data}>")
+        printer.print_string(f", swizzle {self.swizzle.data}{', tf32' if self.rounds else ''}>")
 
     def verify(self) -> None:
         size, swizzle = element_bytes(self.element_type), self.swizzle.data
+        verify_tf32(self.rounds, self.element_type)
         if swizzle not in (0, 32, 64, 128):
             raise VerifyException(f"a TMA swizzle is 0, 32, 64 or 128 bytes, not {swizzle}")
         if not self.sizes or any(not 1 <= s <= 256 for s in self.sizes):

@@ -49,13 +49,11 @@ class GpuLowerTileOps(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [PackLeftOperand()])
+        # TMA rounds what TF32 alone is read of: ahead of the contracts, which say so.
+        rewrite(op, [*IM2COL_PATTERNS, LowerPlanes(), LowerSharedRows(), LowerTmaCopy()])
         rewrite(
             op,
             [
-                *IM2COL_PATTERNS,
-                LowerPlanes(),
-                LowerSharedRows(),
-                LowerTmaCopy(),
                 LowerCpAsyncCopy(),
                 LowerRegisterCopy(),
                 LowerLooseStore(),

@@ -209,9 +209,11 @@ def _argument(
             argument.upper_corner,
             argument.steps,
             view=view,
+            rounds=argument.rounds,
         )
     if isinstance(argument, TensorMapType):
-        return TensorMap(tensor, argument.sizes, argument.swizzle.data, view=view)
+        sizes, span = argument.sizes, argument.swizzle.data
+        return TensorMap(tensor, sizes, span, view=view, rounds=argument.rounds)
     return tensor
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyc.playback.functions import nearest_tf32
 from polyc.playback.gpu.clocks import GlobalShadow
 
 Array = NDArray[Any]
@@ -83,6 +84,8 @@ class TensorMap:
     box: tuple[int, ...]
     span: int
     view: tuple[int, ...] | None = field(default=None, kw_only=True)
+    rounds: bool = field(default=False, kw_only=True)
+    """Whether what it loads is rounded to TF32."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,6 +134,7 @@ class TensorMap:
         values = np.zeros(flat.size, self.tensor.data.dtype)
         elements = flat[within]
         values[within] = self.tensor.data[elements]
+        values = nearest_tf32(values) if self.rounds else values
         return values.view(np.uint8), elements, self._sectors(elements)
 
     def elements_at(self, start: Sequence[int]) -> tuple[Array, int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
@@ -16,6 +17,7 @@ from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import (
+    FragmentType,
     GlobalType,
     MBarrierType,
     SharedType,
@@ -50,13 +52,36 @@ def _types(op: tile.CopyOp) -> tuple[GlobalType, SharedType]:
     return tensor, shared
 
 
+def is_tf32_alone(shared: SSAValue) -> bool:
+    """Whether contracts read a tile as TF32, from shared memory or by a fragment of it, and nothing
+    else reads it."""
+    readers = set(_readers(shared))
+    for user in [*readers]:
+        if isinstance(user, tile.CopyOp) and isinstance(user.target.type, FragmentType):
+            readers.remove(user)
+            readers.update(_readers(user.target))
+    return bool(readers) and all(isinstance(r, tile.ContractOp) and r.is_tf32 for r in readers)
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use a tile or a fragment, but for copies that fill it."""
+    for use in value.uses:
+        if not (isinstance(use.operation, tile.CopyOp) and use.operation.target is value):
+            yield use.operation
+
+
 def tensor_map_argument(
     kernel: gpu.KernelOp,
     source: SSAValue,
     kind: TensorMapType | Im2colMapType,
     op: tile.CopyOp,
 ) -> SSAValue:
-    """The kernel's argument for a tensor map over ``source``; added when it is not there."""
+    """The kernel's argument for a tensor map over ``source``; added when it is not there.
+
+    Where tensor cores alone read what it loads, and take TF32 of it, it is rounded on its way: cut
+    off, all sums of numbers of one sign are too small by a thousandth.
+    """
+    kind = kind.rounding() if op.is_load and is_tf32_alone(op.target) else kind
     if not isinstance(source, BlockArgument) or source.block is not kernel.body.block:
         raise PolycError("BadTmaSource", "TMA copies from a tensor argument of the kernel", op)
     binding = kernel.bindings.data[source.index]

@@ -195,7 +195,8 @@ def estimate(
         + ctas * followed.shared_write_bytes
         + copies.turned_bytes,
         # A warp's rows end in as many banks as 8 of them do.
-        bank_conflicts=outputs * _lasts(plan, staged) * tile[gemm.m] // 32 * 3,
+        bank_conflicts=outputs * _lasts(plan, staged) * tile[gemm.m] // 32 * 3
+        + _pair_conflicts(plan, outputs, staged),
         peak_shared_bytes=plan.ring_bytes()
         - less
         + plan.combined_bytes()
@@ -260,6 +261,16 @@ def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None
     """What goes out through shared memory: whole tiles, also where they leave the tensor."""
     rows, columns, _ = plan.tile_sizes
     return 0 if staged is None else outputs * rows * columns * plan.operand_bytes
+
+
+def _pair_conflicts(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
+    """Conflicts of fragments of f32 on their way out: of the eight rows that a warp stores pairs of
+    two share chunks of 16 bytes, so that it takes twice the two cycles that its bytes do.
+    """
+    if staged is None or plan.operand_bytes == OPERAND_BYTES:
+        return 0
+    rows, columns, _ = plan.tile_sizes
+    return outputs * rows * columns // 32
 
 
 def _taken_out_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:

@@ -449,6 +449,15 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: what a map rounds to TF32 is f32, and its elements are f16
+gpu.module @m arch "sm_90a" symbols [] {
+  gpu.kernel @k(%A: !gpu.tensor_map<[64, 64], f16, swizzle 128, tf32> = tensor 0) threads 128 {
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: a TMA swizzle is 0, 32, 64 or 128 bytes, not 16
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k(%A: !gpu.tensor_map<[64, 64], f16, swizzle 16> = tensor 0) threads 128 {
