@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import affine, arith, math, memref, scf
-from xdsl.dialects.builtin import Float32Type, MemRefType, ModuleOp, f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType, ModuleOp, f32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -87,7 +88,7 @@ class RollMap(RewritePattern):
         roll.build(emit)
         rewriter.replace(op, located_all(emit.ops, op), [])
         for stored, source in roll.joined.items():
-            if roll.kind(stored) == roll.kind(source):
+            if _kind(stored) == _kind(source):
                 stored.replace_all_uses_with(source)
 
 
@@ -132,12 +133,6 @@ class _Roll:
                 return _Roll(op, step, turns, arrays, joined, part)
         return None
 
-    @staticmethod
-    def kind(value: SSAValue) -> object:
-        """The element type of an array of registers."""
-        assert isinstance(value.type, MemRefType)
-        return value.type.element_type
-
     def build(self, emit: Emit) -> None:
         """The loop of parts, and the roundings that are left to its end."""
         count = self.part * self.step
@@ -145,7 +140,7 @@ class _Roll:
             self.turns // self.part, lambda outer, at: self.one(outer, at, count), hint="part"
         )
         for stored, source in self.joined.items():
-            if self.kind(stored) != self.kind(source):
+            if _kind(stored) != _kind(source):
                 self.rounded(emit, stored, source)
 
     def one(self, outer: Emit, at: SSAValue, count: int) -> None:
@@ -153,8 +148,8 @@ class _Roll:
 
         def body(inner: Emit, turn: SSAValue) -> None:
             r = inner.apply(affine_dim(0) * count + affine_dim(1), [at, turn], hint="r")
-            own = {self.op.body.block.args[0]: turn}
-            values = {self.op.body.block.args[0]: r}
+            variable: SSAValue = self.op.body.block.args[0]
+            own, values = {variable: turn}, {variable: r}
             for op in self.op.body.block.ops:
                 if isinstance(op, scf.YieldOp):
                     continue
@@ -180,10 +175,12 @@ class _Roll:
     def store(self, emit: Emit, to: SSAValue, value: SSAValue, index: SSAValue) -> None:
         """What the loop stores, in the place of what it has loaded."""
         source = self.joined[to]
-        if self.kind(source) != self.kind(to):
+        if _kind(source) != _kind(to):
             cut = value.owner
-            is_cut = isinstance(cut, arith.TruncFOp) and isinstance(cut.input.type, Float32Type)
-            value = cut.input if is_cut else emit.value(arith.ExtFOp(value, f32))
+            if isinstance(cut, arith.TruncFOp) and cut.operands[0].type == f32:
+                value = cut.operands[0]
+            else:
+                value = emit.value(arith.ExtFOp(value, f32))
         emit.op(memref.StoreOp.get(value, source, [index]))
 
     def rounded(self, emit: Emit, stored: SSAValue, source: SSAValue) -> None:
@@ -191,11 +188,16 @@ class _Roll:
 
         def body(inner: Emit, r: SSAValue) -> None:
             wide = inner.value(memref.LoadOp.get(source, [r]))
-            assert isinstance(stored.type, MemRefType)
-            cut = inner.value(arith.TruncFOp(wide, stored.type.element_type))
+            cut = inner.value(arith.TruncFOp(wide, _kind(stored)))
             inner.op(memref.StoreOp.get(cut, stored, [r]))
 
         emit.loop(_size(stored), body, unroll=True, hint="r")
+
+
+def _kind(value: SSAValue) -> Attribute:
+    """The element type of an array of registers."""
+    assert isinstance(value.type, MemRefType)
+    return cast("MemRefType[Attribute]", value.type).element_type
 
 
 def _size(value: SSAValue) -> int:
@@ -271,7 +273,7 @@ def _joined(op: scf.ForOp, arrays: dict[SSAValue, Array]) -> dict[SSAValue, SSAV
 
 def _takes(source: SSAValue, stored: SSAValue) -> bool:
     """Whether registers hold what others are for, or round it later."""
-    kinds = _Roll.kind(source), _Roll.kind(stored)
+    kinds = _kind(source), _kind(stored)
     return _size(source) == _size(stored) and (kinds[0] == kinds[1] or kinds[0] == f32)
 
 
@@ -287,8 +289,7 @@ def _is_last_read(value: SSAValue, op: scf.ForOp) -> bool:
 
 def _move(emit: Emit, array: SSAValue, by: int, size: int) -> None:
     """Bring the registers of the next part to the places of those before, and these behind all."""
-    assert isinstance(array.type, MemRefType)
-    aside = emit.registers(by, array.type.element_type, "aside")
+    aside = emit.registers(by, _kind(array), "aside")
 
     def copy(start: int, source: SSAValue, first: int, target: SSAValue, count: int) -> None:
         def body(inner: Emit, r: SSAValue) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from xdsl.dialects import memref, scf
@@ -76,7 +77,7 @@ def test_a_long_loop_is_rolled() -> None:
     assert acc.uses and not out.uses and len(aside) == 1
 
 
-STAYS = {
+STAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "a short one": (f"{LOAD}\n%e6 = math.exp %e0 : f32\n{STORE}", {}),
     "one that is not unrolled": (f"{LOAD}\n{CHAIN}\n{STORE}", {"unroll": ""}),
     "what is read again": (
@@ -105,7 +106,7 @@ STAYS = {
 
 
 @pytest.mark.parametrize(("body", "around"), STAYS.values(), ids=STAYS)
-def test_others_stay(body: str, around: dict[str, str]) -> None:
+def test_others_stay(body: str, around: dict[str, Any]) -> None:
     unchanged(loop(body, **around), PASS)
 
 
