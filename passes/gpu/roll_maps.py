@@ -148,8 +148,9 @@ class _Roll:
 
         def body(inner: Emit, turn: SSAValue) -> None:
             r = inner.apply(affine_dim(0) * count + affine_dim(1), [at, turn], hint="r")
-            variable: SSAValue = self.op.body.block.args[0]
-            own, values = {variable: turn}, {variable: r}
+            variable = self.op.body.block.args[0]
+            own: dict[SSAValue, SSAValue] = {variable: turn}
+            values: dict[SSAValue, SSAValue] = {variable: r}
             for op in self.op.body.block.ops:
                 if isinstance(op, scf.YieldOp):
                     continue
@@ -196,7 +197,6 @@ class _Roll:
 
 def _kind(value: SSAValue) -> Attribute:
     """The element type of an array of registers."""
-    assert isinstance(value.type, MemRefType)
     return cast("MemRefType[Attribute]", value.type).element_type
 
 
