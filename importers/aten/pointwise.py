@@ -361,11 +361,17 @@ def celu(x: Value, alpha: float = 1.0) -> Value:
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
+ALL_OF_IT = 17.0
+"""From which x on ``log(1 + exp(x))`` is x in f32: ``exp(-x)`` is less than half of its last bit."""
+
+
 @converter("torch", "aten.softplus")
 def softplus(x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
     scaled = x if beta == 1 else x * float(beta)
     found = f.softplus(scaled)
     found = found if beta == 1 else found / float(beta)
+    if beta == 1 and threshold >= ALL_OF_IT:
+        return found
     return f.where(scaled > float(threshold), x, found)
 
 

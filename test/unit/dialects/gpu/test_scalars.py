@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32
 from xdsl.ir import Block
 
 from polyc.dialects.gpu.scalars import is_approximate, sigmoid
+from polyc.playback.gpu.simulate import simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
@@ -39,3 +41,34 @@ def test_a_sigmoid_takes_no_subroutine(arch: str) -> None:
     assert not program.warnings(), nvrtc.version()
     ptx = nvrtc.compile_cuda(program.sources[0], arch, "ptx").image.decode()
     assert "rcp.approx.f32" in ptx and "rcp.rn.f32" not in ptx and "div.rn.f32" not in ptx
+
+
+def mishes() -> ModuleOp:
+    s = Sketch("mishes", f32)
+    x = s.input("x", 64, 64)
+    told = s.fn("mul", s.fn("tanh", s.fn("softplus", x)), x)
+    return s.done(y=s.fn("mish", x), z=told)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_mish_is_one_exponential_and_one_reciprocal(arch: str) -> None:
+    program = load(str(lowered(mishes(), arch, "gpu")), arch)
+    ptx = nvrtc.compile_cuda(program.sources[0], arch, "ptx").image.decode()
+    assert "rcp.approx.f32" in ptx and "div.rn.f32" not in ptx
+    # Two vectors of four, or what a thread has of both outputs: an exponential for each.
+    assert ptx.count("ex2.approx") == ptx.count("rcp.approx.f32")
+    assert "lg2" not in ptx and "log1p" not in program.sources[0]
+
+
+def test_a_mish_is_near_everywhere() -> None:
+    """Of small and large numbers of both signs, in the simulator and beside f64."""
+    ends = [0.0, -0.0, np.inf, np.nan, 88.8, -88.8, 1e-30, -1e-30, 3e38, -3e38]
+    x = np.array([*ends, *np.linspace(-90, 90, 64 * 64 - len(ends))], np.float32).reshape(64, 64)
+    module = lowered(mishes(), "sm_80", "gpu")
+    found = simulate(next(iter(module.ops)), [x], {})
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        right = wide * np.tanh(np.log1p(np.exp(-np.abs(wide))) + np.maximum(wide, 0))
+    found.check()
+    for one in found.outputs:
+        np.testing.assert_allclose(one, right, rtol=2e-6, atol=1e-38)
