@@ -362,7 +362,7 @@ def celu(x: Value, alpha: float = 1.0) -> Value:
 
 
 ALL_OF_IT = 17.0
-"""From which x on ``log(1 + exp(x))`` is x in f32: ``exp(-x)`` is less than half of its last bit."""
+"""From which x on ``log(1 + exp(x))`` is x in f32: ``exp(-x)`` is less than half its last bit."""
 
 
 @converter("torch", "aten.softplus")
