@@ -497,8 +497,9 @@ def times_of(
     if problem.beside and across == problem.sizes[0]:
         parts = 1 - r.narrow * np.maximum(0.0, 1 - columns * across / LINE)
         memory = np.where(plans.columns < problem.kept, memory * parts, memory)
-    if problem.moments and not problem.beside:
-        memory = memory * np.minimum(1.0, columns * across / RUN) ** SHORT_RUN
+    if not problem.beside and (problem.moments or problem.inner * across >= PAGE):
+        short = np.minimum(1.0, columns * across / RUN) ** SHORT_RUN
+        memory = np.where(plans.columns < problem.inner, memory * short, memory)
     moved = points * sum(problem.sizes) / all_steps / memory
     time = np.full(plans.rows.shape, r.start)
     for _ in range(2):
@@ -517,9 +518,12 @@ def times_of(
 WAITS = 2.0
 """How many times as long a step waits that finds moments: fewer threads are beside it."""
 
-RUN, SHORT_RUN = 2 * LINE, 0.25
+RUN, SHORT_RUN, PAGE = 2 * LINE, 0.25, 2048
 """Bytes of a row that a step reads together, and by which power of what there is less the memory is
-slower: of 4096 images' channels 27 us by 512 columns of 16 bits, 34 by 64, 39 by 32."""
+slower, where a tile has a part of a row: of 4096 images' channels 27 us by 512 columns of 16 bits,
+34 by 64, 39 by 32; of 32768 rows of 32768 f32 2163 us by 8 columns, where whole rows take 1380.
+Bytes of a row from which on that is so: what is left of shorter ones follows at once, but where
+moments are found."""
 
 
 def _waits(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:
