@@ -25,6 +25,7 @@ from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import SECTOR
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.orders import innermost_first
 from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
@@ -176,9 +177,10 @@ WIDE, HIGH = 32, 8
 # What is reduced ---------------------------------------------------------------------------
 
 
-def reduction_of(values: Values, column: str | None) -> Reduction | None:
+def reduction_of(values: Values, column: str | None, apart: bool = False) -> Reduction | None:
     """The reductions of a region whose points threads may part, where results lie along ``column``
-    or, if there is none, along its last axis; None where they are others.
+    or, if there is none, along its last axis, or no tile has two of them (``apart``); None where
+    they are others.
 
     All have a result for each point of the outputs, over the same points, and none needs another's,
     but for the moments of what is read.
@@ -191,7 +193,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         needed = moments.reductions
     if not needed or any(set(kind.labels) != set(labels) for kind in kinds):
         return None
-    order = [a for a in reversed(val_type(needed[0].operand).labels) if a in needed[0].labels]
+    order = innermost_first(needed[0])
     for reduce in needed:
         behind = values.behind([reduce.operand])
         if set(val_type(reduce.result).labels) != set(labels) or set(reduce.labels) != set(order):
@@ -202,7 +204,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
             return None
     made = list(values.behind([reduce.operand for reduce in needed]))
     reads = [op for op in made if isinstance(op, ReadOp) and set(order) & set(read_labels(op))]
-    kept = column if column is not None else labels[-1] if labels else None
+    kept = column if column is not None else labels[-1] if labels and not apart else None
     extents = [values.extents[label] for label in (*order, *labels)]
     if not reads or 0 in extents:
         return None
@@ -293,11 +295,12 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
         return None
     if plan.is_flat or plan.turns_outputs:
         return None
-    if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
+    along = [label for label in labels if f"{label}.o" in bound]
+    if column is not None and any(label != column for label in along):
         return None
     if any(label not in bound and f"{label}.o" not in bound for label in labels):
         return None
-    problem = reduction_of(values, column)
+    problem = reduction_of(values, column, apart=not along)
     if problem is None or (problem.moments and not tile.stored):
         return None
     return problem, spread(problem, tile), H100_REDUCTIONS

@@ -20,12 +20,12 @@ from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import GatherOp, ReadOp
+from polyc.dialects.region.orders import neighbour_of
 from polyc.families.facts import power_within
 from polyc.families.loops.recognise import (
     Loops,
     Space,
     made_by,
-    neighbour_of,
     reductions_in,
     type_of,
 )
