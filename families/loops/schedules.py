@@ -174,7 +174,9 @@ def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[Sched
     not.
     """
     found = find_turned_store(loops)
-    if found is None or set(found.reads) <= set(loops.turned):
+    if found is None:
+        return []
+    if set(found.reads) <= set(loops.turned) and any(plan.widest > 1 for plan in others):
         return []
     if any(plan.moves_boxes for plan in others):
         return []
