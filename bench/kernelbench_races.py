@@ -121,6 +121,7 @@ def measured(
             if not racer.peer or is_broken(torch):
                 raise
             untimed[racer.name] = str(error)[:200]
+    race.awake(torch, [graph for _, graph, _, _ in made])
     for turn in range(rounds):
         for at in race.order(turn, range(len(made))):
             racer, graph, launches, replays = made[at]

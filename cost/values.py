@@ -38,7 +38,6 @@ from polyc.dialects.region import (
     TransposeOp,
     UnaryOp,
 )
-from polyc.dialects.region.activations import is_left_out
 from polyc.dialects.region.moments import Moments, moments_of
 from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import ValType, val_type
@@ -97,8 +96,6 @@ def size_in_bytes(kind: Attribute) -> int:
 def operations(op: Operation) -> float:
     """The instructions of a thread that one element of an op takes; loads are counted apart."""
     match op:
-        case UnaryOp() if is_left_out(op):
-            return 0
         case UnaryOp() | BinaryOp():
             return SLOW.get(op.fn.data, 1)
         case CompareOp() | SelectOp() | CastOp() | BitcastOp() | ReduceOp() | ScanOp():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import FloatAttr, UnitAttr, f32
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 
@@ -46,25 +46,9 @@ def sigmoid(value: SSAValue, one: SSAValue) -> list[Operation]:
     return [minus, power, total, arith.DivfOp(one, total, APPROXIMATE)]
 
 
-def tanh_of_softplus(x: SSAValue) -> list[Operation]:
-    """``tanh(log(1 + exp(x)))`` of an f32, by one exponential: the ops, of which the last gives it.
-
-    It is ``(n² - 1) / (n² + 1)`` of ``n = 1 + exp(x)``.  Of ``e = exp(-|x|)``, which does not
-    overflow, that is ``(1 + 2e) / (1 + 2e + 2e²)``, and where x is below 0
-    ``(e² + 2e) / (e² + 2e + 2)``.  What is divided by is 1 to 5, or NaN, of which the device's
-    reciprocal takes no branch: six ulps off at most.
-    """
-    zero, one = (arith.ConstantOp(FloatAttr(number, f32)) for number in (0.0, 1.0))
-    size = math.AbsFOp(x)
-    minus = arith.NegfOp(size)
-    e = math.ExpOp(minus)
-    square, twice = arith.MulfOp(e, e), arith.AddfOp(e, e)
-    is_below = arith.CmpfOp(x, zero, "olt")
-    first = arith.SelectOp(is_below, square, one)
-    rest = arith.SelectOp(is_below, one, square)
-    over = arith.AddfOp(first, twice)
-    again = arith.AddfOp(rest, rest)
-    under = arith.AddfOp(over, again)
-    inverse = arith.DivfOp(one, under, APPROXIMATE)
-    ops = [zero, one, size, minus, e, square, twice, is_below, first, rest, over, again, under]
-    return [*ops, inverse, arith.MulfOp(over, inverse)]
+def near_quotient(lhs: SSAValue, rhs: SSAValue, one: SSAValue) -> list[Operation]:
+    """``lhs / rhs`` of f32, where what is divided by is neither small nor large, or NaN: a product
+    with the device's reciprocal, two ulps off at most, which takes no branch as a division does.
+    The ops, of which the last one gives it; ``one`` is 1.0."""
+    inverse = arith.DivfOp(one, rhs, APPROXIMATE)
+    return [inverse, arith.MulfOp(lhs, inverse)]

@@ -244,27 +244,37 @@ class ScheduleResources(Schedule):
         as the ring leaves.  None where threads store from registers.
         """
         m, n, _ = self.tile_sizes
-        if plan_attention.is_attention(self) or self.stores_sums or self.operand_bytes > 2:
+        exact = self.mma.data == "fma"
+        if plan_attention.is_attention(self) or self.stores_sums or exact:
             return None
         by_tma = self.mma.data == "wgmma" and self.brings == "tma"
         room = self.target.shared_bytes - SHARED_ALIGN - self.ring_bytes()
-        row = m * OPERAND_BYTES * self.tiles_at_once
+        row = m * self.operand_bytes * self.tiles_at_once
+        # Whole panels of a swizzle, by bytes: half as many columns of f32.
+        panels = [w * OPERAND_BYTES // self.operand_bytes for w in STAGED_COLUMNS]
         if self.turns_stores:
-            n //= self.integer("split_k")
-            widths = [w for w in (*STAGED_COLUMNS, *TURNED_COLUMNS) if n % w == 0] or [n]
-        elif not self.stores_lines:
-            if self.pattern != "matmul" or not self.target.wgmma:
+            if self.tensor_float:
                 return None
             n //= self.integer("split_k")
-            widths = [w for w in (*STAGED_COLUMNS, *LOOSE_COLUMNS) if n % w == 0] or [n]
+            widths = [w for w in (*panels, *TURNED_COLUMNS) if n % w == 0] or [n]
+        elif not self.stores_lines:
+            if self.pattern not in ("matmul", "conv") or not self.target.wgmma:
+                return None
+            n //= self.integer("split_k")
+            widths = [w for w in (*panels, *LOOSE_COLUMNS) if n % w == 0] or [n]
             if self.mma.data == "mma.sync":
                 # Warps lie beside each other: all of their columns are stored at once, or none.
                 return (m, n) if widths[0] == n and row * n <= room else None
         elif by_tma and self.flag("persistent"):
-            widths = [w for w in STAGED_COLUMNS if n % w == 0] or [n]
+            widths = [w for w in panels if n % w == 0] or [n]
         else:
             return None
-        return m, next((w for w in widths if row * w <= room), widths[-1])
+        width = next((w for w in widths if row * w <= room), None)
+        if width is None:
+            # Products of 16 bits have room by their rule, and are refused without it.
+            loose = self.tensor_float or self.pattern == "conv"
+            return None if loose else (m, widths[-1])
+        return m, width
 
     @property
     def tiles_at_once(self) -> int:
@@ -272,11 +282,11 @@ class ScheduleResources(Schedule):
         return self.integer("consumers") if self.flag("pingpong") else 1
 
     def staged_bytes(self) -> int:
-        """Bytes of ``staged_tile``, of elements of 16 bits."""
+        """Bytes of ``staged_tile``, whose elements are as wide as the operands'."""
         staged = self.staged_tile
         if staged is None:
             return 0
-        return self.tiles_at_once * staged[0] * staged[1] * OPERAND_BYTES
+        return self.tiles_at_once * staged[0] * staged[1] * self.operand_bytes
 
     def turned_bytes(self) -> int:
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at

@@ -198,10 +198,11 @@ class Schedule(IRDLOperation):
     def stores_lines(self) -> bool:
         """Whether rows of its outputs are whole vectors of 16 bytes, as TMA stores them.
 
-        What copies operands, a convolution, and what is turned may have others: ``vectorize`` says
-        it.
+        What copies operands, a convolution, a product of f32, and what is turned may have others:
+        ``vectorize`` says it.
         """
-        always = self.loader.data == "tma" and self.pattern != "conv" and not self.turns_stores
+        always = self.loader.data == "tma" and self.pattern != "conv"
+        always = always and not self.turns_stores and self.tensor_float is None
         return always or self.integer("vectorize") * self.operand_bytes == 16
 
     @property

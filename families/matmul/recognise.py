@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
 from polyc.families.facts import DEPTH, PIECE, ends_cleanly, holds_always
@@ -194,11 +194,11 @@ class Contraction:
 def staged_tile(gemm: Contraction, plan: ScheduleOp) -> tuple[int, int] | None:
     """The part of the output that a kernel stores at once by TMA; None where threads store.
 
-    The copy engine takes one output of 16-bit elements whose rows lie along n, as the
+    It takes one output of elements as wide as the operands' whose rows lie along n, as the
     accumulator's do.
     """
     outs = gemm.kernel.outs
-    if len(outs) != 1 or element_bytes(outs.data[0].element_type) != OPERAND_BYTES:
+    if len(outs) != 1 or element_bytes(outs.data[0].element_type) != plan.operand_bytes:
         return None
     return plan.staged_tile if gemm.outputs[0][-1] == gemm.n else None
 

@@ -361,17 +361,17 @@ def celu(x: Value, alpha: float = 1.0) -> Value:
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
-ALL_OF_IT = 17.0
-"""From which x on ``log(1 + exp(x))`` is x in f32: ``exp(-x)`` is less than half its last bit."""
+SOFTPLUS_IS_X = 15.0
+"""From here on log(1 + exp(x)) is x in f32: exp(-15) is less than half of the last bit of 15."""
 
 
 @converter("torch", "aten.softplus")
 def softplus(x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
     scaled = x if beta == 1 else x * float(beta)
     found = f.softplus(scaled)
-    found = found if beta == 1 else found / float(beta)
-    if beta == 1 and threshold >= ALL_OF_IT:
+    if beta == 1 and threshold >= SOFTPLUS_IS_X:
         return found
+    found = found if beta == 1 else found / float(beta)
     return f.where(scaled > float(threshold), x, found)
 
 

@@ -70,8 +70,25 @@ def _log_sigmoid(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
     return build.binary("sub", least, _tail(build, x, shape))
 
 
+def _tanh_of_softplus(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
+    """``tanh(softplus(x))``, as a quotient of polynomials of ``t = exp(-|x|)``.
+
+    ``tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2)``, where e is ``exp(x)``: t below 0, and 1 / t
+    above, where both sides of the quotient are multiplied by t² so that nothing overflows.  One
+    exponential and a division take the place of three functions, and round less.
+    """
+    power = build.unary("exp", build.unary("neg", build.unary("abs", x)))
+    above = build.compare("ge", x, build.splat(0.0, shape))
+    two = build.splat(2.0, shape)
+    square, double = build.binary("mul", power, power), build.binary("mul", power, two)
+    one = build.select(above, build.splat(1.0, shape), square)
+    rest = build.binary("mul", build.select(above, square, build.splat(1.0, shape)), two)
+    over = build.binary("add", one, double)
+    return build.binary("div", over, build.binary("add", over, rest))
+
+
 def _mish(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
-    return build.binary("mul", x, build.unary("tanh", _softplus(build, x, shape)))
+    return build.binary("mul", x, _tanh_of_softplus(build, x, shape))
 
 
 def _softsign(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
@@ -131,11 +148,29 @@ COMPOSED_OF_TWO: dict[str, Callable[[Builder, SSAValue, SSAValue, Shape], SSAVal
 """The same of functions of two operands."""
 
 
+def _of_softplus(value: SSAValue) -> SSAValue | None:
+    """The x of ``_softplus``; None of all else, as of one that is rounded."""
+    top = value.owner
+    if not isinstance(top, tiny.BinaryOp) or top.fn.data != "add":
+        return None
+    least, inner = top.lhs.owner, top.rhs
+    for name in ("log1p", "exp", "neg", "abs"):
+        if not isinstance(inner.owner, tiny.UnaryOp) or inner.owner.fn.data != name:
+            return None
+        inner = inner.owner.operand
+    if not isinstance(least, tiny.BinaryOp) or least.fn.data != "max" or least.lhs is not inner:
+        return None
+    zero = least.rhs.owner
+    zero = zero.operand.owner if isinstance(zero, tiny.ExpandOp) else zero
+    return inner if isinstance(zero, tiny.ConstantOp) and zero.number == 0 else None
+
+
 class LowerElementwise(RewritePattern):
     """``frontend.elementwise`` → ``tiny.unary``/``tiny.binary`` and expands (S3.2).
 
     Legal when the operands are lowered.  Right-aligned broadcasting becomes expands that
-    name their dimensions; what tiny has no word for, as relu or mod, becomes its definition.
+    name their dimensions; what tiny has no word for, as relu or mod, becomes its definition, and
+    the tanh of a softplus, which no type rounds between, what mish multiplies by.
     """
 
     @op_type_rewrite_pattern
@@ -155,6 +190,8 @@ class LowerElementwise(RewritePattern):
             result = build.binary(op.function, values[0], values[1])
         elif op.function in COMPOSED:
             result = COMPOSED[op.function](build, values[0], shape)
+        elif op.function == "tanh" and (inner := _of_softplus(values[0])) is not None:
+            result = _tanh_of_softplus(build, inner, shape)
         else:
             result = build.unary(op.function, values[0])
         replace(op, result, rewriter)

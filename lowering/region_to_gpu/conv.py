@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineExpr
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import element_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import PIXELS, Convolution, merged_pixels, reads_pixels
@@ -121,7 +121,7 @@ class Windows(Contracted):
         self, conv: Convolution, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False
     ) -> None:
         outs = conv.kernel.outs.data
-        whole = element_bytes(outs[0].element_type) == OPERAND_BYTES
+        whole = element_bytes(outs[0].element_type) == plan.operand_bytes
         image, filter = conv.image, conv.filter
         super().__init__(
             conv.kernel,

@@ -423,13 +423,13 @@ def by_tma(op: tile.CopyOp) -> bool:
 
 
 def from_registers(shared: SSAValue) -> bool:
-    """Whether copies of fragments of 16-bit elements fill a tile."""
+    """Whether copies of fragments of elements of 16 or 32 bits fill a tile."""
     users = [use.operation for use in shared.uses]
     return any(
         isinstance(u, tile.CopyOp)
         and u.target is shared
         and isinstance(u.source.type, FragmentType)
-        and element_bytes(u.source.type.element_type) == 2
+        and element_bytes(u.source.type.element_type) in (2, 4)
         for u in users
     )
 

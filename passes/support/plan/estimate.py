@@ -259,7 +259,7 @@ def _sent_bytes(gemm: Contraction, rows: int, plan: ScheduleOp) -> int:
 def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
     """What goes out through shared memory: whole tiles, also where they leave the tensor."""
     rows, columns, _ = plan.tile_sizes
-    return 0 if staged is None else outputs * rows * columns * OPERAND_BYTES
+    return 0 if staged is None else outputs * rows * columns * plan.operand_bytes
 
 
 def _taken_out_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
@@ -270,14 +270,15 @@ def _taken_out_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | N
     if staged is None or plan.stores_lines:
         return 0
     rows, columns, _ = plan.tile_sizes
-    return outputs * rows * (columns + _lasts(plan, staged)) * OPERAND_BYTES
+    return outputs * rows * (columns + _lasts(plan, staged)) * plan.operand_bytes
 
 
 def _lasts(plan: ScheduleOp, staged: tuple[int, int] | None) -> int:
     """Elements of a tile's row that threads take by themselves, each the last of what is stored at
-    once: where rows may begin at any element.
+    once: where rows of 16 bits may begin at any element, which are stored by pairs.
     """
-    loose = staged is not None and not plan.stores_lines and plan.integer("vectorize") == 1
+    pairs = plan.operand_bytes == OPERAND_BYTES and plan.integer("vectorize") == 1
+    loose = staged is not None and not plan.stores_lines and pairs
     return plan.tile_sizes[1] // staged[1] if loose and staged else 0
 
 
