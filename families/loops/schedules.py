@@ -176,7 +176,8 @@ def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[Sched
     found = find_turned_store(loops)
     if found is None:
         return []
-    if set(found.reads) <= set(loops.turned) and any(plan.widest > 1 for plan in others):
+    vectors = any(plan.widest > 1 for plan in others)
+    if set(found.reads) <= set(loops.turned) and vectors and (found.is_whole or not found.is_plain):
         return []
     if any(plan.moves_boxes for plan in others):
         return []

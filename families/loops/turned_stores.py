@@ -92,6 +92,12 @@ class TurnedStore:
         count = len(self.outside)
         return *sizes[:count], prod(sizes[count:], start=Dim.const(1))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether lines of the outputs are whole sectors, as far as is known."""
+        known = self.space.sizes[-2].constant()
+        return known is None or known * self.bytes % SECTOR == 0
+
     def stored(self, vector: int) -> int:
         """Elements that lie together on the side of the outputs, of ``vector`` at most."""
         known = self.space.sizes[-2].constant()
@@ -182,7 +188,7 @@ def tile_of(found: TurnedStore) -> tuple[int, int]:
     side = LINE // found.bytes
     *_, points, columns = found.space.sizes
     if found.is_plain and (long := points.constant()) and (deep := columns.constant()):
-        if long * found.bytes % SECTOR == 0 and deep % (WIDE * side) == 0 and long >= side:
+        if found.is_whole and deep % (WIDE * side) == 0 and long >= side:
             return side, WIDE * side
         if deep % side == 0 and long >= LONG * side:
             return LONG * side, side

@@ -167,6 +167,11 @@ def test_lines_that_are_no_whole_vectors_are_stored_turned() -> None:
     y = s.permute(s.input("x", 64, 129, 129, 128), 0, 3, 1, 2)
     (plan,) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
     assert plan.turns_outputs and plan.integer("vectorize") == 4
+    # Whole vectors, and no whole sectors.
+    s = Sketch("f", f32)
+    y = s.permute(s.input("x", 64, 130, 130, 128), 0, 3, 1, 2)
+    (plan,) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
+    assert plan.turns_outputs and plan.tile_sizes[:2] == (128, 32)
     s = Sketch("f", f32)
     y = s.permute(s.input("x", 64, 128, 128, 128), 0, 3, 1, 2)
     (even, *_) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
