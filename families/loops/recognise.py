@@ -21,7 +21,8 @@ from polyc.affine.expressions import Floor, expr_of, linear_of
 from polyc.cost.pinned import MOST_POINTS, pinned_by
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import ui64
+from polyc.dialects.common.elements import ui64, without_sign
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     IndexOp,
     InsideOp,
@@ -69,8 +70,9 @@ SHORT_LINE = 64
 LANES = 32
 """Of a warp, whose neighbours have neighbouring columns where there are as many."""
 
-MANY_PIECES, SHORTEST = 1024, 8
-"""Pieces of a reduction from which on threads part these beside the points of each, and these."""
+MANY_PIECES, SHORTEST = 1024, 32
+"""Pieces of a reduction from which on threads part these beside the points of each, and the bytes
+of one: a sector."""
 
 MANY_ROWS = 8
 """Points of an axis from which on it may be a tile's rows in the place of a longer one."""
@@ -376,7 +378,11 @@ def _are_pieces(needed: Sequence[ReduceOp], sizes: Mapping[str, Dim], together: 
         return False
     inner, *others = innermost_first(needed[0])
     short = size_of(needed[0], inner).constant()
-    if inner not in together or short is None or not SHORTEST <= short < SHORT_LINE:
+    if inner not in together or short is None or short >= SHORT_LINE:
+        return False
+    reads = [op for op in made_by([needed[0].operand]) if isinstance(op, ReadOp)]
+    kinds = [op.result.type.element_type for op in reads if neighbour_of(op) == inner]
+    if short * min(map(element_bytes, map(without_sign, kinds)), default=0) < SHORTEST:
         return False
     longest = max((_extent(size_of(needed[0], label)) for label in others), default=0)
     return bool(sizes) and longest >= MANY_PIECES

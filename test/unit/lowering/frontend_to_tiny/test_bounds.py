@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend, tiny
+from polyc.lowering.frontend_to_tiny.bounds import bounds, is_within
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
@@ -52,6 +53,15 @@ LARGE: dict[str, Made] = {
 def reductions(module: ModuleOp) -> list[str]:
     found = lowered(module.clone(), "sm_80", "tiny")
     return [op.fn.data for op in found.walk() if isinstance(op, tiny.ReduceOp)]
+
+
+def test_the_ends_of_values() -> None:
+    x = tiny.ConstantOp(-3.0)
+    most = tiny.BinaryOp("max", tiny.UnaryOp("tanh", x.result).result, x.result)
+    assert bounds(most.result) == (-1.0, 1.0)
+    least = tiny.BinaryOp("min", most.result, tiny.UnaryOp("exp", x.result).result)
+    assert bounds(least.result) == (-inf, 1.0) and bounds(x.result, 0) == (-inf, inf)
+    assert is_within(most.result, 1.0) and not is_within(least.result, 8.0)
 
 
 @pytest.mark.parametrize("log", [False, True])
