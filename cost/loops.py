@@ -43,6 +43,9 @@ MOMENTS = 4
 KEPT = 10.0
 """Instructions by which an element goes to shared memory and is found there again."""
 
+TURNED_STORE = 6.0
+"""The same of one that is stored turned: threads have several vectors, which share its place."""
+
 OVERHEAD = 3.0
 """Instructions around a step of a loop: its counter, its bounds, its addresses."""
 
@@ -50,6 +53,10 @@ OVERHEAD = 3.0
 AHEAD, SHORT = 4.0, 256
 """Steps of a reduction of a thread's own whose loads are on their way at a time, as its loops are
 unrolled, where it has no more than so many."""
+
+TORN = 48.0
+"""Bytes more of a piece of a line that begins and ends within a sector: where lines are read and
+stored in pieces of 128 bytes 885 us, of 512 603, of 2048 570, and 556 where all is one line."""
 
 BEGINS = 125e-9
 """Seconds of a multiprocessor for one more tile: 106,008 tiles of 56 elements take 0.1 ms."""
@@ -235,7 +242,7 @@ def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.blocks = float(tiles * outer)
     shared = shared_by((rows, columns), int(work.threads), vector)
     at_once = dict.fromkeys(behind, rows) | {column: columns}
-    each = len(roots) * (KEPT + LOAD_STORE / vector)
+    each = len(roots) * (TURNED_STORE + LOAD_STORE / vector)
     each += (len(behind) - 1) * FLOOR / vector
     each += finding(values, roots, behind, [column], vector).each(*shared)
     loads = [(op, 1.0) for op in values.behind(roots) if isinstance(op, ReadOp)]
@@ -254,7 +261,9 @@ def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
         price, over = load_cost(values, op, column, at_once)
         each += times * price / (vector if column in innermost(op) else 1)
         size = size_in_bytes(op.result.type.element_type)
-        again = AGAIN * max(tensor_bytes(values, op.tensor), points * size)
+        again = float(tensor_bytes(values, op.tensor))
+        if op.guard is None or times > 1:  # Else it is a part of what is joined, read once.
+            again = AGAIN * max(again, points * size)
         work.cache += min(times * points * size * over, again * max(1.0, over))
     work.operations = points * each
     work.steps, work.begins = steps, BEGINS
@@ -417,6 +426,26 @@ class _Space:
         work.operations += times * self.blocks * max(points, work.threads) * store
         stored = sum(size_in_bytes(kind.element_type) for kind in self.kinds)
         work.cache += stored * values.points(self.labels)
+        work.again += TORN * self.torn()
+
+    def torn(self) -> float:
+        """How many pieces of lines that are no whole sectors blocks store, and read of tensors
+        whose lines lie along the outputs': of every second point, two for one."""
+        values, last = self.values, self.labels[-1] if self.labels else None
+        if last is None or (wide := self.tile.get(last, 0)) >= (line := values.extents[last]):
+            return 0.0
+        pieces = values.points(self.labels[:-1]) * -(-line // wide)
+        found = sum(line * size_in_bytes(kind.element_type) % SECTOR > 0 for kind in self.kinds)
+        for op in values.behind(self.roots):
+            if not isinstance(op, ReadOp) or not op.map.data.results:
+                continue
+            labels, along = op.result.type.labels, op.map.data.results[-1]
+            if last not in labels or labels.index(last) not in along.used_dims():
+                continue
+            kind = cast("MemRefType", op.tensor.type)
+            own = kind.shape[-1].evaluate(values.sizes) * size_in_bytes(kind.element_type)
+            found += (own % SECTOR > 0) * (1 if last in innermost(op) else 2)
+        return pieces * found
 
     def reduction(self, reduce: ReduceOp, scope: Mapping[str, int | None], times: float) -> None:
         """A reduction that each block computes so many times, at the places of ``scope``."""

@@ -25,6 +25,7 @@ from polyc.cost.values import Values, operations, read_labels, size_in_bytes
 from polyc.cost.work import SECTOR
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import ReadOp, ReduceOp
+from polyc.dialects.region.orders import innermost_first
 from polyc.dialects.region.types import MemRefType, val_type
 
 SUM_BYTES = 4
@@ -176,9 +177,10 @@ WIDE, HIGH = 32, 8
 # What is reduced ---------------------------------------------------------------------------
 
 
-def reduction_of(values: Values, column: str | None) -> Reduction | None:
+def reduction_of(values: Values, column: str | None, apart: bool = False) -> Reduction | None:
     """The reductions of a region whose points threads may part, where results lie along ``column``
-    or, if there is none, along its last axis; None where they are others.
+    or, if there is none, along its last axis, or no tile has two of them (``apart``); None where
+    they are others.
 
     All have a result for each point of the outputs, over the same points, and none needs another's,
     but for the moments of what is read.
@@ -191,7 +193,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
         needed = moments.reductions
     if not needed or any(set(kind.labels) != set(labels) for kind in kinds):
         return None
-    order = [a for a in reversed(val_type(needed[0].operand).labels) if a in needed[0].labels]
+    order = innermost_first(needed[0])
     for reduce in needed:
         behind = values.behind([reduce.operand])
         if set(val_type(reduce.result).labels) != set(labels) or set(reduce.labels) != set(order):
@@ -202,7 +204,7 @@ def reduction_of(values: Values, column: str | None) -> Reduction | None:
             return None
     made = list(values.behind([reduce.operand for reduce in needed]))
     reads = [op for op in made if isinstance(op, ReadOp) and set(order) & set(read_labels(op))]
-    kept = column if column is not None else labels[-1] if labels else None
+    kept = column if column is not None else labels[-1] if labels and not apart else None
     extents = [values.extents[label] for label in (*order, *labels)]
     if not reads or 0 in extents:
         return None
@@ -293,11 +295,12 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
         return None
     if plan.is_flat or plan.turns_outputs:
         return None
-    if column is not None and any(f"{label}.o" in bound for label in labels if label != column):
+    along = [label for label in labels if f"{label}.o" in bound]
+    if column is not None and any(label != column for label in along):
         return None
     if any(label not in bound and f"{label}.o" not in bound for label in labels):
         return None
-    problem = reduction_of(values, column)
+    problem = reduction_of(values, column, apart=not along)
     if problem is None or (problem.moments and not tile.stored):
         return None
     return problem, spread(problem, tile), H100_REDUCTIONS
@@ -497,8 +500,9 @@ def times_of(
     if problem.beside and across == problem.sizes[0]:
         parts = 1 - r.narrow * np.maximum(0.0, 1 - columns * across / LINE)
         memory = np.where(plans.columns < problem.kept, memory * parts, memory)
-    if problem.moments and not problem.beside:
-        memory = memory * np.minimum(1.0, columns * across / RUN) ** SHORT_RUN
+    if not problem.beside and (problem.moments or problem.inner * across >= PAGE):
+        short = np.minimum(1.0, columns * across / RUN) ** SHORT_RUN
+        memory = np.where(plans.columns < problem.inner, memory * short, memory)
     moved = points * sum(problem.sizes) / all_steps / memory
     time = np.full(plans.rows.shape, r.start)
     for _ in range(2):
@@ -517,9 +521,12 @@ def times_of(
 WAITS = 2.0
 """How many times as long a step waits that finds moments: fewer threads are beside it."""
 
-RUN, SHORT_RUN = 2 * LINE, 0.25
+RUN, SHORT_RUN, PAGE = 2 * LINE, 0.25, 2048
 """Bytes of a row that a step reads together, and by which power of what there is less the memory is
-slower: of 4096 images' channels 27 us by 512 columns of 16 bits, 34 by 64, 39 by 32."""
+slower, where a tile has a part of a row: of 4096 images' channels 27 us by 512 columns of 16 bits,
+34 by 64, 39 by 32; of 32768 rows of 32768 f32 2163 us by 8 columns, where whole rows take 1380.
+Bytes of a row from which on that is so: what is left of shorter ones follows at once, but where
+moments are found."""
 
 
 def _waits(problem: Reduction, plans: Any, rates: ReductionRates) -> Any:

@@ -44,3 +44,11 @@ def sigmoid(value: SSAValue, one: SSAValue) -> list[Operation]:
     power = math.ExpOp(minus)
     total = arith.AddfOp(one, power)
     return [minus, power, total, arith.DivfOp(one, total, APPROXIMATE)]
+
+
+def near_quotient(lhs: SSAValue, rhs: SSAValue, one: SSAValue) -> list[Operation]:
+    """``lhs / rhs`` of f32, where what is divided by is neither small nor large, or NaN: a product
+    with the device's reciprocal, two ulps off at most, which takes no branch as a division does.
+    The ops, of which the last one gives it; ``one`` is 1.0."""
+    inverse = arith.DivfOp(one, rhs, APPROXIMATE)
+    return [inverse, arith.MulfOp(lhs, inverse)]

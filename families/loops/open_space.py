@@ -373,7 +373,7 @@ def _places(
         if not all(fact.holds(sizes) for fact in (*kernel.assumptions.data, *facts)):
             continue
         values = whole.at(sizes)
-        problem = reduction_of(values, shared.space.column)
+        problem = reduction_of(values, shared.space.column, shared.space.is_apart)
         if problem is None:
             continue
         points = prod((problem.outer, problem.kept, problem.inner, problem.second, problem.others))

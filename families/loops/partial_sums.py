@@ -20,15 +20,14 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
+from polyc.dialects.region.orders import innermost_first, neighbour_of
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import left_open, power_of_two, power_within
 from polyc.families.loops.recognise import (
     Loops,
     Space,
-    innermost_first,
     loads_of,
     made_by,
-    neighbour_of,
     reductions_in,
     size_of,
     summed,

@@ -21,7 +21,8 @@ from polyc.affine.expressions import Floor, expr_of, linear_of
 from polyc.cost.pinned import MOST_POINTS, pinned_by
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import ui64
+from polyc.dialects.common.elements import ui64, without_sign
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     IndexOp,
     InsideOp,
@@ -34,6 +35,7 @@ from polyc.dialects.region import (
     UnaryOp,
 )
 from polyc.dialects.region.moments import moments_of
+from polyc.dialects.region.orders import innermost_first, neighbour_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.rewriting.region.chunks import expanded
 
@@ -67,6 +69,10 @@ SHORT_LINE = 64
 
 LANES = 32
 """Of a warp, whose neighbours have neighbouring columns where there are as many."""
+
+MANY_PIECES, SHORTEST = 1024, 32
+"""Pieces of a reduction from which on threads part these beside the points of each, and the bytes
+of one: a sector."""
 
 MANY_ROWS = 8
 """Points of an axis from which on it may be a tile's rows in the place of a longer one."""
@@ -179,17 +185,6 @@ def neighbours_of(values: Sequence[SSAValue], over: Set[str] = frozenset()) -> s
     once = {op for op in behind if over and over.isdisjoint(type_of(op.results[0]).labels)}
     reads = [op for op in made if isinstance(op, ReadOp) and op not in once]
     return {label for op in reads if (label := neighbour_of(op)) is not None}
-
-
-def neighbour_of(op: ReadOp) -> str | None:
-    """The axis whose neighbours are the neighbours in memory of what is read, where it is one."""
-    if not op.map.data.results:
-        return None
-    match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
-        case [("d", int(position))]:
-            return op.result.type.labels[position]
-        case _:
-            return None
 
 
 def line_of(op: ReadOp) -> tuple[str | None, int]:
@@ -314,6 +309,11 @@ class Space:
         """The axes in the order of ``sizes``."""
         return (*self.outer, self.row, self.column)
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether a tile has one point of the outputs."""
+        return self.row is None and self.column is None
+
     def along(self, place: int) -> int | None:
         """The axis of a tile, 0 its rows or 1 its columns, that one of ``labels`` runs along."""
         return place - len(self.outer) if place >= len(self.outer) else None
@@ -337,7 +337,9 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     *leading, column = kind.labels or (None,)
     row: str | None = None
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
-    if column not in together and together & far:
+    if _are_pieces(needed, sizes, together):
+        leading, column = list(kind.labels), None
+    elif column not in together and together & far:
         row, column = column, None
     elif _parted(kernel, values, needed) and not _are_short(kind, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
@@ -367,6 +369,23 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _are_pieces(needed: Sequence[ReduceOp], sizes: Mapping[str, Dim], together: Set[str]) -> bool:
+    """Whether what is reduced lies in short pieces beside those of other results, and there are
+    many of each, as the channels of a group do in channels last: threads part the pieces."""
+    if not needed or len({tuple(reduce.labels) for reduce in needed}) > 1:
+        return False
+    inner, *others = innermost_first(needed[0])
+    short = size_of(needed[0], inner).constant()
+    if inner not in together or short is None or short >= SHORT_LINE:
+        return False
+    reads = [op for op in made_by([needed[0].operand]) if isinstance(op, ReadOp)]
+    kinds = [op.result.type.element_type for op in reads if neighbour_of(op) == inner]
+    if short * min(map(element_bytes, map(without_sign, kinds)), default=0) < SHORTEST:
+        return False
+    longest = max((_extent(size_of(needed[0], label)) for label in others), default=0)
+    return bool(sizes) and longest >= MANY_PIECES
 
 
 def _is_plain(values: Sequence[SSAValue], label: str) -> bool:
@@ -491,11 +510,6 @@ def pinned_axes(reduce: ReduceOp) -> set[str]:
     found = set[str]().union(*(pinned_by(read, reduce.labels) for read in reads))
     points = prod(size_of(reduce, label).constant() or MOST_POINTS + 1 for label in found)
     return found if points <= MOST_POINTS else set()
-
-
-def innermost_first(reduce: ReduceOp) -> list[str]:
-    """The axes of a reduction, from its operand's innermost one on."""
-    return [a for a in reversed(type_of(reduce.operand).labels) if a in reduce.labels]
 
 
 def split_size(kernel: KernelOp, tile: tuple[int, int]) -> Dim | None:

@@ -174,7 +174,10 @@ def _turned(loops: Loops, arch: str, others: Sequence[ScheduleOp]) -> list[Sched
     not.
     """
     found = find_turned_store(loops)
-    if found is None or set(found.reads) <= set(loops.turned):
+    if found is None:
+        return []
+    vectors = any(plan.widest > 1 for plan in others)
+    if set(found.reads) <= set(loops.turned) and vectors and (found.is_whole or not found.is_plain):
         return []
     if any(plan.moves_boxes for plan in others):
         return []

@@ -36,8 +36,8 @@ LOADS = (1, 2, 4, 8)
 MOST_ELEMENTS = 64
 """Of a thread: each has a register, and another one until it is added."""
 
-MOST_MOMENTS, OF_MOMENTS = 512, 16
-"""Threads of a block, and elements of each, that find moments."""
+MOST_MOMENTS, OF_MOMENTS, OF_BOTH = 512, 16, 8
+"""Threads of a block, and elements of each, that find moments, and where they part two axes."""
 
 WAVES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Blocks of each multiprocessor that parts make."""
@@ -54,7 +54,8 @@ def tiles(problem: Reduction, vector: int, arch: str) -> Iterator[SharedTile]:
             elements = threads * loads * vector
             if loads * vector > MOST_ELEMENTS:
                 continue
-            if problem.moments and (threads > MOST_MOMENTS or loads * vector > OF_MOMENTS):
+            most = OF_MOMENTS if problem.second == 1 else OF_BOTH
+            if problem.moments and (threads > MOST_MOMENTS or loads * vector > most):
                 continue
             for rows, columns in _shapes(problem, elements, vector, warp):
                 yield from _parts(problem, SharedTile(rows, columns, threads, vector), arch, chip)
@@ -111,7 +112,9 @@ def _parts(problem: Reduction, tile: SharedTile, arch: str, chip: int) -> Iterat
 def ranked(shared: Shared, vector: int, arch: str) -> list[tuple[float, SharedTile]]:
     """The tiles of a reduction with their times in ns, the fastest first; none of open sizes."""
     kernel = shared.loops.kernel
-    problem = None if kernel.symbol_names else reduction_of(Values(kernel, {}), shared.space.column)
+    if kernel.symbol_names:
+        return []
+    problem = reduction_of(Values(kernel, {}), shared.space.column, shared.space.is_apart)
     return [] if problem is None else list(_ranked(problem, vector, arch, device_of(arch)))
 
 

@@ -13,13 +13,13 @@ from polyc.dialects.common.elements import is_integer
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import ReadOp
+from polyc.dialects.region.orders import innermost_first
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import power_of_two, power_within
 from polyc.families.loops.recognise import (
     TURNED,
     Loops,
     Space,
-    innermost_first,
     loads_of,
     made_by,
     neighbours_of,

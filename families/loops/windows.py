@@ -21,11 +21,11 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import FragmentLayoutAttr
 from polyc.dialects.region import CastOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region.orders import neighbour_of
 from polyc.families.loops.recognise import (
     Loops,
     Space,
     made_by,
-    neighbour_of,
     reductions_in,
     size_of,
     type_of,

@@ -26,13 +26,13 @@ from polyc.dialects.plan import CP_ASYNC_BYTES, MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.checks import shape_text
 from polyc.dialects.plan.fields import Record, Value, record_of
 from polyc.dialects.plan.resources import RESERVED, SUM_BYTES
+from polyc.dialects.region.orders import neighbour_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.facts import holds_always, left_open, pointers_promised, power_of_two
 from polyc.families.family import Family, Fields, bad_plan, check_schedule, refuse_choice
 from polyc.families.scans.recognise import (
     Scans,
     find_scans,
-    neighbour_of,
     ringed_reads,
     scanned_reads,
 )

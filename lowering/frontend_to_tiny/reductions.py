@@ -9,6 +9,7 @@ from xdsl.pattern_rewriter import (
 )
 
 from polyc.dialects import frontend, tiny
+from polyc.lowering.frontend_to_tiny.bounds import is_within
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
 
@@ -43,10 +44,16 @@ class LowerReduce(RewritePattern):
         replace(op, result, rewriter)
 
 
+SMALL = 8.0
+"""A number whose exponential, and that of its opposite, are far from the ends of f32: of any number
+of points the sum is."""
+
+
 class LowerSoftmax(RewritePattern):
     """``frontend.softmax`` and ``log_softmax`` → max, sub, exp, sum, and div or log and sub.
 
-    Legal when the operand is lowered.
+    Legal when the operand is lowered.  What is known to be small, as behind a clamp, has no maximum
+    taken from it: its exponentials neither overflow nor vanish.
     """
 
     @op_type_rewrite_pattern
@@ -58,8 +65,10 @@ class LowerSoftmax(RewritePattern):
             return
         build = Builder.before(op, rewriter)
         shape, axes = tiny.tensor_of(value).dims, op.axes
-        largest = build.repeat(build.reduce("max", value, axes), axes, shape)
-        shifted = build.binary("sub", value, largest)
+        shifted = value
+        if not is_within(value, SMALL):
+            largest = build.repeat(build.reduce("max", value, axes), axes, shape)
+            shifted = build.binary("sub", value, largest)
         powers = build.unary("exp", shifted)
         total = build.reduce("sum", powers, axes)
         if isinstance(op, frontend.SoftmaxOp):

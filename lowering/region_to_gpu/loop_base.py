@@ -31,7 +31,15 @@ from polyc.dialects.gpu.types import (
     index_attr,
 )
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import CompareOp, InsideOp, KernelOp, ReadOp, ReduceOp, SelectOp
+from polyc.dialects.region import (
+    CompareOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    SelectOp,
+    UnaryOp,
+)
 from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.flat import Flat, find_flat
 from polyc.families.loops.lines import Lines, LineTile, find_lines
@@ -80,6 +88,10 @@ ZERO = AffineExpr.constant(0)
 THIN = 6
 """Blocks of a multiprocessor that compute element by element, of few tensors: each asks memory but
 once, and what is on its way is as much as there are."""
+
+JOINED = 4
+"""Blocks of a multiprocessor that turn what they store: of eight parts each thread reads one, and
+87 registers that all eight could have leave too little on its way."""
 
 
 def lines_of(kernel: KernelOp, plan: ScheduleOp) -> Lines | None:
@@ -244,6 +256,8 @@ class LoopBase(Builder):
         64 registers, of which 87 would be taken for the same code: of 64 MB of columns' sums the
         blocks that 87 leave room for draw 2.8 TB/s.
         """
+        if self.turned_store is not None and self.turned_store.is_plain:
+            return JOINED if self.is_short else JOINED - 1
         if not self.reductions:
             return THIN if self.is_thin else 1
         nested = any(reductions_in([reduce.operand]) for reduce in self.reductions)
@@ -254,6 +268,15 @@ class LoopBase(Builder):
         if not shares or elements > most or self.plan.threads() > THREADS:
             return 1
         return BLOCKS
+
+    @property
+    def is_short(self) -> bool:
+        """Whether threads that turn what they store have two vectors, or no function of theirs
+        takes registers of its own."""
+        made = made_by(list(self.kernel.yield_op.values), True)
+        slow = any(isinstance(op, UnaryOp) and op.fn.data not in ("neg", "abs") for op in made)
+        elements = prod(self.tile) // self.plan.threads()
+        return elements <= 2 * self.plan.integer("vectorize") or not slow
 
     @property
     def is_thin(self) -> bool:

@@ -27,7 +27,7 @@ from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import Number, is_integer, number_of, without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import ErfcOp, FmodOp, LoadGlobalOp
-from polyc.dialects.gpu.scalars import sigmoid
+from polyc.dialects.gpu.scalars import near_quotient, sigmoid
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.region import (
     BinaryOp,
@@ -46,6 +46,7 @@ from polyc.dialects.region import (
     TransposeOp,
     UnaryOp,
 )
+from polyc.dialects.region.activations import is_tanh_of_softplus
 from polyc.dialects.region.types import ValType
 from polyc.families.facts import holds_always
 from polyc.lowering.region_to_gpu import integers
@@ -339,6 +340,12 @@ class Point:
                 # All arithmetic is in f32 (S0.6).
                 found = self.unary(op.fn.data, self.cast((yield op.operand), f32))
                 return self.cast(found, op.result.type.element_type)
+            case BinaryOp() if is_tanh_of_softplus(op):
+                lhs = self.cast((yield op.lhs), f32)
+                rhs = self.cast((yield op.rhs), f32)
+                inverse, last = near_quotient(lhs, rhs, self.number(1.0, f32))
+                self.emit.op(inverse)
+                return self.cast(self.emit.value(last), op.result.type.element_type)
             case BinaryOp():
                 lhs = self.cast((yield op.lhs), f32)
                 rhs = self.cast((yield op.rhs), f32)

@@ -67,6 +67,19 @@ def test_a_row_of_a_tile_that_begins_anywhere_touches_a_sector_more() -> None:
     assert sectors_of(apart, together([SharedTile(16, 8, 128, 1)])) == 8 * (32 + 2)
 
 
+def test_short_runs_of_long_rows_take_longer() -> None:
+    """Of 32768 rows of 32768 f32, 2172 us by 8 columns, 1402 by 64 and 1458 by all of a row."""
+    every = Reduction(1, 1, False, 32768, second=32768, sizes=(4,), line=131072, apart=(0, 4))
+    tiles = [(4096, 8), (512, 64), (1, 32768)]
+    plans = together([SharedTile(*tile, 1024, 4, 132) for tile in tiles])
+    short, wide, whole = times_of(every, plans, H100)
+    assert 1.4 < short / wide < 1.7 and abs(wide - whole) < 0.05 * wide
+    # What is left of a row of few bytes follows at once.
+    few = replace(every, inner=64, second=32768 * 512, line=256)
+    short, wide, _ = times_of(few, plans, H100)
+    assert short < 1.1 * wide
+
+
 def test_registers_bound_what_finds_room() -> None:
     tiles = ((512, 32, 256, 8), (64, 32, 256, 8), (256, 32, 1024, 8), (8, 32, 128, 1))
     many, few, high, small = at_once(COLUMNS, together([SharedTile(*tile) for tile in tiles]))

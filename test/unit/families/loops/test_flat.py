@@ -9,6 +9,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, f16, f32
 from xdsl.ir import Attribute
 
+from polyc.cost.loops import TORN, loops_work
+from polyc.cost.values import Values
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.region import KernelOp
@@ -22,6 +24,7 @@ from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Sketch, dim
 from polyc.test.support.split_programs import wanted_of, written
 from polyc.test.unit.families.loops.test_lines import Size, lowered
+from polyc.tuning.candidates import laid
 
 
 def adaptive(*shape: Size, element: Attribute = f32) -> ModuleOp:
@@ -67,6 +70,31 @@ def test_open_sizes_and_long_lines_are_not() -> None:
     assert find_flat(find_loops(kernel)) is None
     kernel = only(lowered(pool(8, 224, 224, 64, element=f16), "region"), KernelOp)
     assert not any(plan.is_flat for plan in schedules(find_loops(kernel), "sm_90a"))
+
+
+def test_joined_lines_that_are_no_whole_sectors_are_not_torn() -> None:
+    """As every second point of a tensor is another's: pieces of lines would begin within sectors,
+    and all points as one axis have none."""
+    s = Sketch("f", f32)
+    x, y = (s.reshape(s.input(name, 16, 64, 131073), 16, 64, 131073, 1) for name in "xy")
+    both = s.reshape(s.concat(3, x, y), 16, 64, 262146)
+    module = s.done(z=s.cut(both, 2, 1, 262146))
+    loops = find_loops(only(lowered(module, "region"), KernelOp))
+    (plan,) = schedules(loops, "sm_90a")
+    assert plan.is_flat
+    # Two tensors are read in pieces of every second point, and the outputs stored in them.
+    narrow, wide = torn(loops.kernel, 32, 32), torn(loops.kernel, 8, 128)
+    assert narrow == 16 * 64 * 8193 * 5 * TORN and wide == 16 * 64 * 2049 * 5 * TORN
+
+
+def torn(kernel: KernelOp, rows: int, columns: int) -> float:
+    """Bytes that memory moves more, where threads compute by tiles of lines."""
+    fields: dict[str, object] = {
+        "tile": [rows, columns, 1],
+        "warp_tile": [rows // 8, columns],
+        "algo_choice": {"loops": "serial"},
+    }
+    return loops_work(Values(kernel, {}), laid(kernel, "sm_90a", fields, (), "own"), 6).again
 
 
 def planned(module: ModuleOp, folder: Path, last: str, **fields: Any) -> ModuleOp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def joined(*shape: Size, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.permute(s.fn("relu", phases(s, *shape)), 0, 3, 1, 2))
 
 
+def cropped(*shape: Size, element: Attribute = f32) -> ModuleOp:
+    """The phases without the last row and column, as a transposed convolution leaves them."""
+    _, h, w, _ = shape
+    assert isinstance(h, int) and isinstance(w, int)
+    s = Sketch("f", element)
+    whole = s.cut(s.cut(phases(s, *shape), 1, 0, 2 * h - 1), 2, 0, 2 * w - 1)
+    return s.done(y=s.permute(whole, 0, 3, 1, 2))
+
+
 def pooled_phases(*shape: Size, element: Attribute = f32) -> ModuleOp:
     """The mean of windows that have a pixel of each phase."""
     s = Sketch("f", element)
@@ -72,16 +82,24 @@ def both(*shape: Size, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.fn("sub", high, low), z=above)
 
 
-MADE = {"pooled": pooled, "joined": joined, "pooled_phases": pooled_phases, "both": both}
+MADE = {
+    "pooled": pooled,
+    "joined": joined,
+    "cropped": cropped,
+    "pooled_phases": pooled_phases,
+    "both": both,
+}
 SMALL = {
     "pooled": (2, 9, 11, 8),
     "joined": (2, 3, 5, 8),
+    "cropped": (2, 3, 5, 8),
     "pooled_phases": (2, 4, 5, 8),
     "both": (2, 4, 6, 6, 8),
 }
 LARGE = {
     "pooled": (64, 126, 126, 96),
     "joined": (32, 47, 55, 128),
+    "cropped": (32, 47, 55, 128),
     "pooled_phases": (64, 47, 55, 64),
     "both": (16, 16, 32, 34, 64),
 }
@@ -123,6 +141,49 @@ def test_odd_channels_are_read_one_by_one_and_fill_their_tiles() -> None:
     assert found is not None and plan.turns_outputs and plan.integer("vectorize") == 1
     # Of 75 channels tiles of 32 would have 21 empty, and those of 16 have 5.
     assert tile_of(found)[1] == 16
+
+
+@pytest.mark.parametrize(
+    ("made", "shape", "tile"),
+    [
+        (joined, (32, 47, 56, 128), (32, 64)),  # Whole sectors, and columns for two lines of them.
+        (joined, (32, 47, 56, 32), (128, 32)),
+        (cropped, (32, 47, 56, 128), (128, 32)),  # A line begins anywhere in a sector.
+        (joined, (32, 2, 8, 96), (32, 32)),  # Few points.
+    ],
+)
+def test_a_thread_has_several_vectors_of_what_is_plain(
+    made: Callable[..., ModuleOp], shape: tuple[int, ...], tile: tuple[int, int]
+) -> None:
+    loops = find_loops(region_of(made(*shape)))
+    found = find_turned_store(loops)
+    assert found is not None and found.is_plain
+    assert tile_of(found) == tile
+
+
+def test_lines_that_are_no_whole_vectors_are_stored_turned() -> None:
+    """One tensor of channels last, whose lines in NCHW are odd: loads are vectors still."""
+    s = Sketch("f", f32)
+    y = s.permute(s.input("x", 64, 129, 129, 128), 0, 3, 1, 2)
+    (plan,) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
+    assert plan.turns_outputs and plan.integer("vectorize") == 4
+    # Whole vectors, and no whole sectors.
+    s = Sketch("f", f32)
+    y = s.permute(s.input("x", 64, 130, 130, 128), 0, 3, 1, 2)
+    (plan,) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
+    assert plan.turns_outputs and plan.tile_sizes[:2] == (128, 32)
+    s = Sketch("f", f32)
+    y = s.permute(s.input("x", 64, 128, 128, 128), 0, 3, 1, 2)
+    (even, *_) = schedules(find_loops(region_of(s.done(y=y))), "sm_90a")
+    assert not even.turns_outputs and even.integer("vectorize") == 4
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_four_blocks_find_room_and_none_spills(arch: str) -> None:
+    for made, shape in ((joined, (32, 47, 56, 128)), (cropped, (32, 47, 56, 128))):
+        program = Program.compile(lowered(made(*shape), "gpu", arch=arch))
+        for info in program.kernels.values():
+            assert info.registers <= 64 and not info.spill_bytes
 
 
 def test_what_lies_as_its_outputs_do_is_not() -> None:

@@ -162,6 +162,18 @@ CASES: Mapping[str, Case] = {
         ),
         small(2, 16, 1, 4),
     ),
+    "groups of channels that lie last": Case(
+        Program(
+            [(("B", "P", 3, 16), f32)],
+            lambda g: [g.reduce("sum", g.ins[0], 1, 3)],
+            ({"B": 2, "P": 37}, {"B": 1, "P": 3}),
+        ),
+        small(32, 16, 4, 3),
+    ),
+    "moments of groups of channels that lie last": Case(
+        Program([(("B", "P", 3, 16), f32)], _variance(1, 3), ({"B": 2, "P": 37}, {"B": 1, "P": 3})),
+        small(32, 16, 4, 3),
+    ),
     "moments, and the mean beside": Case(
         Program([(("R", "C"), f16)], _normed, ({"R": 77, "C": 72}, {"R": 5, "C": 64})),
         small(8, 64, 8, 3, when=["C mod 8 == 0"]),
