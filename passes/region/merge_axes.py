@@ -31,8 +31,14 @@ from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.region.digits import digits_apart
 from polyc.rewriting.region.flatten import flattened, lines
-from polyc.rewriting.region.merge_axes import merged, with_digits_apart, without_points
+from polyc.rewriting.region.merge_axes import (
+    merged,
+    sums_products,
+    with_digits_apart,
+    without_points,
+)
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -75,6 +81,29 @@ class MergeAxes(RewritePattern):
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+class HeadsApart(RewritePattern):
+    """A region of products whose heads lie inside of rows → one that sees them apart.
+
+    Queries ``[B, T, H * D]`` are read at ``h * D + d``, a digit of each.  As ``[B, T, H, D]`` every
+    axis has a dimension of its own, as tiles are copied from.  Legal where all reads of a tensor
+    count its dimension in digits of one size (``rewriting/region/digits.py``).  Worth it where
+    products of matrices take the region so, and no family of products takes it as it is.  Exact:
+    it is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        deferred = any(where.data == "deferred" for where in op.materialize)
+        if deferred or not sums_products(op) or (apart := digits_apart(op)) is op:
+            return
+        if any(family.contracts and family.takes(op) for family in FAMILIES):
+            return
+        for found in (merged(apart), apart):
+            if GEMM.takes(found):
+                rewriter.replace(op, found, [])
+                return
 
 
 class RowsApart(RewritePattern):
@@ -232,6 +261,7 @@ def _turned(kernel: KernelOp) -> bool:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     rewrite(module, [MergeAxes()])
+    rewrite(module, [HeadsApart()])
     rewrite(module, [RowsApart()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])

@@ -34,7 +34,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.driver import located
-from polyc.rewriting.region.merge_axes import over_axes
+from polyc.rewriting.region.other_shapes import over_axes
 
 MOST = (1 << 31) - (1 << 16)
 """Points of an axis, whose last tile may go beyond its end."""
