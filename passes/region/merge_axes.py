@@ -31,7 +31,7 @@ from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
-from polyc.rewriting.region.digits import digits_apart
+from polyc.rewriting.region.digits import axes_apart, digits_apart
 from polyc.rewriting.region.flatten import flattened, lines
 from polyc.rewriting.region.merge_axes import (
     merged,
@@ -88,7 +88,8 @@ class HeadsApart(RewritePattern):
 
     Queries ``[B, T, H * D]`` are read at ``h * D + d``, a digit of each.  As ``[B, T, H, D]`` every
     axis has a dimension of its own, as tiles are copied from.  Legal where all reads of a tensor
-    count its dimension in digits of one size (``rewriting/region/digits.py``).  Worth it where
+    count its dimension in digits of the same sizes; a batch of sequences and heads, and heads that
+    share keys, are an axis of each first (``rewriting/region/digits.py``).  Worth it where
     products of matrices take the region so, and no family of products takes it as it is.  Exact:
     it is another view of the same memory.
     """
@@ -96,7 +97,7 @@ class HeadsApart(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         deferred = any(where.data == "deferred" for where in op.materialize)
-        if deferred or not sums_products(op) or (apart := digits_apart(op)) is op:
+        if deferred or not sums_products(op) or (apart := digits_apart(axes_apart(op))) is op:
             return
         if any(family.contracts and family.takes(op) for family in FAMILIES):
             return

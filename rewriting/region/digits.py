@@ -7,20 +7,37 @@ projections are read so too, at ``h * D + d + 2 * H * D`` as at ``(h + 2 * H, d)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
 
-from polyc.affine.expressions import Atom, Linear, expr_of, linear_of
+from polyc.affine.expressions import (
+    Atom,
+    Floor,
+    Linear,
+    canonical_expr,
+    decided,
+    expr_of,
+    linear_of,
+)
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region.types import MemRefType, val_type
-from polyc.rewriting.region.other_shapes import in_other_shapes
+from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
+from polyc.rewriting.region.other_shapes import OverOthers, in_other_shapes
+from polyc.rewriting.region.points import moved_set
+from polyc.rewriting.region.products import POINTWISE
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,141 @@ class Digits:
 
     steps: tuple[int, ...]
     sizes: tuple[Dim, ...]
+
+
+def axes_apart(kernel: KernelOp) -> KernelOp:
+    """The region over one axis for each digit of an axis that reads take apart: a copy that stands
+    nowhere, or itself where there are none.
+
+    A batch of sequences and heads, merged, that is read at ``(n floordiv 16, n mod 16)`` has axes
+    of both, and so have heads of queries of which four share keys, at ``h floordiv 4``.  The
+    divisors of an axis have to divide each other, and the largest one the axis; each op computes
+    at its point alone, or reduces.  Exact: each element is what it was, and lies where it lay; a
+    sum's order is as free as it was.
+    """
+    if not all(isinstance(op, APART) for op in kernel.body.block.ops):
+        return kernel
+    sizes = {a.label: a.size for op in kernel.body.block.ops for a in _axes_of(op)}
+    divisors: dict[str, set[int]] = {}
+    for op in kernel.body.block.ops:
+        if isinstance(op, ReadOp):
+            labels = val_type(op.result).labels
+            for expr in op.map.data.results:
+                for atom, _ in linear_of(expr).terms:
+                    if isinstance(atom, Floor) and (at := _divided(atom)) is not None:
+                        divisors.setdefault(labels[at], set()).add(atom.den)
+    parts: dict[str, Digits] = {}
+    for label, dens in divisors.items():
+        found = _digits(sizes[label], {*dens, 1})
+        if found is not None:
+            parts[label] = found
+    return _Apart(kernel, parts).built() if parts else kernel
+
+
+APART = (*POINTWISE, ReduceOp)
+"""Ops that compute at each point by itself, or reduce."""
+
+
+def _axes_of(op: Operation) -> Iterator[AxisAttr]:
+    for result in op.results:
+        if isinstance(result.type, ValType):
+            yield from result.type.axes
+
+
+def _divided(floor: Floor) -> int | None:
+    """The axis that is divided by a number, and nothing else; None for another quotient."""
+    match floor.num.terms:
+        case (((("d", int(at)), 1)),) if not floor.num.constant:
+            return at
+        case _:
+            return None
+
+
+def _digits(size: Dim, steps: Collection[int]) -> Digits | None:
+    """A size in digits of these steps, of which 1 is one; None where they do not part it."""
+    order = tuple(sorted(steps, reverse=True))
+    if len(order) < 2 or any(outer % inner for outer, inner in pairwise(order)):
+        return None
+    outermost = quotient(size, Dim.const(order[0]))
+    if outermost is None:
+        return None
+    inner = (Dim.const(outer // inner) for outer, inner in pairwise(order))
+    return Digits(order, (outermost, *inner))
+
+
+class _Apart(OverOthers):
+    """Builds the region with some axes in digits."""
+
+    def __init__(self, kernel: KernelOp, parts: Mapping[str, Digits]) -> None:
+        super().__init__(kernel)
+        self.digits = parts
+        taken = {axis.label for op in kernel.body.block.ops for axis in _axes_of(op)}
+        self.axes: dict[str, list[AxisAttr]] = {}
+        for label, digits in parts.items():
+            self.axes[label] = []
+            for number, size in enumerate(digits.sizes):
+                name = f"{label}_{number}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                self.axes[label].append(AxisAttr.of(name, size))
+
+    def over(self, axes: Iterable[AxisAttr]) -> list[AxisAttr]:
+        return [part for axis in axes for part in self.axes.get(axis.label, [axis])]
+
+    def built(self) -> KernelOp:
+        kernel = self.kernel
+        outs: list[Attribute] = []
+        for value, out in zip(kernel.yield_op.values, kernel.outs, strict=True):
+            shape: list[Dim] = []
+            for label, size in zip(val_type(value).labels, out.shape, strict=True):
+                shape += self.digits[label].sizes if label in self.digits else [size]
+            outs.append(MemRefType.of(shape, out.element_type, out.align, out.noalias))
+        return self.region([arg.type for arg in kernel.ins], outs)
+
+    def where(self, axes: Sequence[AxisAttr]) -> list[AffineExpr]:
+        """What each of some axes is of the axes here."""
+        places = {axis.label: AffineDimExpr(i) for i, axis in enumerate(self.over(axes))}
+        found: list[AffineExpr] = []
+        for axis in axes:
+            if axis.label in places:
+                found.append(places[axis.label])
+                continue
+            total: AffineExpr = AffineConstantExpr(0)
+            for part, step in zip(
+                self.axes[axis.label], self.digits[axis.label].steps, strict=True
+            ):
+                total = total + places[part.label] * step
+            found.append(total)
+        return found
+
+    def placed(self, op: Operation) -> Mapping[str, Attribute]:
+        if not isinstance(op, IndexOp | InsideOp):
+            return {}
+        axes = op.result.type.axes.data
+        if isinstance(op, InsideOp):
+            return {
+                "set": AffineSetAttr(moved_set(op.set.data, self.where(axes), len(self.over(axes))))
+            }
+        return {"map": AffineMapAttr(self.moved(op.map.data, axes))}
+
+    def moved(self, access: AffineMap, axes: Sequence[AxisAttr]) -> AffineMap:
+        """A map of axes as one of the axes here, whose quotients are digits."""
+        own, into = self.over(axes), self.where(axes)
+        symbols = [AffineSymExpr(i) for i in range(access.num_symbols)]
+        sizes = [axis.size.constant() for axis in own]
+        results = (
+            canonical_expr(decided(expr.replace_dims_and_symbols(into, symbols), sizes))
+            for expr in access.results
+        )
+        return AffineMap(len(own), access.num_symbols, tuple(results))
+
+    def read(self, op: ReadOp, tensor: SSAValue) -> ReadOp:
+        axes = val_type(op.result).axes.data
+        own, into = self.over(axes), self.where(axes)
+        guard = None if op.guard is None else moved_set(op.guard.data, into, len(own))
+        fill = None if op.fill is None else op.fill.value.data
+        return ReadOp(tensor, self.moved(op.map.data, axes), own, guard, fill)
 
 
 def digits_apart(kernel: KernelOp) -> KernelOp:
@@ -75,15 +227,9 @@ def _digits_of(reads: Sequence[ReadOp], at: int, size: Dim) -> Digits | None:
     steps = {step for place in places for atom, step in place.terms if not _is_symbol(atom)}
     if not steps or min(steps) < 1:
         return None
-    order = tuple(sorted(steps | {1}, reverse=True))
-    if len(order) < 2 or any(outer % inner for outer, inner in pairwise(order)):
+    found = _digits(size, steps | {1})
+    if found is None:
         return None
-    outermost = quotient(size, Dim.const(order[0]))
-    if outermost is None:
-        return None
-    found = Digits(
-        order, (outermost, *(Dim.const(outer // inner) for outer, inner in pairwise(order)))
-    )
     fits = all(_stays_inside(op, place, found) for op, place in zip(reads, places, strict=True))
     return found if fits else None
 

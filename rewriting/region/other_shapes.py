@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects.builtin import AffineMapAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import KernelOp, ReadOp
-from polyc.dialects.region.types import AxisAttr, MemRefType
+from polyc.dialects.region import BroadcastInDimOp, KernelOp, ReadOp, ReduceOp, TransposeOp
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.driver import located
 
 
@@ -72,3 +73,74 @@ def in_other_shapes(
             copy.properties["map"] = AffineMapAttr(found)
         block.add_op(copy)
     return over_axes(kernel, kernel.iters.data, kinds, kernel.outs.data, block)
+
+
+class OverOthers(ABC):
+    """Builds a region over other axes, of ops that compute at each point by itself, or reduce."""
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+
+    @abstractmethod
+    def over(self, axes: Iterable[AxisAttr]) -> list[AxisAttr]:
+        """What axes are here."""
+
+    @abstractmethod
+    def read(self, op: ReadOp, tensor: SSAValue) -> ReadOp:
+        """A read over the axes here."""
+
+    def kind(self, value: SSAValue) -> ValType:
+        """The type of a value here."""
+        own = val_type(value)
+        return ValType.of(self.over(own.axes), own.element_type)
+
+    def placed(self, op: Operation) -> Mapping[str, Attribute]:
+        """The properties of an op that say where it is; none of most."""
+        return {}
+
+    def region(self, ins: Sequence[Attribute], outs: Sequence[Attribute]) -> KernelOp:
+        """The region, which stands nowhere, with tensors of these types."""
+        old = self.kernel.body.block
+        block = Block(arg_types=ins)
+        values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
+        for before, new in zip(old.args, block.args, strict=True):
+            new.location, new.name_hint = before.location, before.name_hint
+        for op in old.ops:
+            operands = [values[operand] for operand in op.operands]
+            if isinstance(op, BroadcastInDimOp) and operands[0].type == self.kind(op.result):
+                values[op.result] = operands[0]
+                continue
+            new = located(self.op(op, operands), op)
+            block.add_op(new)
+            for before, value in zip(op.results, new.results, strict=True):
+                value.name_hint = before.name_hint
+                values[before] = value
+        return over_axes(self.kernel, self.over(self.kernel.iters), ins, outs, block)
+
+    def op(self, op: Operation, operands: Sequence[SSAValue]) -> Operation:
+        """An op on other operands."""
+        if isinstance(op, ReadOp):
+            return self.read(op, operands[0])
+        properties = {**op.properties, **self.placed(op)}
+        match op:
+            case BroadcastInDimOp():
+                there = [axis.label for axis in self.over(val_type(op.result).axes)]
+                places = [there.index(label) for label in val_type(operands[0]).labels]
+                properties["dims"] = DenseArrayBase.from_list(i64, places)
+            case TransposeOp():
+                have = val_type(operands[0]).labels
+                order = [have.index(axis.label) for axis in self.over(op.result.type.axes)]
+                properties["perm"] = DenseArrayBase.from_list(i64, order)
+            case ReduceOp():
+                named = {axis.label: axis for axis in val_type(op.operand).axes}
+                kept = self.over(named[label] for label in op.labels)
+                properties["axes"] = ArrayAttr(StringAttr(axis.label) for axis in kept)
+            case _:
+                pass
+        kinds = [self.kind(r) if isinstance(r.type, ValType) else r.type for r in op.results]
+        return type(op).create(
+            operands=operands,
+            result_types=kinds,
+            properties=properties,
+            attributes=dict(op.attributes),
+        )
