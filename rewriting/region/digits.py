@@ -30,6 +30,7 @@ from polyc.affine.expressions import (
     decided,
     expr_of,
     linear_of,
+    reach,
 )
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import quotient
@@ -61,21 +62,25 @@ def axes_apart(kernel: KernelOp) -> KernelOp:
     """
     if not all(isinstance(op, APART) for op in kernel.body.block.ops):
         return kernel
+    while parts := _divided_axes(kernel):
+        kernel = _Apart(kernel, parts).built()
+    return kernel
+
+
+def _divided_axes(kernel: KernelOp) -> dict[str, Digits]:
+    """The axes that reads divide by numbers, in digits, as far as these part them."""
     sizes = {a.label: a.size for op in kernel.body.block.ops for a in _axes_of(op)}
     divisors: dict[str, set[int]] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, ReadOp):
-            labels = val_type(op.result).labels
+            own = val_type(op.result)
+            extents = [axis.size.constant() for axis in own.axes]
             for expr in op.map.data.results:
                 for atom, _ in linear_of(expr).terms:
-                    if isinstance(atom, Floor) and (at := _divided(atom)) is not None:
-                        divisors.setdefault(labels[at], set()).add(atom.den)
-    parts: dict[str, Digits] = {}
-    for label, dens in divisors.items():
-        found = _digits(sizes[label], {*dens, 1})
-        if found is not None:
-            parts[label] = found
-    return _Apart(kernel, parts).built() if parts else kernel
+                    if isinstance(atom, Floor) and (found := _divided(atom, extents)) is not None:
+                        divisors.setdefault(own.labels[found[0]], set()).add(found[1])
+    found = {label: _digits(sizes[label], {*dens, 1}) for label, dens in divisors.items()}
+    return {label: digits for label, digits in found.items() if digits is not None}
 
 
 APART = (*POINTWISE, ReduceOp)
@@ -88,13 +93,22 @@ def _axes_of(op: Operation) -> Iterator[AxisAttr]:
             yield from result.type.axes
 
 
-def _divided(floor: Floor) -> int | None:
-    """The axis that is divided by a number, and nothing else; None for another quotient."""
-    match floor.num.terms:
-        case (((("d", int(at)), 1)),) if not floor.num.constant:
-            return at
-        case _:
-            return None
+def _divided(floor: Floor, extents: Sequence[int | None]) -> tuple[int, int] | None:
+    """The axis that a quotient takes apart, and by which number, where axes have so many points;
+    None for another one.
+
+    ``(64 * n + d) floordiv 1024`` divides ``n`` by 16, where ``d`` is less than 64.
+    """
+    if not floor.num.terms:
+        return None
+    atom, step = max(floor.num.terms, key=lambda term: term[1])
+    if isinstance(atom, Floor) or atom[0] != "d" or step < 1 or floor.den % step:
+        return None
+    rest = [term for term in floor.num.terms if term[0] != atom]
+    ends = reach(Linear.of(rest, floor.num.constant), extents)
+    if ends is None or ends[0] < 0 or ends[1] >= step:
+        return None
+    return atom[1], floor.den // step
 
 
 def _digits(size: Dim, steps: Collection[int]) -> Digits | None:
