@@ -140,8 +140,9 @@ class Orders(Attentions):
         that are merged in the rows of a token are written there.  What else is made of the scores,
         as the log-sum-exp, comes out of the kernel beside the end alone.  Another product's end,
         which a reshape merges once it is permuted, is stored so too, where an axis of its tiles
-        stays innermost.  The groups of a convolution's filters are merged, as an implicit GEMM writes them, and what a reshape makes
-        of another one's result, as a line of images of one row, is a view of it.
+        stays innermost.  The groups of a convolution's filters are merged, as an implicit GEMM
+        writes them, and what a reshape makes of another one's result, as a line of images of one
+        row, is a view of it.
         """
         found: dict[SSAValue, tuple[SSAValue, SSAValue | None]] = {}
         last = self.graph.body.block.last_op

@@ -7,25 +7,33 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import gcd, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import (
     GatherOp,
     KernelOp,
+    ReadOp,
     ReduceOp,
     ReduceTogetherOp,
     ScatterOp,
     SortOp,
 )
+from polyc.families.facts import holds_always
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.loops.tiles import VECTOR
+from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
@@ -90,7 +98,8 @@ class HeadsApart(RewritePattern):
     axis has a dimension of its own, as tiles are copied from.  Legal where all reads of a tensor
     count its dimension in digits of the same sizes; a batch of sequences and heads, and heads that
     share keys, are an axis of each first (``rewriting/region/digits.py``).  Worth it where
-    products of matrices take the region so, and no family of products takes it as it is.  Exact:
+    products of matrices take the region so, and no family of products takes it as it is, and where
+    rows of what was read by digits are whole vectors: of others a copy can be read faster.  Exact:
     it is another view of the same memory.
     """
 
@@ -102,9 +111,31 @@ class HeadsApart(RewritePattern):
         if any(family.contracts and family.takes(op) for family in FAMILIES):
             return
         for found in (merged(apart), apart):
-            if GEMM.takes(found):
+            gemm = or_refusal(partial(find_contraction, found))
+            if not isinstance(gemm, PolycError) and _read_in_vectors(gemm, op):
                 rewriter.replace(op, found, [])
                 return
+
+
+def _read_in_vectors(gemm: Contraction, before: KernelOp) -> bool:
+    """Whether rows of the operands that a region had read otherwise than axis by axis are known to
+    begin at multiples of 16 bytes."""
+    reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
+    were = [op for op in before.body.block.ops if isinstance(op, ReadOp)]
+    plain = {read for read, was in zip(reads, were, strict=True) if _goes_along_axes(was)}
+    known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
+    for side in gemm.sides:
+        if side.read in plain:
+            continue
+        vector = MAX_VECTOR_BYTES // element_bytes(side.factor.element)
+        sizes = (*side.contiguous, side.first[-1])
+        if not all(holds_always(Assumption(n.mod(vector), "=="), known, symbols) for n in sizes):
+            return False
+    return True
+
+
+def _goes_along_axes(read: ReadOp) -> bool:
+    return all(isinstance(e, AffineDimExpr | AffineConstantExpr) for e in read.map.data.results)
 
 
 class RowsApart(RewritePattern):
