@@ -244,8 +244,15 @@ def _digits_of(reads: Sequence[ReadOp], at: int, size: Dim) -> Digits | None:
     found = _digits(size, steps | {1})
     if found is None:
         return None
-    fits = all(_stays_inside(op, place, found) for op, place in zip(reads, places, strict=True))
-    return found if fits else None
+    spans = [_span_inside(op, place, found) for op, place in zip(reads, places, strict=True)]
+    if None in spans:
+        return None
+    # Queries, keys and values that follow each other in a head are parts of one length of it.
+    starts, lengths = zip(*(span for span in spans if span is not None), strict=True)
+    points = lengths[0]
+    if set(lengths) == {points} and points > 1 and not any(start % points for start in starts):
+        found = _digits(size, {*found.steps, points}) or found
+    return found
 
 
 def _is_symbol(atom: Atom) -> bool:
@@ -267,21 +274,17 @@ def _parted(place: Linear, steps: Sequence[int]) -> list[Linear] | None:
     return [Linear.of(own, constant) for own, constant in zip(terms, constants, strict=True)]
 
 
-def _stays_inside(op: ReadOp, place: Linear, digits: Digits) -> bool:
-    """Whether what a read has of every digit but the outermost is less than that digit's size."""
+def _span_inside(op: ReadOp, place: Linear, digits: Digits) -> tuple[int, int] | None:
+    """Where on the innermost digit a read begins, and how many points of it it goes along; None
+    where what it has of any digit but the outermost is not known to be less than that's size."""
     parts = _parted(place, digits.steps)
     if parts is None:
-        return False
-    axes = val_type(op.result).axes.data
+        return None
+    extents = [axis.size.constant() for axis in val_type(op.result).axes]
+    span = (0, 1)
     for part, size in zip(parts[1:], digits.sizes[1:], strict=True):
-        most = part.constant
-        for atom, step in part.terms:
-            if not isinstance(atom, tuple) or atom[0] != "d":
-                return False
-            points = axes[atom[1]].size.constant()
-            if points is None:
-                return False
-            most += step * (points - 1)
-        if most >= (size.constant() or 0):
-            return False
-    return True
+        ends = reach(part, extents)
+        if ends is None or ends[0] < 0 or ends[1] >= (size.constant() or 0):
+            return None
+        span = ends[0], ends[1] - ends[0] + 1
+    return span
