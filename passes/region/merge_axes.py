@@ -46,6 +46,7 @@ from polyc.rewriting.region.merge_axes import (
     sums_products,
     with_digits_apart,
     without_points,
+    without_unread,
 )
 
 
@@ -106,7 +107,10 @@ class HeadsApart(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         deferred = any(where.data == "deferred" for where in op.materialize)
-        if deferred or not sums_products(op) or (apart := digits_apart(axes_apart(op))) is op:
+        if deferred or not sums_products(op):
+            return
+        apart = digits_apart(axes_apart(without_unread(op)))
+        if apart is op:
             return
         if any(family.contracts and family.takes(op) for family in FAMILIES):
             return

@@ -150,6 +150,21 @@ def without_points(kernel: KernelOp) -> KernelOp:
     return _Merge(kernel, reads, [], points).built()
 
 
+def without_unread(kernel: KernelOp) -> KernelOp:
+    """The region without output axes of one point that nothing is read or counted along, as of one
+    sequence: a copy that stands nowhere, or itself where there are none."""
+    ops = list(kernel.body.block.ops)
+    if any(op.regions and not _is_together(op) for op in ops):
+        return kernel
+    counts = (ReadOp, IndexOp, InsideOp)
+    used = {a for op in ops if isinstance(op, counts) for a in val_type(op.result).labels}
+    points = {axis.label for axis in kernel.iters if axis.size == Dim.const(1)} - used
+    if not points or len(points) == len(kernel.iters):
+        return kernel
+    reads = [_Reading.of(op, points) for op in ops if isinstance(op, ReadOp)]
+    return _Merge(kernel, reads, [], points).built()
+
+
 def _is_together(op: Operation) -> bool:
     """Whether an op is a reduction of several values whose parts read no tensor."""
     inner = (part for region in op.regions for part in region.walk())
