@@ -32,6 +32,7 @@ from polyc.dialects.region import (
     SortOp,
 )
 from polyc.dialects.region.types import MemRefType
+from polyc.families.attention.schedules import ATTENTION
 from polyc.families.facts import holds_always
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
@@ -101,7 +102,8 @@ class HeadsApart(RewritePattern):
     Queries ``[B, T, H * D]`` are read at ``h * D + d``, a digit of each.  As ``[B, T, H, D]`` every
     axis has a dimension of its own, as tiles are copied from.  Legal where all reads of a tensor
     count its dimension in digits of the same sizes; a batch of sequences and heads, and heads that
-    share keys, are an axis of each first (``rewriting/region/digits.py``).  Worth it where
+    share keys, are an axis of each first, which is all that attention needs
+    (``rewriting/region/digits.py``).  Worth it where
     products of matrices take the region so, and no family of products takes it as it is, and where
     that is as fast as from copies: rows of what was read by digits are whole vectors, and no tile
     is narrower for heads that only one operand has.  Exact: it is another view of the same memory.
@@ -112,10 +114,12 @@ class HeadsApart(RewritePattern):
         deferred = any(where.data == "deferred" for where in op.materialize)
         if deferred or not sums_products(op):
             return
-        apart = digits_apart(axes_apart(without_unread(op)))
-        if apart is op:
+        divided = axes_apart(without_unread(op))
+        apart = digits_apart(divided)
+        if apart is op or any(family.contracts and family.takes(op) for family in FAMILIES):
             return
-        if any(family.contracts and family.takes(op) for family in FAMILIES):
+        if divided is not op and ATTENTION.takes(divided):
+            rewriter.replace(op, divided, [])
             return
         for found in (merged(apart), apart):
             gemm = or_refusal(partial(find_contraction, found))

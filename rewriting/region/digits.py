@@ -34,7 +34,8 @@ from polyc.affine.expressions import (
 )
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.sizes import quotient
-from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region.together import StateOp
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.region.other_shapes import OverOthers, in_other_shapes
 from polyc.rewriting.region.points import moved_set
@@ -60,7 +61,7 @@ def axes_apart(kernel: KernelOp) -> KernelOp:
     at its point alone, or reduces.  Exact: each element is what it was, and lies where it lay; a
     sum's order is as free as it was.
     """
-    if not all(isinstance(op, APART) for op in kernel.body.block.ops):
+    if not all(isinstance(op, APART) for op in kernel.body.walk()):
         return kernel
     while parts := _divided_axes(kernel):
         kernel = _Apart(kernel, parts).built()
@@ -83,7 +84,7 @@ def _divided_axes(kernel: KernelOp) -> dict[str, Digits]:
     return {label: digits for label, digits in found.items() if digits is not None}
 
 
-APART = (*POINTWISE, ReduceOp)
+APART = (*POINTWISE, ReduceOp, ReduceTogetherOp, StateOp)
 """Ops that compute at each point by itself, or reduce."""
 
 

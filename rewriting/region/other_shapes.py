@@ -12,7 +12,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.region import BroadcastInDimOp, KernelOp, ReadOp, ReduceOp, TransposeOp
+from polyc.dialects.region import (
+    BroadcastInDimOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+    TransposeOp,
+)
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.driver import located
 
@@ -100,8 +107,12 @@ class OverOthers(ABC):
 
     def region(self, ins: Sequence[Attribute], outs: Sequence[Attribute]) -> KernelOp:
         """The region, which stands nowhere, with tensors of these types."""
-        old = self.kernel.body.block
-        block = Block(arg_types=ins)
+        block = self.block(self.kernel.body.block, ins)
+        return over_axes(self.kernel, self.over(self.kernel.iters), ins, outs, block)
+
+    def block(self, old: Block, kinds: Sequence[Attribute]) -> Block:
+        """A block of the region, or of a reduction in it, with arguments of these types."""
+        block = Block(arg_types=kinds)
         values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
         for before, new in zip(old.args, block.args, strict=True):
             new.location, new.name_hint = before.location, before.name_hint
@@ -115,7 +126,7 @@ class OverOthers(ABC):
             for before, value in zip(op.results, new.results, strict=True):
                 value.name_hint = before.name_hint
                 values[before] = value
-        return over_axes(self.kernel, self.over(self.kernel.iters), ins, outs, block)
+        return block
 
     def op(self, op: Operation, operands: Sequence[SSAValue]) -> Operation:
         """An op on other operands."""
@@ -131,8 +142,8 @@ class OverOthers(ABC):
                 have = val_type(operands[0]).labels
                 order = [have.index(axis.label) for axis in self.over(op.result.type.axes)]
                 properties["perm"] = DenseArrayBase.from_list(i64, order)
-            case ReduceOp():
-                named = {axis.label: axis for axis in val_type(op.operand).axes}
+            case ReduceOp() | ReduceTogetherOp():
+                named = {a.label: a for value in op.operands for a in val_type(value).axes}
                 kept = self.over(named[label] for label in op.labels)
                 properties["axes"] = ArrayAttr(StringAttr(axis.label) for axis in kept)
             case _:
@@ -143,4 +154,9 @@ class OverOthers(ABC):
             result_types=kinds,
             properties=properties,
             attributes=dict(op.attributes),
+            regions=[self.inner(region) for region in op.regions],
         )
+
+    def inner(self, region: Region) -> Region:
+        """A region of a reduction, whose arguments are values."""
+        return Region(self.block(region.block, [self.kind(arg) for arg in region.block.args]))

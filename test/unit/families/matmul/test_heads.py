@@ -265,3 +265,22 @@ def test_a_graph_copies_no_heads(arch: str) -> None:
     result = simulate(threads, inputs, {}, threads.dispatch().variants()[0].variant_name)
     result.check()
     assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_attention_of_a_merged_batch_copies_no_heads(arch: str) -> None:
+    """By ``bmm`` over sequences and heads, whose end goes into rows at once."""
+    s = LONG.sketch()
+    batch, length, count, row = 2, LONG.length, LONG.heads, LONG.row
+    x = s.input("x", length, batch, 3 * row)
+    parts = (s.cut(x, 2, i * row, (i + 1) * row) for i in range(3))
+    q, k, v = (s.reshape(part, length, batch * count, LONG.features) for part in parts)
+    p = s.softmax(s.gemm(s.permute(q, 1, 0, 2), s.permute(k, 1, 2, 0)))
+    y = s.permute(s.gemm(p, s.permute(v, 1, 0, 2)), 1, 0, 2)
+    module = s.done(y=s.reshape(y, length * batch, row))
+    plans = schedules(module, arch)
+    assert {plan.pattern for plan in plans} == {"attention"}
+    assert len({plan.region.root_reference.data for plan in plans}) == 1
+    threads = assert_kernels_agree(module, arch)
+    found = nvrtc.compile_cuda(cuda_source(threads), arch)
+    assert all(info.spill_bytes == 0 for info in found.kernels.values())
