@@ -162,6 +162,8 @@ def without_unread(kernel: KernelOp) -> KernelOp:
     if not points or len(points) == len(kernel.iters):
         return kernel
     reads = [_Reading.of(op, points) for op in ops if isinstance(op, ReadOp)]
+    if _uneven(reads, []) is not None:
+        return kernel
     return _Merge(kernel, reads, [], points).built()
 
 
