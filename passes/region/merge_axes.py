@@ -6,11 +6,9 @@ views of its tensors, and says in ``held`` how memory holds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Assumption, Dim
+from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import (
@@ -31,7 +29,6 @@ from polyc.dialects.region import (
     ScatterOp,
     SortOp,
 )
-from polyc.dialects.region.types import MemRefType
 from polyc.families.attention.schedules import ATTENTION
 from polyc.families.facts import holds_always
 from polyc.families.family import or_refusal
@@ -106,7 +103,8 @@ class HeadsApart(RewritePattern):
     (``rewriting/region/digits.py``).  Worth it where
     products of matrices take the region so, and no family of products takes it as it is, and where
     that is as fast as from copies: rows of what was read by digits are whole vectors, and no tile
-    is narrower for heads that only one operand has.  Exact: it is another view of the same memory.
+    is narrower for axes of one operand that copies make one.  Exact: it is another view of the same
+    memory.
     """
 
     @op_type_rewrite_pattern
@@ -132,45 +130,36 @@ def _is_as_fast(gemm: Contraction, before: KernelOp) -> bool:
     """Whether tiles of operands that a region had read otherwise than axis by axis are brought and
     multiplied as fast as those of copies.
 
-    Their rows are known to begin at multiples of 16 bytes, and where heads are a batch of one
-    operand alone, as in a projection whose end lies by heads, a head's features are whole tiles.
+    Their rows are known to begin at multiples of 16 bytes, and where an operand has several axes
+    that the other lacks, of which copies may make one, as windows of an image or a projection's
+    heads, the one that tiles go along fills them.
     """
     reads, were = (
         [op for op in kernel.body.block.ops if isinstance(op, ReadOp)]
         for kernel in (gemm.kernel, before)
     )
-    shapes = {
-        read: None if _goes_along_axes(was) else _shape(was)
-        for read, was in zip(reads, were, strict=True)
-    }
+    plain = {r for r, was in zip(reads, were, strict=True) if _goes_along_axes(was)}
     known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
-
-    def are_multiples(sizes: Iterable[Dim], of: int) -> bool:
-        return all(holds_always(Assumption(n.mod(of), "=="), known, symbols) for n in sizes)
-
     columns = ((part.rhs, gemm.n, gemm.lhs) for part in gemm.parts)
     for side, axis, other in ((gemm.lhs, gemm.m, gemm.rhs), *columns):
-        if (shape := shapes[side.read]) is None:
+        if side.read in plain:
             continue
         vector = MAX_VECTOR_BYTES // element_bytes(side.factor.element)
-        if not are_multiples((*side.contiguous, side.first[-1]), vector):
+        sizes = (*side.contiguous, side.first[-1])
+        if not all(holds_always(Assumption(n.mod(vector), "=="), known, symbols) for n in sizes):
             return False
-        sizes, at = _shape(side.read), side.axes.index(axis)
-        outer = side.axes[at - 1] if at else None
-        if outer is not None and outer not in (*other.axes, gemm.k):
-            parted = any(prod(sizes[i : at + 1], start=Dim.const(1)) in shape for i in range(at))
-            if parted and not are_multiples([sizes[at]], TILE):
-                return False
+        own = {one for one in side.axes if one is not None and one not in other.axes}
+        points = gemm.size(axis).constant()
+        if len(own) > 1 and points is not None and points % TILE and points < MANY_TILES * TILE:
+            return False
     return True
-
-
-def _shape(read: ReadOp) -> Sequence[Dim]:
-    """The sizes of what is read."""
-    return cast(MemRefType, read.tensor.type).shape
 
 
 TILE = 128
 """Rows or columns of the tiles that are nearly as fast as any."""
+
+MANY_TILES = 4
+"""From which on a last one that is not full is little beside the others."""
 
 
 def _goes_along_axes(read: ReadOp) -> bool:
