@@ -211,20 +211,20 @@ def _decided(linear: Linear, sizes: Sequence[int | None]) -> Linear:
             total = total.plus(Linear(((atom, coef),), 0))
             continue
         inner = _decided(atom.num, sizes)
-        reach = _reach(inner, sizes)
-        if reach is not None and reach[0] // atom.den == reach[1] // atom.den:
-            total = total.plus(Linear((), coef * (reach[0] // atom.den)))
+        ends = reach(inner, sizes)
+        if ends is not None and ends[0] // atom.den == ends[1] // atom.den:
+            total = total.plus(Linear((), coef * (ends[0] // atom.den)))
         else:
             total = total.plus(inner.floordiv(atom.den).times(coef))
     return total
 
 
-def _reach(linear: Linear, sizes: Sequence[int | None]) -> tuple[int, int] | None:
+def reach(linear: Linear, sizes: Sequence[int | None]) -> tuple[int, int] | None:
     """Numbers that a sum is between, where dims are below ``sizes``; None where that is open."""
     low = high = linear.constant
     for atom, coef in linear.terms:
         if isinstance(atom, Floor):
-            inner = _reach(atom.num, sizes)
+            inner = reach(atom.num, sizes)
             ends = None if inner is None else (inner[0] // atom.den, inner[1] // atom.den)
         else:
             size = sizes[atom[1]] if atom[0] == "d" else None

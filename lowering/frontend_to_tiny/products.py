@@ -16,7 +16,8 @@ class LowerGemm(RewritePattern):
     """``frontend.gemm`` → ``reduce(sum, mul(expand a, expand b))`` over [..., M, K, N] (S3.2).
 
     Legal when both operands are lowered.  A transposed operand is permuted first.  An
-    operand that is computed, not loaded, is rounded to the operand type (S0.6).
+    operand that is computed, not loaded, is rounded to the operand type (S0.6).  A sum of one term
+    is that term: an outer product is elementwise.
     """
 
     @op_type_rewrite_pattern
@@ -33,6 +34,11 @@ class LowerGemm(RewritePattern):
         if op.transpose_b is not None:
             b = build.permute(b, (*range(rank_b - 2), rank_b - 1, rank_b - 2))
         *batch, m, n = frontend.tensor_of(op.result).dims
+        if tiny.tensor_of(a).dims[-1].constant() == 1:
+            space = (*batch, m, n)
+            a, b = (build.aligned(value, space) for value in (a, b))
+            replace(op, build.binary("mul", a, b), rewriter)
+            return
         space = (*batch, m, tiny.tensor_of(a).dims[-1], n)
         at = len(batch)
         left = (*range(at - rank_a + 2, at), at, at + 1)

@@ -138,9 +138,11 @@ class Orders(Attentions):
         Of an attention's what a permutation makes of it, whose features stay innermost, the kernel
         writes as well as the end itself, and a reshape of what is stored is the same memory: heads
         that are merged in the rows of a token are written there.  What else is made of the scores,
-        as the log-sum-exp, comes out of the kernel beside the end alone.  The groups of a
-        convolution's filters are merged, as an implicit GEMM writes them, and what a reshape makes
-        of another one's result, as a line of images of one row, is a view of it.
+        as the log-sum-exp, comes out of the kernel beside the end alone.  Another product's end,
+        which a reshape merges once it is permuted, is stored so too, where an axis of its tiles
+        stays innermost.  The groups of a convolution's filters are merged, as an implicit GEMM
+        writes them, and what a reshape makes of another one's result, as a line of images of one
+        row, is a view of it.
         """
         found: dict[SSAValue, tuple[SSAValue, SSAValue | None]] = {}
         last = self.graph.body.block.last_op
@@ -165,7 +167,33 @@ class Orders(Attentions):
                 user = self._only_user(end)
                 if isinstance(user, tiny.ReshapeOp) and is_reshaped_view(user):
                     found[end] = (end, user.result)
+            elif level > Level.CORE_SPREAD and (merged := self._merged_rows(value)) is not None:
+                found[self._epilogue(value)[0]] = merged
         return found
+
+    def _merged_rows(self, value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+        """What a permutation makes of a product's end, and what a reshape makes of that in the
+        same memory, as heads that are merged in the rows of a token; None where nothing does so,
+        or an axis would lie innermost that both factors have, or neither.
+        """
+        end = self._epilogue(value)[0]
+        order, stored, user = list(range(tiny.tensor_of(end).rank)), end, self._only_user(end)
+        while isinstance(user, tiny.PermuteOp):
+            order = [order[axis] for axis in user.perm]
+            stored, user = user.result, self._only_user(user.result)
+        if stored is end or not isinstance(user, tiny.ReshapeOp) or not is_reshaped_view(user):
+            return None
+        reduce = cast(tiny.ReduceOp, value.owner)
+        if tiny.tensor_of(end).dims != tiny.tensor_of(value).dims:
+            return None
+        rank = tiny.tensor_of(reduce.operand).rank
+        kept = [axis for axis in range(rank) if axis not in reduce.axes]
+        owners = [axes_of(factor) for factor in factors(value)]
+        if None in owners:
+            return None
+        last = kept[order[-1]]
+        alone = sum(last in cast("set[int]", own) for own in owners) == 1
+        return (stored, user.result) if alone else None
 
     def images(self) -> set[tuple[Dim, ...]]:
         """The sizes of what convolutions read windows of, and of what they end with, in the order

@@ -33,7 +33,7 @@ from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
-from polyc.passes.region.merge_axes import MergeAxes
+from polyc.passes.region.merge_axes import HeadsApart, MergeAxes
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.passes.support.plan.rows_or_loops import loops_instead
 from polyc.passes.support.plan.single_row import family_of, with_single_rows
@@ -213,6 +213,7 @@ class PlanSelectPass(ModulePass):
                 _check_edges(graph)
         given = [] if self.plan is None else read_plan(self.plan)
         rewrite(op, [MergeAxes()])
+        rewrite(op, [HeadsApart()])
         whole = _names(op)
         first = [one for one in given if one.region is None or one.region in whole]
         rewrite(op, [SelectPlan(self.arch, first)])
@@ -222,6 +223,7 @@ class PlanSelectPass(ModulePass):
         for one in rest:
             name_of(one, "region", "", [*whole, *parts])
         rewrite(op, [MergeAxes()])
+        rewrite(op, [HeadsApart()])
         rewrite(op, [SelectPlan(self.arch, rest)])
 
 

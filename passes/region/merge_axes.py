@@ -7,32 +7,48 @@ views of its tensors, and says in ``held`` how memory holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import gcd, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.gpu.types import element_bytes
+from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import (
     GatherOp,
     KernelOp,
+    ReadOp,
     ReduceOp,
     ReduceTogetherOp,
     ScatterOp,
     SortOp,
 )
+from polyc.families.attention.schedules import ATTENTION
+from polyc.families.facts import holds_always
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
 from polyc.families.loops.tiles import VECTOR
+from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
+from polyc.rewriting.region.digits import axes_apart, digits_apart
 from polyc.rewriting.region.flatten import flattened, lines
-from polyc.rewriting.region.merge_axes import merged, with_digits_apart, without_points
+from polyc.rewriting.region.merge_axes import (
+    merged,
+    sums_products,
+    with_digits_apart,
+    without_points,
+    without_unread,
+)
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -75,6 +91,79 @@ class MergeAxes(RewritePattern):
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+class HeadsApart(RewritePattern):
+    """A region of products whose heads lie inside of rows → one that sees them apart.
+
+    Queries ``[B, T, H * D]`` are read at ``h * D + d``, a digit of each.  As ``[B, T, H, D]`` every
+    axis has a dimension of its own, as tiles are copied from.  Legal where all reads of a tensor
+    count its dimension in digits of the same sizes; a batch of sequences and heads, and heads that
+    share keys, are an axis of each first, which is all that attention needs
+    (``rewriting/region/digits.py``).  Worth it where
+    products of matrices take the region so, and no family of products takes it as it is, and where
+    that is as fast as from copies: rows of what was read by digits are whole vectors, and no tile
+    is narrower for axes of one operand that copies make one.  Exact: it is another view of the same
+    memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        deferred = any(where.data == "deferred" for where in op.materialize)
+        if deferred or not sums_products(op):
+            return
+        divided = axes_apart(without_unread(op))
+        apart = digits_apart(divided)
+        if apart is op or any(family.contracts and family.takes(op) for family in FAMILIES):
+            return
+        if divided is not op and ATTENTION.takes(divided):
+            rewriter.replace(op, divided, [])
+            return
+        for found in (merged(apart), apart):
+            gemm = or_refusal(partial(find_contraction, found))
+            if not isinstance(gemm, PolycError) and _is_as_fast(gemm, op):
+                rewriter.replace(op, found, [])
+                return
+
+
+def _is_as_fast(gemm: Contraction, before: KernelOp) -> bool:
+    """Whether tiles of operands that a region had read otherwise than axis by axis are brought and
+    multiplied as fast as those of copies.
+
+    Their rows are known to begin at multiples of 16 bytes, and where an operand has several axes
+    that the other lacks, of which copies may make one, as windows of an image or a projection's
+    heads, the one that tiles go along fills them.
+    """
+    reads, were = (
+        [op for op in kernel.body.block.ops if isinstance(op, ReadOp)]
+        for kernel in (gemm.kernel, before)
+    )
+    plain = {r for r, was in zip(reads, were, strict=True) if _goes_along_axes(was)}
+    known, symbols = gemm.kernel.assumptions, gemm.kernel.symbol_names
+    columns = ((part.rhs, gemm.n, gemm.lhs) for part in gemm.parts)
+    for side, axis, other in ((gemm.lhs, gemm.m, gemm.rhs), *columns):
+        if side.read in plain:
+            continue
+        vector = MAX_VECTOR_BYTES // element_bytes(side.factor.element)
+        sizes = (*side.contiguous, side.first[-1])
+        if not all(holds_always(Assumption(n.mod(vector), "=="), known, symbols) for n in sizes):
+            return False
+        own = {one for one in side.axes if one is not None and one not in other.axes}
+        points = gemm.size(axis).constant()
+        if len(own) > 1 and points is not None and points % TILE and points < MANY_TILES * TILE:
+            return False
+    return True
+
+
+TILE = 128
+"""Rows or columns of the tiles that are nearly as fast as any."""
+
+MANY_TILES = 4
+"""From which on a last one that is not full is little beside the others."""
+
+
+def _goes_along_axes(read: ReadOp) -> bool:
+    return all(isinstance(e, AffineDimExpr | AffineConstantExpr) for e in read.map.data.results)
 
 
 class RowsApart(RewritePattern):
@@ -232,6 +321,7 @@ def _turned(kernel: KernelOp) -> bool:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     rewrite(module, [MergeAxes()])
+    rewrite(module, [HeadsApart()])
     rewrite(module, [RowsApart()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])

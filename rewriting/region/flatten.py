@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from polyc.dialects.common.dim import Dim
@@ -32,9 +31,8 @@ from polyc.dialects.region import (
     UnaryOp,
     YieldOp,
 )
-from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
-from polyc.rewriting.driver import located
-from polyc.rewriting.region.merge_axes import over_axes
+from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
+from polyc.rewriting.region.other_shapes import OverOthers
 
 MOST = (1 << 31) - (1 << 16)
 """Points of an axis, whose last tile may go beyond its end."""
@@ -138,13 +136,14 @@ def _divided(place: AffineExpr, step: int) -> AffineExpr:
     return place if step == 1 else place // step
 
 
-class _Flat:
+class _Flat(OverOthers):
     """Builds the region with some axes as one."""
 
     def __init__(
         self, kernel: KernelOp, axes: Sequence[AxisAttr], whole: Mapping[SSAValue, bool]
     ) -> None:
-        self.kernel, self.whole, self.labels = kernel, whole, [axis.label for axis in axes]
+        super().__init__(kernel)
+        self.whole, self.labels = whole, [axis.label for axis in axes]
         total = prod((axis.size for axis in axes), start=Dim.const(1))
         every = [val_type(r) for op in kernel.body.block.ops for r in op.results]
         taken = {label for kind in every for label in kind.labels}
@@ -191,53 +190,11 @@ class _Flat:
                 shape = self.shape(kind.shape, _where(op))
                 flat = MemRefType.of(shape, kind.element_type, kind.align, kind.noalias)
                 kinds[op.tensor] = flat
-        block = Block(arg_types=list(kinds.values()))
-        values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
-        for before, new in zip(old.args, block.args, strict=True):
-            new.location, new.name_hint = before.location, before.name_hint
-        for op in old.ops:
-            operands = [values[operand] for operand in op.operands]
-            if isinstance(op, BroadcastInDimOp) and operands[0].type == self.kind(op.result):
-                values[op.result] = operands[0]
-                continue
-            new = located(self.op(op, operands), op)
-            block.add_op(new)
-            for before, value in zip(op.results, new.results, strict=True):
-                value.name_hint = before.name_hint
-                values[before] = value
         outs: list[MemRefType] = []
         for value, out in zip(kernel.yield_op.values, kernel.outs, strict=True):
             shape = self.shape(list(out.shape), list(val_type(value).labels))
             outs.append(MemRefType.of(shape, out.element_type, out.align, out.noalias))
-        return over_axes(kernel, self.over(kernel.iters), list(kinds.values()), outs, block)
-
-    def op(self, op: Operation, operands: Sequence[SSAValue]) -> Operation:
-        if isinstance(op, ReadOp):
-            return self.read(op, operands[0])
-        properties = dict(op.properties)
-        match op:
-            case BroadcastInDimOp():
-                there = [axis.label for axis in self.over(val_type(op.result).axes)]
-                places = [there.index(label) for label in val_type(operands[0]).labels]
-                properties["dims"] = DenseArrayBase.from_list(i64, places)
-            case ReduceOp():
-                named = {axis.label: axis for axis in val_type(op.operand).axes}
-                kept = self.over(named[label] for label in op.labels)
-                properties["axes"] = ArrayAttr(StringAttr(axis.label) for axis in kept)
-            case _:
-                pass
-        kinds = [self.kind(r) if isinstance(r.type, ValType) else r.type for r in op.results]
-        return type(op).create(
-            operands=operands,
-            result_types=kinds,
-            properties=properties,
-            attributes=dict(op.attributes),
-        )
-
-    def kind(self, value: SSAValue) -> ValType:
-        """The type of a value here."""
-        own = val_type(value)
-        return ValType.of(self.over(own.axes), own.element_type)
+        return self.region(list(kinds.values()), outs)
 
     def read(self, op: ReadOp, tensor: SSAValue) -> ReadOp:
         """A read at the digits of the axis."""

@@ -8,12 +8,12 @@ tells the three apart.  The region that sees its tensors so is the same computat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
@@ -35,6 +35,7 @@ from polyc.dialects.region import (
 )
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.driver import located
+from polyc.rewriting.region.other_shapes import in_other_shapes, over_axes
 from polyc.rewriting.region.points import moved_set
 
 Pair = tuple[str, str]
@@ -105,33 +106,20 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
     if not shapes:
         return kernel
     sizes = {a.label: a.size for t in _types(kernel) for a in t.axes}
-    old = kernel.body.block
-    kinds: list[Attribute] = []
-    for arg in old.args:
-        kind = cast(MemRefType, arg.type)
-        if arg in shapes:
-            dims: list[Dim] = []
-            for labels, size in zip(shapes[arg], kind.shape, strict=True):
-                dims += [sizes[label] for label in labels] or [size]
-            kind = MemRefType.of(dims, kind.element_type, kind.align, kind.noalias)
-        kinds.append(kind)
-    block = Block(arg_types=kinds)
-    values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
-    for before, new in zip(old.args, block.args, strict=True):
-        new.location, new.name_hint = before.location, before.name_hint
-    for op in old.ops:
-        copy = op.clone(values)
-        copy.location = op.location
-        if isinstance(op, ReadOp) and op.tensor in shapes:
-            labels = val_type(op.result).labels
-            results: list[AffineExpr] = []
-            for counted, expr in zip(shapes[op.tensor], op.map.data.results, strict=True):
-                digits = [AffineDimExpr(labels.index(label)) for label in counted]
-                results += digits if len(counted) > 1 else [expr]
-            access = AffineMap(len(labels), op.map.data.num_symbols, tuple(results))
-            copy.properties["map"] = AffineMapAttr(access)
-        block.add_op(copy)
-    return over_axes(kernel, kernel.iters.data, kinds, kernel.outs.data, block)
+    dims: dict[SSAValue, list[list[Dim] | None]] = {
+        tensor: [[sizes[label] for label in labels] or None for labels in several]
+        for tensor, several in shapes.items()
+    }
+
+    def places(op: ReadOp) -> list[AffineExpr]:
+        labels = val_type(op.result).labels
+        found: list[AffineExpr] = []
+        for counted, expr in zip(shapes[op.tensor], op.map.data.results, strict=True):
+            digits = [AffineDimExpr(labels.index(label)) for label in counted]
+            found += digits if len(counted) > 1 else [expr]
+        return found
+
+    return in_other_shapes(kernel, dims, places)
 
 
 MOST_TAPS, WINDOW = 16, 256
@@ -162,26 +150,21 @@ def without_points(kernel: KernelOp) -> KernelOp:
     return _Merge(kernel, reads, [], points).built()
 
 
-def over_axes(
-    kernel: KernelOp,
-    axes: Sequence[AxisAttr],
-    ins: Sequence[Attribute],
-    outs: Sequence[Attribute],
-    block: Block,
-) -> KernelOp:
-    """A region over other axes, whose tensors it sees in other shapes; ``held`` is as before."""
-    found = KernelOp(
-        kernel.sym_name.data,
-        axes,
-        [replace(t, type=kind) for t, kind in zip(kernel.inputs, ins, strict=True)],
-        [replace(t, type=kind) for t, kind in zip(kernel.outputs, outs, strict=True)],
-        body=Region(block),
-        symbols=kernel.symbol_names,
-        assumptions=kernel.assumptions,
-        held=kernel.tensors,
-    )
-    found.attributes |= kernel.attributes
-    return located(found, kernel)
+def without_unread(kernel: KernelOp) -> KernelOp:
+    """The region without output axes of one point that nothing is read or counted along, as of one
+    sequence: a copy that stands nowhere, or itself where there are none."""
+    ops = list(kernel.body.block.ops)
+    if any(op.regions and not _is_together(op) for op in ops):
+        return kernel
+    counts = (ReadOp, IndexOp, InsideOp)
+    used = {a for op in ops if isinstance(op, counts) for a in val_type(op.result).labels}
+    points = {axis.label for axis in kernel.iters if axis.size == Dim.const(1)} - used
+    if not points or len(points) == len(kernel.iters):
+        return kernel
+    reads = [_Reading.of(op, points) for op in ops if isinstance(op, ReadOp)]
+    if _uneven(reads, []) is not None:
+        return kernel
+    return _Merge(kernel, reads, [], points).built()
 
 
 def _is_together(op: Operation) -> bool:
@@ -220,7 +203,7 @@ def _points(kernel: KernelOp) -> set[str]:
         # A product has a side of one point: the outermost axis stays, and so does that of one row.
         # What is summed along another one, and is no product, is only put along it afterwards.
         outermost = {axis.label for axis in kernel.iters.data[:1]}
-        if kept & outer and not _products(kernel):
+        if kept & outer and not sums_products(kernel):
             outermost &= kept
         sorts = any(isinstance(op, SortOp) for op in kernel.body.block.ops)
         single = [a for a in single if a not in walked | outermost and not sorts]
@@ -237,10 +220,10 @@ def _points(kernel: KernelOp) -> set[str]:
 
 def _only_sums(kernel: KernelOp) -> bool:
     """Whether a region reduces, and sums no products."""
-    return any(isinstance(op, ReduceOp) for op in kernel.walk()) and not _products(kernel)
+    return any(isinstance(op, ReduceOp) for op in kernel.walk()) and not sums_products(kernel)
 
 
-def _products(kernel: KernelOp) -> bool:
+def sums_products(kernel: KernelOp) -> bool:
     """Whether a region sums products of two values."""
     return any(
         isinstance(op, ReduceOp)

@@ -81,3 +81,15 @@ frontend.graph @nchw_depthwise(%x: !frontend.tensor<[N, C, H, W], f32>, %w: !fro
   %0 = frontend.conv2d nchw %x, %w stride [1, 1] padding [0, 0, 0, 0] dilation [1, 1] groups C {acc = f32} : (!frontend.tensor<[N, C, H, W], f32>, !frontend.tensor<[2 * C, 1, 3, 3], f32>) -> !frontend.tensor<[N, 2 * C, H - 2, W - 2], f32>
   frontend.output %0 : !frontend.tensor<[N, 2 * C, H - 2, W - 2], f32>
 }
+
+// -----
+
+// A sum of one term is that term.
+frontend.graph @outer(%A: !frontend.tensor<[B, M, 1], f16>, %C: !frontend.tensor<[N, 1], f16>) -> (Y: !frontend.tensor<[B, M, N], f16>) {
+  %0 = frontend.gemm %A, %C {acc = f32, transpose_b} : (!frontend.tensor<[B, M, 1], f16>, !frontend.tensor<[N, 1], f16>) -> !frontend.tensor<[B, M, N], f16>
+  frontend.output %0 : !frontend.tensor<[B, M, N], f16>
+}
+// CHECK-LABEL: tiny.graph @outer
+// CHECK-NOT: tiny.reduce
+// CHECK: tiny.binary mul {{.*}} : !tiny.tensor<[B, M, N], f32>
+// CHECK-NOT: tiny.reduce

@@ -38,8 +38,6 @@ TOGETHER = ("attention", "matmul")
 APART = ("matmul", "rows", "matmul")
 """Scores and weights in memory, which take less time where scores cost much."""
 
-COPIED = ("loops", *TOGETHER)
-
 FORMS: dict[str, tuple[Spelling, tuple[str, ...]]] = {
     "plain": (PLAIN, TOGETHER),
     "softmax": (replace(PLAIN, powers="softmax"), TOGETHER),
@@ -53,9 +51,9 @@ FORMS: dict[str, tuple[Spelling, tuple[str, ...]]] = {
     "bf16": (replace(PLAIN, element=bf16, width=(40, 24)), TOGETHER),
     "dropout": (replace(PLAIN, after="dropout"), TOGETHER),
     "inside": (replace(PLAIN, layout="inside"), TOGETHER),
-    # What the second kernel reads of Q and K lies apart for it.
-    "rows": (replace(PLAIN, layout="rows", width=(24, 24)), ("loops", *COPIED)),
-    "shared": (replace(PLAIN, layout="shared", powers="softmax"), COPIED),
+    # The second kernel reads Q and K where they lie too.
+    "rows": (replace(PLAIN, layout="rows", width=(24, 24)), TOGETHER),
+    "shared": (replace(PLAIN, layout="shared", powers="softmax"), TOGETHER),
 }
 
 

@@ -17,11 +17,11 @@ from polyc.dialects.region.types import MemRefType, ValType
 from polyc.passes.pipeline import build
 from polyc.playback import region
 from polyc.playback.functions import dtype_of
-from polyc.rewriting.region.merge_axes import merged
+from polyc.rewriting.region.merge_axes import merged, without_unread
 from polyc.test.fuzz.layers import REFUSED
 from polyc.test.fuzz.random_programs import drawn
 from polyc.test.support.gemm_programs import ABOVE, Product, one_tap, regions
-from polyc.test.support.gpu_text import find, parsed
+from polyc.test.support.gpu_text import find, only, parsed
 
 
 def kernel_of(text: str) -> KernelOp:
@@ -321,3 +321,39 @@ def test_axes_beside_those_of_indices_are_one(op: str, x: str, i: str, y: str, w
     (before,) = region.run(kernel, arrays, {})
     (after,) = region.run(found, arrays, {})
     np.testing.assert_array_equal(np.asarray(before).reshape(-1), np.asarray(after).reshape(-1))
+
+
+def unread(rows: int, guard: str = "") -> KernelOp:
+    """One sequence, ``b``, of which no read says where it is; a tensor of rows is read twice."""
+    x, out = (f"!region.memref<[1, {n}, 8], f32, align 16>" for n in (rows, 4))
+    two, one = "!region.val<[t: 4, d: 8], f32>", "!region.val<[d: 8], f32>"
+    every = "!region.val<[b: 1, t: 4, d: 8], f32>"
+    return only(
+        parsed(f"""
+region.kernel @g iters [b: 1, t: 4, d: 8] ins(%x: {x}) outs(y: {out} gmem) {{
+  %0 = region.read %x affine_map<(d0, d1) -> (0, d0, d1)> {guard} : {x} -> {two}
+  %1 = region.read %x affine_map<(d0) -> (0, 0, d0)> : {x} -> {one}
+  %2 = region.broadcast_in_dim %1 dims [1] : {one} -> {two}
+  %3 = region.binary add %0, %2 : {two}
+  %4 = region.broadcast_in_dim %3 dims [1, 2] : {two} -> {every}
+  region.yield %4 : {every}
+}}
+"""),
+        KernelOp,
+    )
+
+
+def test_an_axis_of_one_point_that_nothing_reads_is_left_out() -> None:
+    kernel = unread(4)
+    found = without_unread(kernel)
+    assert [axis.label for axis in found.iters] == ["t", "d"]
+    inputs = [np.arange(32, dtype=np.float32).reshape(1, 4, 8)]
+    np.testing.assert_array_equal(
+        np.asarray(region.run(found, inputs, {})[0]), np.asarray(region.run(kernel, inputs, {})[0])
+    )
+
+
+def test_it_stays_where_a_tensor_would_be_seen_in_two_shapes() -> None:
+    """One read goes along a dimension of one point under a guard, the other one does not."""
+    kernel = unread(1, "where affine_set<(d0, d1) : (d0 == 0)> else 0.0")
+    assert without_unread(kernel) is kernel
