@@ -13,7 +13,8 @@ looks at all updates:
 
 So a walk takes as long as the list, and a list of more than ``LONG`` updates is not walked along.
 The blocks of ``order`` sort the updates of such lists, a ``CHUNK`` that follow each other at a
-time: those of one list become a *run*, in their order, and runs of a list are linked.
+time: those of one list become a *run*, in their order, and runs of a list are linked in a few
+chains, which chunks take in turn.
 
 3. ``fill``: an update walks along the runs of its list, of which a chunk has one, and adds up how
    many are before its own.  So it knows its rank, and writes itself into a *part* of the list, of
@@ -78,7 +79,7 @@ of 4096 rows took 91 us where it had taken 75 without."""
 
 ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
-long that is, and the run of the same list that was linked before it, from 1."""
+long long that is, and the run of the same list that was linked before it in its chain, from 1."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update in their order; that of its list is above."""

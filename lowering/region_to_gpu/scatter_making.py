@@ -175,9 +175,9 @@ class Making:
         """Each update in front of a list, linked to the one that was there, counted from 1.
 
         The first few to come stand where the place says, in any order.  The one by which a list is
-        long says so, and that it has no run yet.
+        long says so, and keeps the heads of its runs: it has none yet.
         """
-        counts, links, firsts, rest = map(self.space, range(4))
+        counts, links, firsts, rest, groups, following = map(self.space, range(6))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> SSAValue:
             emit = point.emit
@@ -188,11 +188,16 @@ class Making:
             longer = emit.both(here, emit.compare("eq", others, emit.int32(scatter_lists.LONG)))
             found = self.maker.of_all(emit, self.batch, ANY)
             emit.op(AtomicGlobalOp("max", one, counts, found, longer))
-            at = [where[axis.label] for axis in self.maker.listed]
-            emit.op(StoreGlobalOp(emit.int32(0), rest, at, longer))
+            at, own = [where[axis.label] for axis in self.maker.listed], self.place(point)
+            none = emit.int32(0)
+            emit.op(StoreGlobalOp(own, rest, at, longer))
+            for chain in range(GROUP):
+                head = self.in_batch(emit, own, emit.index(chain))
+                emit.op(StoreGlobalOp(none, groups, head, longer))
+            emit.op(StoreGlobalOp(none, following, self.in_batch(emit, own), longer))
             early = emit.both(here, emit.compare("slt", others, emit.int32(FIRST)))
             column = emit.value(arith.IndexCastOp(others, INDEX))
-            emit.op(StoreGlobalOp(self.place(point), firsts, [*at, column], early))
+            emit.op(StoreGlobalOp(own, firsts, [*at, column], early))
             return before
 
         self.updates(links, then)

@@ -109,7 +109,14 @@ class Walk:
         def parts(inner: Emit) -> None:
             self.behind_lists(inner)
             count = inner.value(arith.IndexCastOp(parts_of(inner, longest), INDEX), "parts")
-            inner.loop(count, self.part, hint="part")
+
+            def some(outer: Emit, first: SSAValue) -> None:
+                def one(last: Emit, more: SSAValue) -> None:
+                    self.part(last, last.value(arith.AddiOp(first, more), "part"))
+
+                outer.loop(GROUP, one, unroll=True)
+
+            inner.loop(count, some, step=GROUP, hint="first")
 
         emit.when(emit.compare("sgt", longest, emit.int32(scatter_lists.LONG)), parts)
 

@@ -236,6 +236,18 @@ def test_one_list_has_all_updates() -> None:
     through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
 
+@pytest.mark.parametrize("chunks", [scatter_lists.GROUP, 2 * scatter_lists.GROUP + 1])
+@pytest.mark.usefixtures("small")
+def test_chunks_take_chains_of_runs_in_turn(chunks: int) -> None:
+    """Of two lists: one has a run in each chunk, one in the last ones alone; the parts of a tile's
+    longest list are no multiple of those that come at once."""
+    count = (chunks - 1) * scatter_lists.CHUNK + 50
+    late = np.arange(count) % 2 + np.arange(count) // (count - scatter_lists.CHUNK) == 2
+    i = np.where(late, 5, 2).astype(np.int64)
+    arrays = [numbers(f32, (9,)), i, numbers(f32, (count,))]
+    through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
+
+
 def test_blocks_of_the_size_that_they_have_make_lists() -> None:
     count = 2 * scatter_lists.THREADS + 600
     arrays = [numbers(f32, (9,)), hostile(9, count), numbers(f32, (count,))]
