@@ -51,6 +51,7 @@ from polyc.families.scatters.recognise import Lists, Scatters
 from polyc.lowering.region_to_gpu.frame import Frame, Space
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.rewriting.emit import Emit
 
 THREADS = 256
@@ -190,7 +191,8 @@ class ListMaker:
         """What the kernels leave for each other and, the last ones, for the scatter's own."""
         name, each = self.plan.kernel_name, [axis.size for axis in self.listed]
         if self.way != "listed":
-            return [Space(f"{name}_{self.way}", GlobalType.of(each, i32), zeroed=True)]
+            kind = self.key.kind if self.way == "atomic" else i32
+            return [Space(f"{name}_{self.way}", GlobalType.of(each, kind), zeroed=True)]
         updates = [*self.batch, self.count]
         # What is of all lists and of tiles is before what is of a list along the rows, so that one
         # clearing does, and nothing is behind their end.
@@ -208,6 +210,12 @@ class ListMaker:
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
         ]
+
+    @property
+    def key(self) -> Key:
+        """How an update is a number that atomics combine."""
+        scatter = self.scatters.scatter
+        return Key(scatter.fn.data, scatter.result.type.element_type)
 
     @property
     def left(self) -> list[int]:

@@ -25,7 +25,6 @@ from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates
 from polyc.lowering.region_to_gpu.point import COLUMN, Point
-from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
     FIRST,
@@ -160,7 +159,7 @@ class Making:
     def atomics(self) -> None:
         """What all updates of each place make together; 0 where there is none."""
         scatter, found = self.scatters.scatter, self.space(0)
-        key = Key(scatter.fn.data, scatter.result.type.element_type)
+        key = self.maker.key
         function = self.scatters.key
         assert function is not None
 

@@ -47,7 +47,6 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ListMaker,
 )
@@ -401,8 +400,9 @@ class ScatterBuilder(Builder):
         block.args[0].name_hint = self.op.fn.data
         point = Point(self.frame, block, {}, dict(places), 2, origin)
         number = point.input(found, [places[axis.label] for axis in self.maker.listed])
-        here = point.emit.compare("ne", number, point.emit.int32(0))
-        update = Key(self.op.fn.data, self.element).back(point.emit, number)
+        key = self.maker.key
+        here = point.emit.compare("ne", number, integers.number(point.emit, 0, key.kind))
+        update = key.back(point.emit, number)
         point.take(self.op.updates, update)
         wanted = Wanted(
             self.op.updates,

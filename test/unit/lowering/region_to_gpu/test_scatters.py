@@ -129,6 +129,8 @@ def test_lines_of_every_type(number: int) -> None:
     kind = (*FLOATS, *INTEGERS)[number]
     index, fn = INTEGERS[number % len(INTEGERS)], SCATTERS[number % len(SCATTERS)]
     ahead = "last" if fn == "set" else "listed"
+    if fn in ("max", "min") or (fn == "add" and kind in INTEGERS):
+        ahead = "atomic"
     way, count = (("pooled", ENOUGH), ("scalar", FEW), (ahead, ENOUGH))[number % 3]
     arrays = [numbers(kind, (40,)), hostile(40, count, index), numbers(kind, (count,))]
     module = rows(fn, kind, "V", index=index)
@@ -223,9 +225,10 @@ def test_long_lists_are_combined_in_parts(number: int) -> None:
 def test_the_ends_of_numbers_without_a_sign_are_in_their_order(fn: str) -> None:
     count = 5 * SHORT
     ends = np.asarray([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
-    given = ends[np.arange(count) % (4 if fn == "max" else 5)]
-    arrays = [np.asarray([5, 2**63 + 1], np.uint64), np.zeros(count, np.int64), given]
-    through(rows(fn, ui64, "V"), arrays, {"V": 2, "N": count}, "listed")
+    given = ends[np.arange(count * 3).reshape(count, 3) % (4 if fn == "max" else 5)]
+    x = np.asarray([[5, 2**63 + 1, 0], [0, 2**63, 1]], np.uint64)
+    arrays = [x, np.zeros(count, np.int64), given]
+    through(rows(fn, ui64, "V", "D"), arrays, {"V": 2, "D": 3, "N": count}, "listed")
 
 
 def test_one_list_has_all_updates() -> None:
@@ -329,7 +332,7 @@ def test_an_index_for_each_update(axis: int) -> None:
 
 
 @pytest.mark.parametrize("fn", ["max", "min", "add"])
-@pytest.mark.parametrize("kind", [f32, f16, bf16, i32, i8, ui8, ui32], ids=str)
+@pytest.mark.parametrize("kind", [f32, f16, bf16, i32, i8, ui8, ui32, i64, ui64], ids=str)
 def test_atomics_find_extremes_and_sums_of_integers(fn: str, kind: Attribute) -> None:
     """Of NaN, infinities and zeros of either sign too, and of the ends of integers' types."""
     if fn == "add" and kind in FLOATS:
@@ -367,7 +370,7 @@ def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_atomics_compile_without_a_spill(arch: str) -> None:
-    for fn, kind in (("max", f16), ("min", f32), ("add", i32)):
+    for fn, kind in (("max", f16), ("min", f32), ("add", i32), ("add", i64), ("min", ui64)):
         arrays = [numbers(kind, (9,)), hostile(9, 40), numbers(kind, (40,))]
         module = rows(fn, kind, "V")
         through(module, arrays, {"V": 9, "N": 40}, "atomic", arch, compiles=True)
