@@ -109,7 +109,7 @@ CASES = {
     "passes, columns": Case("passes", i8, ("M", 3, 2), 0, None, True, {"M": 40}),
     "passes, between": Case("passes", bf16, (2, "N", 3), 1, None, False, {"N": 33}),
     "pool": Case("pool_vector", f16, ("M", 4096), 1, 5, True, {"M": 2}),
-    "pool, the first": Case("pool_vector", f32, (1, 70), 1, 1, True, {}),
+    "pool, the first two": Case("pool_vector", f32, (1, 70), 1, 2, True, {}),
     "pool, many": Case("pool", f32, (1, 4097), 1, 200, False, {}),
     "pool, a short row": Case("pool", ui8, (3, 21), 1, 4, False, {}),
     "pool, of 64 bits": Case("pool_vector", i64, (2, 70), 1, 3, True, {}),
