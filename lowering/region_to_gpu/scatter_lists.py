@@ -93,6 +93,9 @@ what ``of_all`` says."""
 PARTS, ANY, MEMBERS = range(3)
 """What is counted of all lists: parts of long ones, whether any is long, and their updates."""
 
+HALF = "half"
+"""What the axis is called of the blocks that sort chunks and those that walk along lists."""
+
 WHOLE = 2
 """Lines of what is counted of all."""
 
@@ -177,15 +180,23 @@ class ListMaker:
         return Grid((*batch, Axis(self.label, self.count, THREADS)))
 
     @property
+    def grids(self) -> list[Grid]:
+        """The grid of each kernel of which a thread has an update.  In that which orders lists some
+        blocks sort the chunks of long ones, the first to begin, and as many walk along others."""
+        if self.way != "listed":
+            return [self.grid]
+        halves = Grid((Axis(HALF, Dim.const(2)), *self.grid.axes))
+        return [self.grid, halves, self.grid]
+
+    @property
     def names(self) -> list[str]:
         """The kernels' names."""
         return [f"{self.plan.kernel_name}_{name}" for name in AHEAD[self.way]]
 
     def launches(self, align: Sequence[int]) -> list[LaunchOp]:
         """The kernels of which a thread has an update."""
-        blocks = self.grid.blocks()
-        own = self.names[:-1] if self.way == "listed" else self.names
-        return [LaunchOp(name, self.plan.when, align, blocks) for name in own]
+        pairs = zip(self.names, self.grids, strict=False)
+        return [LaunchOp(name, self.plan.when, align, grid.blocks()) for name, grid in pairs]
 
     def spaces(self) -> list[Space]:
         """What the kernels leave for each other and, the last ones, for the scatter's own."""

@@ -23,7 +23,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.grid import Coordinates
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.point import COLUMN, Point
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
@@ -41,14 +41,14 @@ from polyc.rewriting.emit import INDEX, Emit
 class Making:
     """Builds one kernel: a thread has an update."""
 
-    def __init__(self, maker: ListMaker, spaces: Sequence[BindAttr]) -> None:
+    def __init__(self, maker: ListMaker, spaces: Sequence[BindAttr], grid: Grid) -> None:
         self.maker, self.scatters, self.lists = maker, maker.scatters, maker.lists
         self.frame = Frame(maker.scatters.kernel)
         self.emit = self.frame.emit
         self.spaces = list(zip(maker.spaces(), spaces, strict=True))
         self._given: dict[int, SSAValue] = {}
-        sizes = [self.frame.size(axis.size) for axis in maker.grid.axes]
-        self.at: Coordinates = maker.grid.coordinates(self.emit, sizes, maker.plan)
+        sizes = [self.frame.size(axis.size) for axis in grid.axes]
+        self.at: Coordinates = grid.coordinates(self.emit, sizes, maker.plan)
         for label, value in self.at.items():
             value.name_hint = f"{label}0"
         self.size = self.frame.size(maker.count)

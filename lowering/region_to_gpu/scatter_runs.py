@@ -32,6 +32,7 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     BEGIN,
     FIRST_OF_RUN,
     GROUP,
+    HALF,
     ID,
     LENGTH,
     MEMBERS,
@@ -55,17 +56,27 @@ class LongLists(Making):
     """Builds one kernel, which knows lists that are long too."""
 
     def order(self) -> None:
-        """Each update of a list that is not long where its rank says; what is long, sorted."""
-        super().order()
-        counts = self.space(0)
-        emit = self.emit
-        found = self.maker.of_all(emit, self.batch, ANY)
-        some = emit.value(LoadGlobalOp(counts, found, i32))
-        within = AffineExpr.dimension(0) % scatter_lists.CHUNK
-        first = emit.apply(within, [self.at[self.maker.label]])
-        begins = emit.compare("eq", first, emit.index(0))
-        sorts = emit.both(begins, emit.compare("sgt", some, emit.int32(0)))
-        emit.when(sorts, lambda inner: self.sort(inner, counts))
+        """Each update of a list that is not long where its rank says; what is long, sorted: by
+        blocks of their own, as either waits for memory again and again."""
+        counts, emit = self.space(0), self.emit
+        sorts = emit.compare("eq", self.at[HALF], emit.index(0))
+
+        def chunk(outer: Emit) -> None:
+            found = self.maker.of_all(outer, self.batch, ANY)
+            some = outer.value(LoadGlobalOp(counts, found, i32))
+            within = AffineExpr.dimension(0) % scatter_lists.CHUNK
+            first = outer.apply(within, [self.at[self.maker.label]])
+            begins = outer.compare("eq", first, outer.index(0))
+            begins = outer.both(begins, outer.compare("sgt", some, outer.int32(0)))
+            outer.when(begins, lambda inner: self.sort(inner, counts))
+
+        def walks(inner: Emit) -> None:
+            self.emit = inner
+            super(LongLists, self).order()
+            self.emit = emit
+
+        emit.when(sorts, chunk)
+        emit.when(emit.compare("ne", self.at[HALF], emit.index(0)), walks)
 
     def sort(self, emit: Emit, counts: SSAValue) -> None:
         """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
@@ -290,8 +301,8 @@ def build_lists(
     if maker.way == "listed":
         makes = [LongLists.links, LongLists.order, LongLists.fill]
     made: list[gpu.KernelOp] = []
-    for name, make in zip(maker.names, makes, strict=False):
-        making = LongLists(maker, spaces)
+    for name, make, grid in zip(maker.names, makes, maker.grids, strict=False):
+        making = LongLists(maker, spaces, grid)
         make(making)
         made.append(making.frame.finish(maker.plan, bindings, ahead=(name, scatter_lists.THREADS)))
         if make is LongLists.order:
