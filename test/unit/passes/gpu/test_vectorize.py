@@ -281,6 +281,17 @@ def test_conditions_are_bytes_of_one_access() -> None:
     assert widths(run(loop(body, align=4, element="i1"), PASS)) == [4, 4]
 
 
+def test_conditions_beside_registers_are_of_one_access() -> None:
+    """A loop that fills registers with what it makes of others and of conditions that it loads."""
+    held, before = "memref<16xf32, #gpu<space register>>", "%held = memref.alloca() : {}"
+    body = f"""{COLUMN}%y = gpu.load_global %A[%M, %c : index, index] : {CONDITIONS} -> i1
+    %h = memref.load %held[%r] : {held}
+    %s = arith.select %y, %h, %x : f32
+    memref.store %s, %registers[%r] : {held}"""
+    text = loop(body, align=4, element="i1", before=before.format(held))
+    assert widths(run(text, PASS)) == [4]
+
+
 @pytest.mark.parametrize("columns", [480, 500, 512, 1000])
 def test_the_numbers_are_those_of_the_loop(columns: int) -> None:
     """C = (A + b) · register, guarded, before and after, and with tails."""
