@@ -417,6 +417,14 @@ def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:
     through(module, arrays, {"V": 5, "N": 4}, None, arch, compiles=True)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_rows_of_bytes_are_summed_without_a_spill(arch: str) -> None:
+    """A thread has more of their elements than of wider ones."""
+    arrays = [numbers(i8, (3, 16)), hostile(3, 4), numbers(i8, (4, 16))]
+    module = rows("add", i8, "V", "D")
+    through(module, arrays, {"V": 3, "D": 16, "N": 4}, None, arch, compiles=True)
+
+
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
