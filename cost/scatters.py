@@ -89,9 +89,10 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             found = 0.0
             work.operations = blocks * tile * (TAKEN + LOAD)
             work.steps = 2
-            work.cache += blocks * tile * 4
+            size = max(4, size_in_bytes(scatter.result.type.element_type))
+            work.cache += blocks * tile * size
             sets = values.points({axis.label for axis in kernel.iters} - placed)
-            work.before = _places(values, scatter, count, places, device, sets)
+            work.before = _places(values, scatter, count, places, device, sets, size)
             looked = 0.0
         case "last":
             found = rows * -expm1(-mean)
@@ -144,9 +145,10 @@ def _places(
     places: float,
     device: Device,
     sets: float = 0.0,
+    size: int = 4,
 ) -> float:
     """Seconds of the kernel that finds the last update of each place, and of clearing that;
-    ``sets`` of places there are, those that indices have unless given."""
+    ``sets`` of places there are, those that indices have unless given, of ``size`` bytes each."""
     sets = sets or _batch(values, scatter)
-    moved = sets * (count * 8 + places * 4) / device.memory
+    moved = sets * (count * (4 + size) + places * size) / device.memory
     return device.launch + CLEARS + 2 * device.latency + moved + count / places / ATOMIC

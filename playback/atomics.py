@@ -16,10 +16,11 @@ ATOMIC: Mapping[str, np.ufunc] = {"add": np.add, "max": np.maximum, "min": np.mi
 def combine_at(function: str, data: Array, at: Any, values: Array) -> None:
     """Combine ``values`` into the elements of ``data`` at places, each once for each of these.
 
-    ``umax`` is the maximum of 32 bits as numbers without a sign.
+    ``umax`` is the maximum of 32 or 64 bits as numbers without a sign.
     """
     if function == "umax":
-        data, values = data.view(np.uint32), np.asarray(values, np.int32).view(np.uint32)
+        unsigned = np.dtype(f"u{data.dtype.itemsize}")
+        data, values = data.view(unsigned), np.asarray(values, data.dtype).view(unsigned)
         function = "max"
     with np.errstate(all="ignore"):
         ATOMIC[function].at(data, at, values)

@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineExpr
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import is_integer, width, without_sign
+from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BroadcastInDimOp,
@@ -165,12 +165,12 @@ class Scatters:
 
     @property
     def key(self) -> str | None:
-        """The function of 32 bits by which atomics find what all updates of an element make of it,
-        whatever their order: the sum of integers, which wraps, or, of extremes, the largest number
-        without a sign that stands for an update.  None of other functions and of wider elements."""
+        """The function by which atomics find what all updates of an element make of it, whatever
+        their order: the sum of integers, which wraps, or, of extremes, the largest number without a
+        sign that stands for an update.  None of other functions."""
         fn, element = self.scatter.fn.data, self.scatter.result.type.element_type
         whole = is_integer(element) and element != i1
-        if not (whole and width(element) <= 32) and element != f32:
+        if not whole and element != f32:
             return None
         if fn in ("max", "min"):
             return "umax"

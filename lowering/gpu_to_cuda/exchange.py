@@ -19,6 +19,8 @@ def reduction(space: str, function: str, element: str) -> DeviceFunction:
         ("i32", "max"): ("u32", "r", "s32"),
         ("i32", "min"): ("u32", "r", "s32"),
         ("i32", "umax"): ("u32", "r", "u32"),
+        ("i64", "add"): ("i64", "l", "u64"),
+        ("i64", "umax"): ("i64", "l", "u64"),
     }[element, function]
     shared, word_of = space == "shared", function.removeprefix("u")
     place = '"r"(address)' if shared else '"l"(pointer)'

@@ -8,6 +8,9 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.lowering.gpu_to_cuda.asm import BARRIER, asm, at, define, device_function
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, prints
 
+WARP = 32
+"""Threads of a warp."""
+
 _TRY_WAIT = """{{
 .reg .pred done;
 WAIT:
@@ -112,7 +115,9 @@ def _barrier(w: KernelWriter, op: hw.BarrierOp) -> None:
 @prints(hw.NamedBarrierOp)
 def _named_barrier(w: KernelWriter, op: hw.NamedBarrierOp) -> None:
     id, threads = op.id.value.data, op.threads.value.data
-    if op.offset is None:
+    if threads == WARP:  # Whole warps meet: it is one, which meets itself (``bar.warp.sync``).
+        w.line("__syncwarp();")
+    elif op.offset is None:
         w.run("named_barrier", template=f"{id}, {threads}")
     else:
         w.run("named_barrier_at", f"{id} + {w.text(op.offset)}", template=str(threads))

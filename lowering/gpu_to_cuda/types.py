@@ -2,7 +2,7 @@
 
 A ``CType`` is how a value's type is spelled.  What the words of a vector are: an element of 4 or 8
 bytes is a word of its own, smaller elements are packed into u32 words (u16 and u8 where the vector
-is that short), element 0 in the lowest bits.
+is that short), element 0 in the lowest bits.  A condition is a byte, as in memory.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def c_type(attribute: Attribute) -> CType | None:
         return None if name is None else CType(name, name, _SIZES.get(name, 8))
     vector = cast("XVectorType[Attribute]", attribute)
     element, shape = _scalar(vector.element_type), vector.get_shape()
-    if element is None or element == "bool" or len(shape) != 1:
+    if element is None or len(shape) != 1:
         return None
     size, (count,) = _SIZES.get(element, 8), shape
     word, width = element, size
     if size < 4:
         width = next(w for w in (4, 2, 1) if size * count % w == 0)
         word = {4: "u32", 2: "u16", 1: "u8"}[width]
-    short = {"float": "f32", "int": "i32"}.get(element, element)
+    short = {"float": "f32", "int": "i32", "bool": "i1"}.get(element, element)
     total = size * count
     return CType(f"{short}x{count}", word, total, total // width, width // size, element)

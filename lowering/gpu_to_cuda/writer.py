@@ -317,6 +317,9 @@ class KernelWriter:
         if t.lanes == 1:
             return t.parts(name)
         bits = 8 * t.bytes // (t.words * t.lanes)
+        if t.element == "bool":  # Of a byte in memory all bits count.
+            every = [(part, 0xFF << bits * i) for part in t.parts(name) for i in range(t.lanes)]
+            return [f"(({part} & 0x{mask:x}u) != 0)" for part, mask in every]
         return [
             f"({t.element})({part} >> {bits * i})" if i else f"({t.element}){part}"
             for part in t.parts(name)

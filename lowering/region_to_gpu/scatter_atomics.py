@@ -1,4 +1,4 @@
-"""``region-to-gpu``: updates that atomics combine, as numbers of 32 bits (S9, T3).
+"""``region-to-gpu``: updates that atomics combine, as numbers of 32 or 64 bits (S9, T3).
 
 What extremes and sums of integers come to has no order.  One kernel ahead takes a thread an update,
 and leaves for each place, in a workspace of zeros, the sum of its updates or the largest of numbers
@@ -11,25 +11,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import IntegerType, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from polyc.dialects.common.elements import bounds, is_unsigned
+from polyc.dialects.common.elements import bounds, is_unsigned, width
 from polyc.lowering.region_to_gpu import integers
 from polyc.rewriting.emit import Emit
 
 
 @dataclass(frozen=True)
 class Key:
-    """How an ``element`` is a number of 32 bits, for a scatter's function ``fn``."""
+    """How an ``element`` is a number of ``kind``, for a scatter's function ``fn``."""
 
     fn: str
     element: Attribute
 
+    @property
+    def kind(self) -> IntegerType:
+        """The type of the numbers: i64 of elements of 64 bits, i32 of all others."""
+        return i64 if self.element != f32 and width(self.element) > 32 else i32
+
     def of(self, emit: Emit, value: SSAValue) -> SSAValue:
-        """The number that stands for an update, an i32."""
+        """The number that stands for an update."""
         if self.element != f32:
-            found = integers.resized(emit, value, self.element, i32)
+            found = integers.resized(emit, value, self.element, self.kind)
             if self.fn == "add":
                 return found
             return self._turned(emit, self._raised(emit, found))
@@ -47,7 +52,7 @@ class Key:
             found = key
             if self.fn != "add":
                 found = self._raised(emit, self._turned(emit, key))
-            return integers.resized(emit, found, i32, self.element)
+            return integers.resized(emit, found, self.kind, self.element)
         whole = self._turned(emit, key)
         positive = emit.compare("slt", whole, emit.int32(0))
         lifted = emit.value(arith.XOrIOp(whole, emit.int32(bounds(i32)[0])))
@@ -61,11 +66,12 @@ class Key:
         """A number with a sign as one without that is ordered as it is, and back."""
         if is_unsigned(self.element):
             return value
-        return emit.value(arith.XOrIOp(value, emit.int32(bounds(i32)[0])))
+        least = integers.number(emit, bounds(self.kind)[0], self.kind)
+        return emit.value(arith.XOrIOp(value, least))
 
     def _turned(self, emit: Emit, value: SSAValue) -> SSAValue:
         """The order turned around, where the least is wanted."""
         return self._inverted(emit, value) if self.fn == "min" else value
 
     def _inverted(self, emit: Emit, value: SSAValue) -> SSAValue:
-        return emit.value(arith.XOrIOp(value, emit.int32(-1)))
+        return emit.value(arith.XOrIOp(value, integers.number(emit, -1, self.kind)))

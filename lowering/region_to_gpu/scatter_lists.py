@@ -13,7 +13,8 @@ looks at all updates:
 
 So a walk takes as long as the list, and a list of more than ``LONG`` updates is not walked along.
 The blocks of ``order`` sort the updates of such lists, a ``CHUNK`` that follow each other at a
-time: those of one list become a *run*, in their order, and runs of a list are linked.
+time: those of one list become a *run*, in their order, and runs of a list are linked in a few
+chains, which chunks take in turn.
 
 3. ``fill``: an update walks along the runs of its list, of which a chunk has one, and adds up how
    many are before its own.  So it knows its rank, and writes itself into a *part* of the list, of
@@ -50,6 +51,7 @@ from polyc.families.scatters.recognise import Lists, Scatters
 from polyc.lowering.region_to_gpu.frame import Frame, Space
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.point import Point
+from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.rewriting.emit import Emit
 
 THREADS = 256
@@ -78,7 +80,7 @@ of 4096 rows took 91 us where it had taken 75 without."""
 
 ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
-long that is, and the run of the same list that was linked before it, from 1."""
+long long that is, and the run of the same list that was linked before it in its chain, from 1."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update in their order; that of its list is above."""
@@ -90,6 +92,9 @@ what ``of_all`` says."""
 
 PARTS, ANY, MEMBERS = range(3)
 """What is counted of all lists: parts of long ones, whether any is long, and their updates."""
+
+HALF = "half"
+"""What the axis is called of the blocks that sort chunks and those that walk along lists."""
 
 WHOLE = 2
 """Lines of what is counted of all."""
@@ -175,21 +180,30 @@ class ListMaker:
         return Grid((*batch, Axis(self.label, self.count, THREADS)))
 
     @property
+    def grids(self) -> list[Grid]:
+        """The grid of each kernel of which a thread has an update.  In that which orders lists some
+        blocks sort the chunks of long ones, the first to begin, and as many walk along others."""
+        if self.way != "listed":
+            return [self.grid]
+        halves = Grid((Axis(HALF, Dim.const(2)), *self.grid.axes))
+        return [self.grid, halves, self.grid]
+
+    @property
     def names(self) -> list[str]:
         """The kernels' names."""
         return [f"{self.plan.kernel_name}_{name}" for name in AHEAD[self.way]]
 
     def launches(self, align: Sequence[int]) -> list[LaunchOp]:
         """The kernels of which a thread has an update."""
-        blocks = self.grid.blocks()
-        own = self.names[:-1] if self.way == "listed" else self.names
-        return [LaunchOp(name, self.plan.when, align, blocks) for name in own]
+        pairs = zip(self.names, self.grids, strict=False)
+        return [LaunchOp(name, self.plan.when, align, grid.blocks()) for name, grid in pairs]
 
     def spaces(self) -> list[Space]:
         """What the kernels leave for each other and, the last ones, for the scatter's own."""
         name, each = self.plan.kernel_name, [axis.size for axis in self.listed]
         if self.way != "listed":
-            return [Space(f"{name}_{self.way}", GlobalType.of(each, i32), zeroed=True)]
+            kind = self.key.kind if self.way == "atomic" else i32
+            return [Space(f"{name}_{self.way}", GlobalType.of(each, kind), zeroed=True)]
         updates = [*self.batch, self.count]
         # What is of all lists and of tiles is before what is of a list along the rows, so that one
         # clearing does, and nothing is behind their end.
@@ -207,6 +221,12 @@ class ListMaker:
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
         ]
+
+    @property
+    def key(self) -> Key:
+        """How an update is a number that atomics combine."""
+        scatter = self.scatters.scatter
+        return Key(scatter.fn.data, scatter.result.type.element_type)
 
     @property
     def left(self) -> list[int]:

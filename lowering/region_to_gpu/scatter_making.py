@@ -23,9 +23,8 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
-from polyc.lowering.region_to_gpu.grid import Coordinates
+from polyc.lowering.region_to_gpu.grid import Coordinates, Grid
 from polyc.lowering.region_to_gpu.point import COLUMN, Point
-from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
     FIRST,
@@ -42,14 +41,14 @@ from polyc.rewriting.emit import INDEX, Emit
 class Making:
     """Builds one kernel: a thread has an update."""
 
-    def __init__(self, maker: ListMaker, spaces: Sequence[BindAttr]) -> None:
+    def __init__(self, maker: ListMaker, spaces: Sequence[BindAttr], grid: Grid) -> None:
         self.maker, self.scatters, self.lists = maker, maker.scatters, maker.lists
         self.frame = Frame(maker.scatters.kernel)
         self.emit = self.frame.emit
         self.spaces = list(zip(maker.spaces(), spaces, strict=True))
         self._given: dict[int, SSAValue] = {}
-        sizes = [self.frame.size(axis.size) for axis in maker.grid.axes]
-        self.at: Coordinates = maker.grid.coordinates(self.emit, sizes, maker.plan)
+        sizes = [self.frame.size(axis.size) for axis in grid.axes]
+        self.at: Coordinates = grid.coordinates(self.emit, sizes, maker.plan)
         for label, value in self.at.items():
             value.name_hint = f"{label}0"
         self.size = self.frame.size(maker.count)
@@ -160,7 +159,7 @@ class Making:
     def atomics(self) -> None:
         """What all updates of each place make together; 0 where there is none."""
         scatter, found = self.scatters.scatter, self.space(0)
-        key = Key(scatter.fn.data, scatter.result.type.element_type)
+        key = self.maker.key
         function = self.scatters.key
         assert function is not None
 
@@ -175,9 +174,9 @@ class Making:
         """Each update in front of a list, linked to the one that was there, counted from 1.
 
         The first few to come stand where the place says, in any order.  The one by which a list is
-        long says so, and that it has no run yet.
+        long says so, and keeps the heads of its runs: it has none yet.
         """
-        counts, links, firsts, rest = map(self.space, range(4))
+        counts, links, firsts, rest, groups, following = map(self.space, range(6))
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> SSAValue:
             emit = point.emit
@@ -188,11 +187,16 @@ class Making:
             longer = emit.both(here, emit.compare("eq", others, emit.int32(scatter_lists.LONG)))
             found = self.maker.of_all(emit, self.batch, ANY)
             emit.op(AtomicGlobalOp("max", one, counts, found, longer))
-            at = [where[axis.label] for axis in self.maker.listed]
-            emit.op(StoreGlobalOp(emit.int32(0), rest, at, longer))
+            at, own = [where[axis.label] for axis in self.maker.listed], self.place(point)
+            none = emit.int32(0)
+            emit.op(StoreGlobalOp(own, rest, at, longer))
+            for chain in range(GROUP):
+                head = self.in_batch(emit, own, emit.index(chain))
+                emit.op(StoreGlobalOp(none, groups, head, longer))
+            emit.op(StoreGlobalOp(none, following, self.in_batch(emit, own), longer))
             early = emit.both(here, emit.compare("slt", others, emit.int32(FIRST)))
             column = emit.value(arith.IndexCastOp(others, INDEX))
-            emit.op(StoreGlobalOp(self.place(point), firsts, [*at, column], early))
+            emit.op(StoreGlobalOp(own, firsts, [*at, column], early))
             return before
 
         self.updates(links, then)

@@ -31,6 +31,8 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     BEFORE,
     BEGIN,
     FIRST_OF_RUN,
+    GROUP,
+    HALF,
     ID,
     LENGTH,
     MEMBERS,
@@ -54,25 +56,37 @@ class LongLists(Making):
     """Builds one kernel, which knows lists that are long too."""
 
     def order(self) -> None:
-        """Each update of a list that is not long where its rank says; what is long, sorted."""
-        super().order()
-        counts, firsts, rest, runs = map(self.space, (0, 2, 3, 6))
-        emit = self.emit
-        found = self.maker.of_all(emit, self.batch, ANY)
-        some = emit.value(LoadGlobalOp(counts, found, i32))
-        within = AffineExpr.dimension(0) % scatter_lists.CHUNK
-        first = emit.apply(within, [self.at[self.maker.label]])
-        begins = emit.compare("eq", first, emit.index(0))
-        sorts = emit.both(begins, emit.compare("sgt", some, emit.int32(0)))
-        emit.when(sorts, lambda inner: self.sort(inner, counts, firsts, rest, runs))
+        """Each update of a list that is not long where its rank says; what is long, sorted: by
+        blocks of their own, as either waits for memory again and again."""
+        counts, emit = self.space(0), self.emit
+        sorts = emit.compare("eq", self.at[HALF], emit.index(0))
 
-    def sort(
-        self, emit: Emit, counts: SSAValue, firsts: SSAValue, rest: SSAValue, runs: SSAValue
-    ) -> None:
+        def chunk(outer: Emit) -> None:
+            found = self.maker.of_all(outer, self.batch, ANY)
+            some = outer.value(LoadGlobalOp(counts, found, i32))
+            within = AffineExpr.dimension(0) % scatter_lists.CHUNK
+            first = outer.apply(within, [self.at[self.maker.label]])
+            begins = outer.compare("eq", first, outer.index(0))
+            begins = outer.both(begins, outer.compare("sgt", some, outer.int32(0)))
+            outer.when(begins, lambda inner: self.sort(inner, counts))
+
+        def walks(inner: Emit) -> None:
+            self.emit = inner
+            super(LongLists, self).order()
+            self.emit = emit
+
+        emit.when(sorts, chunk)
+        emit.when(emit.compare("ne", self.at[HALF], emit.index(0)), walks)
+
+    def sort(self, emit: Emit, counts: SSAValue) -> None:
         """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
 
-        Of a long list ``rest`` has the run that was linked last, from 1.  Who links the first run
-        finds room for its parts and its updates, one after another, and leaves where that begins.
+        Of a long list ``rest`` has the update by which it became long.  Where other lists have
+        groups, this one has the heads of the list's chains of runs, ``GROUP`` of them that chunks
+        take in turn, so that who walks along them waits for several at once: the run that was
+        linked last, from 1.  In ``following`` it has how many runs there are.  Who links the first
+        one finds room for the list's parts and its updates, one after another, and leaves where
+        that begins.
         """
         # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
         room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
@@ -86,7 +100,7 @@ class LongLists(Making):
 
         def part(inner: Emit, start: SSAValue) -> None:
             point = self.point(i32, start)
-            self.link(point, pool, counts, firsts, rest, runs)
+            self.link(point, pool, counts)
             self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "sorted"), {})
 
         emit.loop(scatter_lists.CHUNK, part, step=scatter_lists.THREADS, hint="start")
@@ -116,16 +130,9 @@ class LongLists(Making):
         found = one.value(arith.SelectOp(here, key, most))
         self.map(emit, point, keys, {keys: (found, (ROW, COLUMN))})
 
-    def link(
-        self,
-        point: Point,
-        pool: SSAValue,
-        counts: SSAValue,
-        firsts: SSAValue,
-        rest: SSAValue,
-        runs: SSAValue,
-    ) -> None:
+    def link(self, point: Point, pool: SSAValue, counts: SSAValue) -> None:
         """What is known of a place in a sorted chunk, and the link of a run that begins there."""
+        firsts, rest, groups, following, runs = map(self.space, range(2, 7))
         emit, zero, chunk = point.emit, self.frame.emit.index(0), scatter_lists.CHUNK
         halves = [chunk >> n for n in range(1, chunk.bit_length())]
         own = point.index(AffineExpr.symbol(len(point.origin) - 1) + COLUMN)
@@ -161,7 +168,12 @@ class LongLists(Making):
         begins = emit.both(here, emit.compare("eq", own, first))
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
         at_list = [where[axis.label] for axis in self.maker.listed]
-        before = emit.value(ExchangeGlobalOp(number, rest, at_list, begins))
+        keeper = emit.value(LoadGlobalOp(rest, at_list, i32, begins), "keeper")
+        chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % GROUP
+        head = self.in_batch(emit, keeper, emit.apply(chain, [begin]))
+        before = emit.value(ExchangeGlobalOp(number, groups, head, begins))
+        others = self.in_batch(emit, keeper)
+        others = emit.value(ExchangeGlobalOp(emit.int32(1), following, others, begins, add=True))
         none = integers.number(emit, -1, i32)
         known = {
             ID: emit.value(arith.TruncIOp(key, i32)),
@@ -173,7 +185,7 @@ class LongLists(Making):
         for which_one, value in known.items():
             there = self.in_batch(emit, place, emit.index(which_one))
             emit.op(StoreGlobalOp(value, runs, there, inside))
-        opens = emit.both(begins, emit.compare("eq", before, emit.int32(0)))
+        opens = emit.both(begins, emit.compare("eq", others, emit.int32(0)))
         found = self.maker.counted(emit, self.frame, where, LENGTH)
         length = emit.value(LoadGlobalOp(counts, found, i32, opens))
         parts = parts_of(emit, length)
@@ -198,6 +210,7 @@ class LongLists(Making):
     def fill(self) -> None:
         """Each update of a long list where its rank says, in a part."""
         counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
+        groups = self.space(4)
         emit = self.emit
         found = self.maker.of_all(emit, self.batch, PARTS)
         some = emit.value(LoadGlobalOp(counts, found, i32))
@@ -219,14 +232,18 @@ class LongLists(Making):
             point.axes = {**point.axes, **self.maker.at(point, place)}
             where, here = self.where(point, here)
             at = [where[axis.label] for axis in self.maker.listed]
-            head = then.value(LoadGlobalOp(rest, at, i32, here))
+            keeper = then.value(LoadGlobalOp(rest, at, i32, here), "keeper")
+            heads: list[SSAValue] = []
+            for chain in range(GROUP):
+                head = self.in_batch(then, keeper, then.index(chain))
+                heads.append(then.value(LoadGlobalOp(groups, head, i32, here), "head"))
             there = self.counted(point, where, LENGTH)
             length = then.value(LoadGlobalOp(counts, there, i32, here))
             room, start = (
                 then.value(LoadGlobalOp(firsts, [*at, then.index(which)], i32, here))
                 for which in (ROOM, START)
             )
-            before = self.before(then, head, first, runs)
+            before = self.before(then, heads, first, runs)
             rank = integers.binary(then, "sub", own, first, i32)
             rank = integers.binary(then, "add", rank, before, i32)
             size = then.int32(scatter_lists.PART)
@@ -244,29 +261,36 @@ class LongLists(Making):
 
         emit.when(emit.compare("sgt", some, emit.int32(0)), fill)
 
-    def before(self, emit: Emit, head: SSAValue, first: SSAValue, runs: SSAValue) -> SSAValue:
+    def before(
+        self, emit: Emit, heads: Sequence[SSAValue], first: SSAValue, runs: SSAValue
+    ) -> SSAValue:
         """How many updates are in the runs of a list that are before the one that begins at
-        ``first``; ``head`` is the run that was linked last."""
-        body = Block(arg_types=[INDEX, i32, i32])
-        _, number, total = body.args
-        number.name_hint, total.name_hint = "number", "total"
+        ``first``; ``heads`` are the runs that were linked last, of each chain."""
+        body = Block(arg_types=[INDEX, *[i32] * len(heads), i32])
+        _, *numbers, total = body.args
+        total.name_hint = "total"
         inner, none = Emit(), emit.int32(0)
-        more = inner.compare("sgt", number, none)
-        other = integers.binary(inner, "sub", number, emit.int32(1), i32)
-        run, after = (
-            inner.value(
-                LoadGlobalOp(runs, self.in_batch(inner, other, inner.index(which)), i32, more)
+        following: list[SSAValue] = []
+        for number in numbers:
+            number.name_hint = "number"
+            more = inner.compare("sgt", number, none)
+            other = integers.binary(inner, "sub", number, emit.int32(1), i32)
+            run, after = (
+                inner.value(
+                    LoadGlobalOp(runs, self.in_batch(inner, other, inner.index(which)), i32, more)
+                )
+                for which in (RUN, BEFORE)
             )
-            for which in (RUN, BEFORE)
-        )
-        lower = inner.compare("slt", other, first)
-        own = inner.value(arith.SelectOp(lower, run, none))
-        total = inner.value(arith.AddiOp(total, own))
-        body.add_ops([*inner.ops, scf.YieldOp(after, total)])
-        chunks = self.frame.size(self.maker.count.ceildiv(scatter_lists.CHUNK))
-        loop = scf.ForOp(emit.index(0), chunks, emit.index(1), [head, none], body)
+            lower = inner.compare("slt", other, first)
+            own = inner.value(arith.SelectOp(lower, run, none))
+            total = inner.value(arith.AddiOp(total, own))
+            following.append(after)
+        body.add_ops([*inner.ops, scf.YieldOp(*following, total)])
+        chunks = self.maker.count.ceildiv(scatter_lists.CHUNK * len(heads))
+        end = self.frame.size(chunks)
+        loop = scf.ForOp(emit.index(0), end, emit.index(1), [*heads, none], body)
         emit.op(loop)
-        return loop.results[1]
+        return loop.results[-1]
 
 
 def build_lists(
@@ -277,8 +301,8 @@ def build_lists(
     if maker.way == "listed":
         makes = [LongLists.links, LongLists.order, LongLists.fill]
     made: list[gpu.KernelOp] = []
-    for name, make in zip(maker.names, makes, strict=False):
-        making = LongLists(maker, spaces)
+    for name, make, grid in zip(maker.names, makes, maker.grids, strict=False):
+        making = LongLists(maker, spaces, grid)
         make(making)
         made.append(making.frame.finish(maker.plan, bindings, ahead=(name, scatter_lists.THREADS)))
         if make is LongLists.order:

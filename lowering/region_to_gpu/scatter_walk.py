@@ -39,6 +39,9 @@ from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
+PARTS = 2
+"""Parts of a long list that are on their way at once: a tile has no registers for more."""
+
 
 class Walk:
     """Goes along the lists of all rows of a tile, or of all its elements, at once.
@@ -109,7 +112,14 @@ class Walk:
         def parts(inner: Emit) -> None:
             self.behind_lists(inner)
             count = inner.value(arith.IndexCastOp(parts_of(inner, longest), INDEX), "parts")
-            inner.loop(count, self.part, hint="part")
+
+            def some(outer: Emit, first: SSAValue) -> None:
+                def one(last: Emit, more: SSAValue) -> None:
+                    self.part(last, last.value(arith.AddiOp(first, more), "part"))
+
+                outer.loop(PARTS, one, unroll=True)
+
+            inner.loop(count, some, step=PARTS, hint="first")
 
         emit.when(emit.compare("sgt", longest, emit.int32(scatter_lists.LONG)), parts)
 

@@ -47,7 +47,6 @@ from polyc.lowering.region_to_gpu.point import (
     Wanted,
     element_of,
 )
-from polyc.lowering.region_to_gpu.scatter_atomics import Key
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ListMaker,
 )
@@ -61,10 +60,10 @@ from polyc.lowering.region_to_gpu.scatter_walk import Walk
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.rewriting.emit import INDEX, Emit
 
-AT_ONCE, AT_ONCE_WIDE = 8, 6
+AT_ONCE, AT_ONCE_WIDE, AT_ONCE_BYTES = 8, 6, 4
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
 the time they wait for loads.  Those of open sizes, of more axes and of integers need more
-registers."""
+registers, and of bytes a thread has twice as many elements."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
@@ -163,7 +162,9 @@ class ScatterBuilder(Builder):
         if way_of(self.plan) == "listed" and a_vector_each and of_rows and self.scatters.plain:
             few = not self.kernel.symbol_names and len(self.scatters.axes) <= 2
             narrow = few and not is_integer(self.element)
-            kernel.blocks_per_sm = index_attr(AT_ONCE if narrow else AT_ONCE_WIDE)
+            most = AT_ONCE if narrow else AT_ONCE_WIDE
+            byte = element_bytes(without_sign(self.element)) == 1
+            kernel.blocks_per_sm = index_attr(AT_ONCE_BYTES if byte else most)
         return kernel
 
     def compute(self, grid: Grid, at: Coordinates) -> None:
@@ -401,8 +402,9 @@ class ScatterBuilder(Builder):
         block.args[0].name_hint = self.op.fn.data
         point = Point(self.frame, block, {}, dict(places), 2, origin)
         number = point.input(found, [places[axis.label] for axis in self.maker.listed])
-        here = point.emit.compare("ne", number, point.emit.int32(0))
-        update = Key(self.op.fn.data, self.element).back(point.emit, number)
+        key = self.maker.key
+        here = point.emit.compare("ne", number, integers.number(point.emit, 0, key.kind))
+        update = key.back(point.emit, number)
         point.take(self.op.updates, update)
         wanted = Wanted(
             self.op.updates,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -78,13 +78,16 @@ class VectorizeLoop(RewritePattern):
     @staticmethod
     def fills(op: scf.ForOp) -> bool:
         """Whether a loop writes registers that it reads, as one that sums what it loads does, or
-        holds what it loads, or what it computes of that alone."""
+        holds what it loads, or what it computes of that alone, or of conditions that it loads, a
+        byte each."""
         ops = op.body.block.ops
         read = {o.memref for o in ops if isinstance(o, memref.LoadOp)}
         written = [o for o in ops if isinstance(o, memref.StoreOp)]
         if any(o.memref in read for o in written) or (written and not read):
             return True
-        return bool(written) and all(isinstance(o.value.owner, hw.LoadGlobalOp) for o in written)
+        conditions = any(isinstance(o, hw.LoadGlobalOp) and o.result.type == i1 for o in ops)
+        whole = all(isinstance(o.value.owner, hw.LoadGlobalOp) for o in written)
+        return bool(written) and (conditions or whole)
 
     @staticmethod
     def independent(op: scf.ForOp, stores: list[hw.StoreGlobalOp], width: int, bound: int) -> bool:

@@ -32,7 +32,7 @@ SHUFFLES = ("xor", "up", "down", "index")
 """How a lane names the lane that it reads from."""
 
 ATOMICS = ("add", "max", "min", "umax")
-"""Read-modify-write functions; on f32 only add."""
+"""Read-modify-write functions; on f32 only add, on i64 add and umax, in global memory."""
 
 
 @irdl_op_definition
@@ -94,16 +94,27 @@ class MatchLanesOp(IRDLOperation):
             raise VerifyException(f"lanes match in 1 to 32 bits, not in {bits}")
 
 
-def _verify_atomic(function: str, element: str) -> None:
+def _verify_atomic(function: str, element: str, shared: bool = False) -> None:
     if function not in ATOMICS:
         raise VerifyException(f'an atomic is {", ".join(ATOMICS)}, not "{function}"')
+    if element == "i64":
+        if shared or function not in ("add", "umax"):
+            where = "shared" if shared else "global"
+            raise VerifyException(
+                f"atomic {function} of {where} memory does not work on i64; add and umax do, of "
+                "global memory"
+            )
+        return
     if element not in ("f32", "i32") or (element == "f32" and function != "add"):
         raise VerifyException(f"atomic {function} works on i32 (add also on f32), not {element}")
 
 
 @irdl_op_definition
 class AtomicGlobalOp(IRDLOperation):
-    """Update one element of a tensor atomically, with no order between updates (``red``)."""
+    """Update one element of a tensor atomically, with no order between updates (``red``).
+
+    ``umax`` is the maximum as numbers without a sign.
+    """
 
     name = "gpu.atomic_global"
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -218,4 +229,4 @@ class AtomicSharedOp(IRDLOperation):
         super().__init__(operands=[value, address], properties={"function": StringAttr(function)})
 
     def verify_(self) -> None:
-        _verify_atomic(self.function.data, str(self.value.type))
+        _verify_atomic(self.function.data, str(self.value.type), shared=True)

@@ -296,6 +296,16 @@ class DigitSort:
             known = inner.value(hw.FetchAddSharedOp(match.count, where))
             inner.op(scf.YieldOp(known))
             before.append(emit.value(scf.IfOp(leads, [i32], inner.ops, [scf.YieldOp(none)])))
+        self.tell(emit, r, matches, before)
+
+    def tell(
+        self,
+        emit: Emit,
+        r: SSAValue,
+        matches: Sequence[hw.MatchLanesOp],
+        before: Sequence[SSAValue],
+    ) -> None:
+        """All lanes learn what the first of those with their digit knows, and keep their ranks."""
         found: list[SSAValue] = []
         for match, known in zip(matches, before, strict=True):
             first = Ints(emit).index(match.first)

@@ -21,6 +21,9 @@ from polyc.passes.support.gpu.scope import scope_barrier, scope_of, thread_in_sc
 from polyc.passes.support.gpu.sort_networks import Ints, Row
 from polyc.rewriting.emit import Emit, affine_dim
 
+AT_ONCE = 8
+"""Counts of tiles that a thread has on their way at once."""
+
 
 @dataclass
 class DigitCount(DigitSort):
@@ -30,7 +33,13 @@ class DigitCount(DigitSort):
     def keeps(self) -> bool:
         return False
 
-    def hold(self, emit: Emit, r: SSAValue, found: Sequence[SSAValue]) -> None:
+    def tell(
+        self,
+        emit: Emit,
+        r: SSAValue,
+        matches: Sequence[hw.MatchLanesOp],
+        before: Sequence[SSAValue],
+    ) -> None:
         """Where an element goes is not asked."""
 
     def lower(self, emit: Emit, op: tile.CountDigitOp) -> None:
@@ -190,12 +199,25 @@ class LowerSumCounts(RewritePattern):
         def keep(inner: Emit, number: SSAValue) -> None:
             inner.op(memref.StoreOp.get(number, total, [zero]))
 
+        def some(inner: Emit, t: SSAValue) -> list[tuple[list[SSAValue], SSAValue, SSAValue]]:
+            """Where the counts of ``AT_ONCE`` tiles are, which of them are there, and what they
+            are: all on their way before the first is asked for."""
+            found: list[tuple[list[SSAValue], SSAValue, SSAValue]] = []
+            for n in range(AT_ONCE):
+                one = inner.apply(affine_dim(0) + n, [t])
+                here, where = inner.compare("slt", one, end), [*op.at, one, at]
+                load = hw.LoadGlobalOp(op.counts, where, i32, here)
+                found.append((where, here, inner.value(load)))
+            return found
+
         def add(inner: Emit, t: SSAValue) -> None:
-            one = inner.value(hw.LoadGlobalOp(op.counts, [*op.at, t, at], i32))
-            keep(inner, Ints(inner).add(known(inner), one))
+            found = known(inner)
+            for _, _, one in some(inner, t):
+                found = Ints(inner).add(found, one)
+            keep(inner, found)
 
         keep(emit, emit.int32(0))
-        emit.loop(end, add, start=begin, hint="t")
+        emit.loop(end, add, start=begin, step=AT_ONCE, hint="t")
 
         def part(inner: Emit, which: SSAValue) -> SSAValue:
             return inner.value(tile.ElementAddressOp(parts, zero, which, value))
@@ -211,12 +233,13 @@ class LowerSumCounts(RewritePattern):
         emit.loop(run, before, hint="other")
 
         def write(inner: Emit, t: SSAValue) -> None:
-            where = [*op.at, t, at]
-            one = inner.value(hw.LoadGlobalOp(op.counts, where, i32))
-            inner.op(hw.StoreGlobalOp(known(inner), op.counts, where))
-            keep(inner, Ints(inner).add(known(inner), one))
+            found = known(inner)
+            for where, here, one in some(inner, t):
+                inner.op(hw.StoreGlobalOp(found, op.counts, where, here))
+                found = Ints(inner).add(found, one)
+            keep(inner, found)
 
-        emit.loop(end, write, start=begin, hint="t")
+        emit.loop(end, write, start=begin, step=AT_ONCE, hint="t")
         last = emit.compare("eq", run, emit.index(runs - 1))
 
         def tell(inner: Emit) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import affine, arith, memref, scf
-from xdsl.dialects.builtin import VectorType, i1
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -221,8 +221,7 @@ def is_vector(
     """Whether ``width`` iterations of a loop access neighbours, at a multiple of the width."""
     tensor = op.tensor.type
     assert isinstance(tensor, GlobalType)
-    # Vectors of conditions are nothing that a register holds.
-    if isinstance(value_type, VectorType) or value_type == i1:
+    if isinstance(value_type, VectorType):
         return False
     if len(tensor.dims) == 0 or width * element_bytes(tensor.element_type) > max(
         tensor.align.data, 1

@@ -33,6 +33,29 @@ gpu.module @m arch "sm_90a" symbols [M] {
 // -----
 
 gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%C: !gpu.global<[M], i64> = tensor 0, %i: index = symbol M) threads 32 {
+    %x = arith.constant 1 : i64
+    // CHECK: atomic max of global memory does not work on i64; add and umax do, of global memory
+    gpu.atomic_global "max" %x, %C[%i : index] : i64, !gpu.global<[M], i64>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%i: index = symbol M) threads 32 {
+    %n = arith.constant 1 : i32
+    %x = arith.constant 1 : i64
+    // CHECK: atomic add of shared memory does not work on i64; add and umax do, of global memory
+    gpu.atomic_shared "add" %x, %n : i64
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m arch "sm_90a" symbols [M] {
   gpu.kernel @k(%i: index = symbol M) threads 32 {
     %n = arith.constant 1 : i32
     // CHECK: an atomic is add, max, min, umax, not "exchange"

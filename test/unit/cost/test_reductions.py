@@ -103,6 +103,19 @@ def test_more_points_and_a_slower_memory_are_not_faster(
     assert nanoseconds(problem, tile, H200, rates) <= time
 
 
+def test_threads_have_few_loads_on_their_way_where_points_are_much_work() -> None:
+    """Of single elements, as those of places of extremes; of sums it makes no difference."""
+    line = 4 * 4095
+    places = Reduction(128, 4095, True, 4096, sizes=(4,), line=line, apart=(4, line), work=10.0)
+    few, many = SharedTile(32, 32, 256, 1), SharedTile(64, 32, 256, 1)
+    assert (few.loads, many.loads) == (4, 8)
+    assert nanoseconds(places, few, H100) < nanoseconds(places, many, H100)
+    never = replace(H100_REDUCTIONS, crowded=0.0)
+    sums = replace(places, work=2.0)
+    assert nanoseconds(sums, many, H100) == nanoseconds(sums, many, H100, never)
+    assert nanoseconds(places, many, H100) > nanoseconds(places, many, H100, never)
+
+
 def test_a_second_kernel_takes_time_and_so_does_a_cluster() -> None:
     """Of points that one block would have as well."""
     small = replace(COLUMNS, inner=128, kept=132 * 128)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,10 @@ from polyc.playback.atomics import combine_at
     ("function", "wanted"),
     [("add", [8, 1, -5]), ("max", [6, 2, -1]), ("min", [0, -1, -4]), ("umax", [6, -1, -1])],
 )
-def test_updates_of_one_place_are_all_combined(function: str, wanted: list[int]) -> None:
-    data = np.asarray([0, 2, -1], np.int32)
-    combine_at(function, data, np.asarray([0, 0, 1, 2]), np.asarray([2, 6, -1, -4], np.int32))
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_updates_of_one_place_are_all_combined(
+    function: str, wanted: list[int], kind: type[np.signedinteger[Any]]
+) -> None:
+    data = np.asarray([0, 2, -1], kind)
+    combine_at(function, data, np.asarray([0, 0, 1, 2]), np.asarray([2, 6, -1, -4], kind))
     assert data.tolist() == wanted

@@ -11,6 +11,7 @@ gpu.module @cp_async arch "sm_80" symbols [M] {
     gpu.cp_async_commit
     gpu.cp_async_wait 1
     gpu.named_barrier 2 threads 64
+    gpu.named_barrier 3 threads 32
     gpu.return
   }
 }
@@ -59,4 +60,5 @@ gpu.module @cp_async arch "sm_80" symbols [M] {
 // CHECK-NEXT:   cp_async_commit();
 // CHECK-NEXT:   cp_async_wait<1>();
 // CHECK-NEXT:   named_barrier<2, 64>();
+// CHECK-NEXT:   __syncwarp();
 // CHECK-NEXT: }

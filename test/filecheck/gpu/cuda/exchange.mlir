@@ -1,7 +1,7 @@
 // RUN: polyc-opt %s -t cuda | filecheck %s
 
 gpu.module @exchange arch "sm_90a" symbols [M] {
-  gpu.kernel @every(%C: !gpu.global<[M], f32> = tensor 0, %O: !gpu.global<[M], i32> = tensor 1, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 2, %i: index = symbol M) threads 128 {
+  gpu.kernel @every(%C: !gpu.global<[M], f32> = tensor 0, %O: !gpu.global<[M], i32> = tensor 1, %map: !gpu.tensor_map<[64, 64], f16, swizzle 128> = tensor_map 2, %L: !gpu.global<[M], i64> = tensor 3, %i: index = symbol M) threads 128 {
     %tile = gpu.shared_tile at 0 : !gpu.shared<[64, 64], f16, swizzle 128>
     %zero = arith.constant 0 : index
     %x = gpu.load_global %C[%i : index] : !gpu.global<[M], f32> -> f32
@@ -15,6 +15,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
     %n = arith.index_cast %i : index to i32
     %long = arith.index_cast %i : index to i64
     gpu.atomic_global "min" %n, %O[%i : index] : i32, !gpu.global<[M], i32>
+    gpu.atomic_global "add" %long, %L[%i : index] : i64, !gpu.global<[M], i64>
+    gpu.atomic_global "umax" %long, %L[%i : index] : i64, !gpu.global<[M], i64>
     %was = gpu.exchange_global %n, %O[%i : index] : !gpu.global<[M], i32>
     %were = gpu.exchange_global %was, %O[%i : index] if %holds : !gpu.global<[M], i32>
     %others = gpu.exchange_global add %were, %O[%i : index] if %holds : !gpu.global<[M], i32>
@@ -40,6 +42,9 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 
 // CHECK: void reduce_global_add_f32(void* pointer, float value) {
 // CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;"
+// CHECK: void reduce_global_add_i64(void* pointer, i64 value) {
+// CHECK-NEXT: asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
+// CHECK: asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;"
 // CHECK: u32 exchange_global(void* pointer, u32 value) {
 // CHECK: atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;
 // CHECK: u32 fetch_add_global(void* pointer, u32 value) {
@@ -59,6 +64,8 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK-NEXT: float v = __shfl_sync(0xffffffffu, u, 0);
 // CHECK: if (holds) reduce_global_add_f32(C + i, v);
 // CHECK: reduce_global_min_i32(O + i, n);
+// CHECK-NEXT: reduce_global_add_i64(L + i, long_);
+// CHECK-NEXT: reduce_global_umax_i64(L + i, long_);
 // CHECK-NEXT: u32 was = exchange_global(O + i, n);
 // CHECK-NEXT: u32 were = holds ? exchange_global(O + i, was) : 0u;
 // CHECK-NEXT: u32 others = holds ? fetch_add_global(O + i, were) : 0u;

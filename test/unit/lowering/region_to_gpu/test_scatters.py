@@ -129,6 +129,8 @@ def test_lines_of_every_type(number: int) -> None:
     kind = (*FLOATS, *INTEGERS)[number]
     index, fn = INTEGERS[number % len(INTEGERS)], SCATTERS[number % len(SCATTERS)]
     ahead = "last" if fn == "set" else "listed"
+    if fn in ("max", "min") or (fn == "add" and kind in INTEGERS):
+        ahead = "atomic"
     way, count = (("pooled", ENOUGH), ("scalar", FEW), (ahead, ENOUGH))[number % 3]
     arrays = [numbers(kind, (40,)), hostile(40, count, index), numbers(kind, (count,))]
     module = rows(fn, kind, "V", index=index)
@@ -223,15 +225,28 @@ def test_long_lists_are_combined_in_parts(number: int) -> None:
 def test_the_ends_of_numbers_without_a_sign_are_in_their_order(fn: str) -> None:
     count = 5 * SHORT
     ends = np.asarray([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
-    given = ends[np.arange(count) % (4 if fn == "max" else 5)]
-    arrays = [np.asarray([5, 2**63 + 1], np.uint64), np.zeros(count, np.int64), given]
-    through(rows(fn, ui64, "V"), arrays, {"V": 2, "N": count}, "listed")
+    given = ends[np.arange(count * 3).reshape(count, 3) % (4 if fn == "max" else 5)]
+    x = np.asarray([[5, 2**63 + 1, 0], [0, 2**63, 1]], np.uint64)
+    arrays = [x, np.zeros(count, np.int64), given]
+    through(rows(fn, ui64, "V", "D"), arrays, {"V": 2, "D": 3, "N": count}, "listed")
 
 
 def test_one_list_has_all_updates() -> None:
     """Of the sizes that parts and chunks have: what is sorted by three blocks."""
     count = 2 * scatter_lists.CHUNK + 300
     i = np.where(np.arange(count) % 9 == 8, 5, 2).astype(np.int64)
+    arrays = [numbers(f32, (9,)), i, numbers(f32, (count,))]
+    through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
+
+
+@pytest.mark.parametrize("chunks", [scatter_lists.GROUP, 2 * scatter_lists.GROUP + 1])
+@pytest.mark.usefixtures("small")
+def test_chunks_take_chains_of_runs_in_turn(chunks: int) -> None:
+    """Of two lists: one has a run in each chunk, one in the last ones alone; the parts of a tile's
+    longest list are no multiple of those that come at once."""
+    count = (chunks - 1) * scatter_lists.CHUNK + 50
+    late = np.arange(count) % 2 + np.arange(count) // (count - scatter_lists.CHUNK) == 2
+    i = np.where(late, 5, 2).astype(np.int64)
     arrays = [numbers(f32, (9,)), i, numbers(f32, (count,))]
     through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
@@ -317,7 +332,7 @@ def test_an_index_for_each_update(axis: int) -> None:
 
 
 @pytest.mark.parametrize("fn", ["max", "min", "add"])
-@pytest.mark.parametrize("kind", [f32, f16, bf16, i32, i8, ui8, ui32], ids=str)
+@pytest.mark.parametrize("kind", [f32, f16, bf16, i32, i8, ui8, ui32, i64, ui64], ids=str)
 def test_atomics_find_extremes_and_sums_of_integers(fn: str, kind: Attribute) -> None:
     """Of NaN, infinities and zeros of either sign too, and of the ends of integers' types."""
     if fn == "add" and kind in FLOATS:
@@ -355,7 +370,7 @@ def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_atomics_compile_without_a_spill(arch: str) -> None:
-    for fn, kind in (("max", f16), ("min", f32), ("add", i32)):
+    for fn, kind in (("max", f16), ("min", f32), ("add", i32), ("add", i64), ("min", ui64)):
         arrays = [numbers(kind, (9,)), hostile(9, 40), numbers(kind, (40,))]
         module = rows(fn, kind, "V")
         through(module, arrays, {"V": 9, "N": 40}, "atomic", arch, compiles=True)
@@ -400,6 +415,14 @@ def test_every_way_compiles_without_a_spill(kind: Attribute, arch: str) -> None:
     arrays = [numbers(kind, (5,)), hostile(5, 4), numbers(kind, (4,))]
     module = rows("set", kind, "V")
     through(module, arrays, {"V": 5, "N": 4}, None, arch, compiles=True)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_rows_of_bytes_are_summed_without_a_spill(arch: str) -> None:
+    """A thread has more of their elements than of wider ones."""
+    arrays = [numbers(i8, (3, 16)), hostile(3, 4), numbers(i8, (4, 16))]
+    module = rows("add", i8, "V", "D")
+    through(module, arrays, {"V": 3, "D": 16, "N": 4}, None, arch, compiles=True)
 
 
 @pytest.mark.turns(2)

@@ -48,6 +48,7 @@ def loop(
 
 C = "!gpu.global<[M, N], f32, align 16>"
 B = "!gpu.global<[N], f32, align 16>"
+CONDITIONS = "!gpu.global<[M, N], i1, align 4>"
 COLUMN = "%c = affine.apply affine_map<(t, r) -> (t * 16 + r)>(%t, %r)\n"
 STORE = f"gpu.store_global %x, %C[%M, %c : index, index] : f32, {C}"
 
@@ -270,6 +271,25 @@ def test_a_load_is_wide_where_its_own_place_allows() -> None:
     %u = arith.addf %s, %w : f32
     {STORE.replace("%x", "%u")}"""
     assert widths(run(loop(body), PASS)) == [4] + [1] * 5 + [4]
+
+
+def test_conditions_are_bytes_of_one_access() -> None:
+    """What is loaded and what is stored: of either four neighbours."""
+    body = f"""{COLUMN}%y = gpu.load_global %A[%M, %c : index, index] : {CONDITIONS} -> i1
+    %s = arith.xori %y, %p : i1
+    gpu.store_global %s, %C[%M, %c : index, index] : i1, {CONDITIONS}"""
+    assert widths(run(loop(body, align=4, element="i1"), PASS)) == [4, 4]
+
+
+def test_conditions_beside_registers_are_of_one_access() -> None:
+    """A loop that fills registers with what it makes of others and of conditions that it loads."""
+    held, before = "memref<16xf32, #gpu<space register>>", "%held = memref.alloca() : {}"
+    body = f"""{COLUMN}%y = gpu.load_global %A[%M, %c : index, index] : {CONDITIONS} -> i1
+    %h = memref.load %held[%r] : {held}
+    %s = arith.select %y, %h, %x : f32
+    memref.store %s, %registers[%r] : {held}"""
+    text = loop(body, align=4, element="i1", before=before.format(held))
+    assert widths(run(text, PASS)) == [4]
 
 
 @pytest.mark.parametrize("columns", [480, 500, 512, 1000])
