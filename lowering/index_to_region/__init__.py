@@ -74,6 +74,9 @@ class Lowering:
         assert isinstance(last, tiny.OutputOp)
         self.yields = last
         self.order = order
+        self.leaves: dict[SSAValue, DictionaryAttr] = dict(
+            zip(graph.body.block.args, graph.arg_attrs, strict=True)
+        )
         self.given = {self._base(value) for value in found.placed.values()}
         self.single = self._is_single()
         self.kernel_names = self._kernel_names(set(others))
@@ -184,9 +187,7 @@ class Lowering:
 
     def _reads(self, kernel: Kernel) -> dict[SSAValue, region.KernelTensor]:
         """What a kernel reads: the graph's inputs first, then what other kernels make."""
-        leaves: dict[SSAValue, DictionaryAttr] = dict(
-            zip(self.graph.body.block.args, self.graph.arg_attrs, strict=True)
-        )
+        leaves = self.leaves
         wanted = dict.fromkeys([*(leaves if self.single else ()), *kernel.reads])
         found: dict[SSAValue, region.KernelTensor] = {}
         taken: set[str] = set()
@@ -237,7 +238,8 @@ class Lowering:
         for value, argument in zip(reads, block.args, strict=True):
             if isinstance(value, BlockArgument):
                 argument.location = value.location
-        orders = {v: s.order for v, s in self.found.stored.items() if v in reads}
+        stored = self.found.stored
+        orders = {value: stored[value].order for value in reads if value in stored}
         body = Body(kernel.forms, block, tensors, orders)
         made = [
             self._rounded(body, body.value(root.value, root.point), tensor)

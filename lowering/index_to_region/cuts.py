@@ -332,16 +332,18 @@ class Composing:
 
     def kernels(self, settled: Settled, near: Kernels | None = None) -> Kernels:
         """The kernels, however much they are; ``near`` are those of something else that is settled,
-        of which those stay that have nothing to do with what differs."""
-        if near is not None:
-            part = part_of(near, settled, self.places)
+        of which those stay that have nothing to do with what differs, nor with what becomes of it."""
+        changed: set[SSAValue] = set()
+        while near is not None and (part := part_of(near, settled, self.places, changed)):
             try:
-                if part is not None:
-                    found = self._composed(settled, part)
-                    self.parted = True
-                    return found
-            except NotApart:
-                pass
+                found = self._composed(settled, part)
+            except NotApart as apart:
+                if changed.issuperset(apart.values):
+                    break
+                changed.update(apart.values)
+            else:
+                self.parted = True
+                return found
         return self._composed(settled)
 
     def _composed(self, settled: Settled, part: Part | None = None) -> Kernels:
@@ -378,7 +380,7 @@ class Composing:
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
         if (key := kernel.key) not in self.chosen:
-            self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
+            self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key.roots)
         return self.chosen[key]
 
 

@@ -9,7 +9,7 @@ composed whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -36,14 +36,16 @@ def part_of(
     base: Kernels,
     settled: Settled,
     places: Mapping[Operation, int],
+    more: Collection[SSAValue] = (),
 ) -> Part | None:
     """The kernels of ``base`` to compose anew where something else is settled; None for all.
 
-    ``places`` are those of the ops in the program.
+    ``places`` are those of the ops in the program, and ``more`` values of which something else is
+    known to come than in ``base``.
     """
     if len(base.kernels) <= FEW or base.settled.scores or settled.scores:
         return None
-    other = changed(base.settled, settled)
+    other = changed(base.settled, settled).union(more)
 
     def touched(kernel: Kernel) -> bool:
         read = any(v in other or base.base(v) in other for v in kernel.reads)

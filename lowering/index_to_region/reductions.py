@@ -75,6 +75,7 @@ class Reductions:
     fruitless: set[Hashable] = field(default_factory=set[Hashable])
     """Where nothing helped."""
     _placed: Kernels | None = None
+    _counted: tuple[Kernels, set[SSAValue]] | None = None
     _keys: dict[Kernel, Hashable] = field(default_factory=dict[Kernel, Hashable])
     _ask: Callable[[Kernel], Hashable] = hash
 
@@ -163,8 +164,11 @@ class Reductions:
 
     def _shared(self, kernels: Kernels) -> set[SSAValue]:
         """The values that several kernels compute."""
-        counts = Counter(value for kernel in kernels.kernels for value in kernel.computed)
-        return {value for value, count in counts.items() if count > 1 and cost.is_computed(value)}
+        if self._counted is None or self._counted[0] is not kernels:
+            counts = Counter(value for kernel in kernels.kernels for value in kernel.computed)
+            shared = {v for v, count in counts.items() if count > 1 and cost.is_computed(v)}
+            self._counted = kernels, shared
+        return self._counted[1]
 
     def _in_others(self, kernel: Kernel, shared: Collection[SSAValue]) -> list[SSAValue]:
         """The last values of a kernel that another one computes too, each of several ops."""
