@@ -210,7 +210,7 @@ class Part:
 
 
 class NotApart(Exception):
-    """That what becomes of a part changes the kernels beside it, which have to do with ``values``."""
+    """That what becomes of a part changes the kernels beside it: those of ``values``."""
 
     def __init__(self, values: Collection[SSAValue]) -> None:
         super().__init__("a part of a graph changes the kernels beside it")
