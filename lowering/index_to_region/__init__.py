@@ -89,8 +89,9 @@ class Lowering:
         for number, value in found.placed.items():
             self.numbers.setdefault(value, []).append(number)
         self.single = self._is_single()
-        self.kernel_names = self._kernel_names(set(signature.others)) if named else None
-        self.value_names = self._value_names() if named else None
+        self.named = named
+        self.kernel_names = self._kernel_names(set(signature.others)) if named else {}
+        self.value_names = self._value_names() if named else {}
 
     def ops(self) -> list[Operation]:
         """The graph's signature, unless a single kernel has it, and the kernels."""
@@ -197,11 +198,11 @@ class Lowering:
 
     def _name(self, value: SSAValue) -> str:
         """What a value in memory is called."""
-        return f"__{self.order[value]}" if self.value_names is None else self.value_names[value]
+        return self.value_names[value] if self.named else f"__{self.order[value]}"
 
     def _kernel_name(self, kernel: Kernel) -> str:
         """What a kernel that makes a value is called."""
-        return f"{self.name}_of" if self.kernel_names is None else self.kernel_names[kernel]
+        return self.kernel_names[kernel] if self.named else f"{self.name}_of"
 
     def _reads(self, kernel: Kernel) -> dict[SSAValue, region.KernelTensor]:
         """What a kernel reads: the graph's inputs first, then what other kernels make."""
@@ -284,7 +285,7 @@ class Lowering:
         return op
 
     def _own_name(self, kernel: Kernel) -> str:
-        if self.kernel_names is not None:
+        if self.named:
             return self.kernel_names[kernel]
         return self.name if self.single else f"{self.name}_own"
 
