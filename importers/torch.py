@@ -101,12 +101,19 @@ def _placeholders(program: Any, faults: Faults) -> tuple[list[Any], dict[Any, tu
 
 
 def _outputs(program: Any, faults: Faults) -> list[tuple[str, Any]]:
-    """The names and nodes of the results that are tensors or sizes."""
+    """The names and nodes of the results that are tensors or sizes.
+
+    A buffer that is given itself, as one that is moved to where it is, is written to by nothing.
+    """
+    given = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
     specs = program.graph_signature.output_specs
     end = next(node for node in program.graph.nodes if node.op == "output")
     found: list[tuple[str, Any]] = []
     for spec, node in zip(specs, end.args[0], strict=True):
         if spec.kind.name != "USER_OUTPUT":
+            own = getattr(node, "op", None) == "placeholder" and given.get(node.name)
+            if spec.target is not None and own == spec.target:
+                continue
             what = spec.kind.name.lower().replace("_", " ")
             error = PolycError(
                 "UnsupportedProgram",

@@ -8,7 +8,7 @@ run; ``boundary`` beside such an output says why it is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias, TypeVar
@@ -52,32 +52,46 @@ Ask: TypeAlias = Callable[[Kernels], Callable[[Kernel], Answer]]
 """A question about one of some kernels."""
 
 
-class Lowering:
-    """The ops that take the place of one graph; ``others`` are the names beside it.
+class Signature:
+    """What is known of a graph whatever its kernels are; ``others`` are the names beside it."""
 
-    ``order`` are the places of its values in the program.
+    def __init__(self, graph: tiny.GraphOp, others: Iterable[str] = ()) -> None:
+        self.graph = graph
+        self.others = tuple(others)
+        self.inputs = list(graph.inputs)
+        self.outputs = list(graph.outputs)
+        self.arg_attrs = graph.arg_attrs.data
+        made = (value for op in graph.body.block.ops for value in op.results)
+        every = (*graph.body.block.args, *made)
+        self.order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
+        """The places of its values in the program."""
+
+
+class Lowering:
+    """The ops that take the place of one graph.
+
+    Where they are not ``named``, kernels and what lies between them have names of no meaning, which
+    is enough to ask what becomes of them.
     """
 
-    def __init__(
-        self,
-        graph: tiny.GraphOp,
-        found: Kernels,
-        order: Mapping[SSAValue, int],
-        others: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, signature: Signature, found: Kernels, named: bool = True) -> None:
+        graph = signature.graph
         self.graph = graph
         self.name = graph.sym_name.data
         self.found = found
-        self.inputs = list(graph.inputs)
-        self.outputs = list(graph.outputs)
+        self.inputs, self.outputs = signature.inputs, signature.outputs
         last = graph.body.block.last_op
         assert isinstance(last, tiny.OutputOp)
         self.yields = last
-        self.order = order
+        self.order, self.arg_attrs = signature.order, signature.arg_attrs
         self.given = {self._base(value) for value in found.placed.values()}
+        self.numbers: dict[SSAValue, list[int]] = {}
+        for number, value in found.placed.items():
+            self.numbers.setdefault(value, []).append(number)
         self.single = self._is_single()
-        self.kernel_names = self._kernel_names(set(others))
-        self.value_names = self._value_names()
+        self.named = named
+        self.kernel_names = self._kernel_names(set(signature.others)) if named else {}
+        self.value_names = self._value_names() if named else {}
 
     def ops(self) -> list[Operation]:
         """The graph's signature, unless a single kernel has it, and the kernels."""
@@ -141,9 +155,9 @@ class Lowering:
 
     def _spec(self, value: SSAValue) -> TensorSpec | None:
         """The output of the graph that a stored value is, where it has the output's shape."""
-        for number, placed in self.found.placed.items():
+        for number in self.numbers.get(value, ()):
             spec = self.outputs[number]
-            if placed is value and extent(value, self.graph) == spec.type.dims:
+            if extent(value, self.graph) == spec.type.dims:
                 return spec
         return None
 
@@ -177,17 +191,23 @@ class Lowering:
     def _place(self, value: SSAValue) -> tuple[SymbolRefAttr, str]:
         """Where a value lies in memory: what it is ``from``, and its name there."""
         value = self._base(value)
-        name = self.value_names[value]
+        name = self._name(value)
         if isinstance(value, BlockArgument):
             return edge(self.name, name), name
-        return edge(self.kernel_names[self.found.stored[value].kernel], name), name
+        return edge(self._kernel_name(self.found.stored[value].kernel), name), name
+
+    def _name(self, value: SSAValue) -> str:
+        """What a value in memory is called."""
+        return self.value_names[value] if self.named else f"__{self.order[value]}"
+
+    def _kernel_name(self, kernel: Kernel) -> str:
+        """What a kernel that makes a value is called."""
+        return self.kernel_names[kernel] if self.named else f"{self.name}_of"
 
     def _reads(self, kernel: Kernel) -> dict[SSAValue, region.KernelTensor]:
         """What a kernel reads: the graph's inputs first, then what other kernels make."""
-        leaves: dict[SSAValue, DictionaryAttr] = dict(
-            zip(self.graph.body.block.args, self.graph.arg_attrs, strict=True)
-        )
-        wanted = dict.fromkeys([*(leaves if self.single else ()), *kernel.reads])
+        leaves = self.graph.body.block.args if self.single else ()
+        wanted = dict.fromkeys([*leaves, *kernel.reads])
         found: dict[SSAValue, region.KernelTensor] = {}
         taken: set[str] = set()
         for value in sorted((v for v in wanted if v in self.order), key=self.order.__getitem__):
@@ -196,7 +216,9 @@ class Lowering:
             while name in taken:
                 name, number = f"{self._place(value)[1]}_{number}", number + 1
             taken.add(name)
-            attrs = leaves.get(value, DictionaryAttr({}))
+            attrs = DictionaryAttr({})
+            if isinstance(value, BlockArgument):
+                attrs = self.arg_attrs[value.index]
             if not self.single:
                 attrs = DictionaryAttr({**attrs.data, FROM: place})
             stored = self.found.stored.get(value)
@@ -214,7 +236,7 @@ class Lowering:
                 stored, spec = self.found.stored[root.value], self._spec(root.value)
                 attrs = DictionaryAttr({}) if spec is None else self._res_attrs(spec)
                 attrs = DictionaryAttr({**attrs.data, BOUNDARY: StringAttr(stored.reason)})
-                name = self.value_names[root.value]
+                name = self._name(root.value)
                 found.append(region.KernelTensor(name, kind, attrs, stored.edge))
                 continue
             spec = self.outputs[root.output]
@@ -237,7 +259,8 @@ class Lowering:
         for value, argument in zip(reads, block.args, strict=True):
             if isinstance(value, BlockArgument):
                 argument.location = value.location
-        orders = {v: s.order for v, s in self.found.stored.items() if v in reads}
+        stored = self.found.stored
+        orders = {value: stored[value].order for value in reads if value in stored}
         body = Body(kernel.forms, block, tensors, orders)
         made = [
             self._rounded(body, body.value(root.value, root.point), tensor)
@@ -249,7 +272,7 @@ class Lowering:
         ]
         block.add_op(located(region.YieldOp(values), self.yields))
         op = region.KernelOp(
-            self.kernel_names[kernel],
+            self._own_name(kernel),
             kernel.iters,
             list(reads.values()),
             writes,
@@ -260,6 +283,25 @@ class Lowering:
         if self.single:
             op.attributes |= self.graph.attributes
         return op
+
+    def _own_name(self, kernel: Kernel) -> str:
+        if self.named:
+            return self.kernel_names[kernel]
+        return self.name if self.single else f"{self.name}_own"
+
+    def signature(self, kernel: Kernel) -> Hashable:
+        """What a kernel's region follows from, but for names: those of equal ones are alike."""
+        found, facts = self.found, list[Hashable]()
+        for value in (*kernel.reads, *(root.value for root in kernel.roots)):
+            here: SSAValue | None = value
+            while here is not None:
+                stored = found.stored.get(here)
+                facts.append((here, here in self.given, tuple(self.numbers.get(here, ()))))
+                if stored is not None:
+                    facts.append((stored.edge, stored.order, stored.exact, stored.sums))
+                here = found.views.get(here)
+        outputs = tuple(root.output for root in kernel.roots)
+        return kernel.key, kernel.iters, outputs, self.single, tuple(facts)
 
     def _rounded(self, body: Body, value: SSAValue, tensor: region.KernelTensor) -> SSAValue:
         """A value as it is stored: rounded to a type of its own that is narrower."""
@@ -319,32 +361,41 @@ def lower_graph(
     ``others`` are the names of the module's symbols.  Raises PolycError of kind
     ``UnsupportedProgram``, ``NonSCoP`` or ``MissingIndexBook``.
     """
-    others = tuple(others)
-    made = (value for op in graph.body.block.ops for value in op.results)
-    every = (*graph.body.block.args, *made)
-    order: dict[SSAValue, int] = {value: place for place, value in enumerate(every)}
+    signature = Signature(graph, others)
 
     def asked(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
         def of(found: Kernels) -> Callable[[Kernel], Answer]:
-            lowering = cache(lambda: Lowering(graph, found, order, others))
+            lowering = cache(lambda: Lowering(signature, found))
             return lambda kernel: question(lowering().kernel(kernel))
 
         return of
 
+    keys: dict[Hashable, Hashable] = {}
+
     def once(question: Callable[[region.KernelOp], Answer]) -> Ask[Answer]:
         known: dict[Hashable, Answer] = {}
 
-        def ask(kernel: region.KernelOp) -> Answer:
-            if (key := _alike(kernel)) not in known:
-                known[key] = question(kernel)
-            return known[key]
+        def of(found: Kernels) -> Callable[[Kernel], Answer]:
+            lowering = cache(lambda: Lowering(signature, found, named=False))
 
-        return asked(ask)
+            def ask(kernel: Kernel) -> Answer:
+                made: region.KernelOp | None = None
+                sign = lowering().signature(kernel)
+                if sign not in keys:
+                    made = lowering().kernel(kernel)
+                    keys[sign] = _alike(made)
+                if (key := keys[sign]) not in known:
+                    known[key] = question(made or lowering().kernel(kernel))
+                return known[key]
 
-    built = Built(once(contracts), once(walks), once(seconds), asked(apart), asked(_alike))
+            return ask
+
+        return of
+
+    built = Built(once(contracts), once(walks), once(seconds), asked(apart), once(_alike))
     kernels, notes = composed(graph, fuse, split, built)
     show(notes)
-    return Lowering(graph, kernels, order, others).ops()
+    return Lowering(signature, kernels).ops()
 
 
 _NAMED = ("sym_name", "arg_names", "arg_attrs", "res_names", "res_attrs")

@@ -229,12 +229,12 @@ class Products(Orders):
         other.as_pixels, other.as_given = self.as_pixels | set(values), self.as_given - set(values)
         return other
 
-    def plain(self, value: SSAValue) -> Products:
-        """The same with a product that reads copies in its own order; what is of each channel by
+    def plain(self, *values: SSAValue) -> Products:
+        """The same with products that read copies in their own order; what is of each channel by
         itself has its pixels outside then.
         """
         other = self._copied()
-        other.levels[value] = Level.PLAIN
+        other.levels.update(dict.fromkeys(values, Level.PLAIN))
         return other
 
     def plain_as_given(self, value: SSAValue) -> Products:

@@ -31,7 +31,7 @@ from polyc.lowering.index_to_region.kernels import (
     Settled,
     Split,
 )
-from polyc.lowering.index_to_region.nearby import FEW, part_of
+from polyc.lowering.index_to_region.nearby import FEW, Standing, part_of
 from polyc.lowering.index_to_region.reductions import (
     Reductions,
     computed_factors,
@@ -293,7 +293,7 @@ def composed(
                 made[key] = composing.limited(given.also(stored), near)
             return made[key][0]
 
-        reductions = Reductions(recompose, built.walks, built.seconds, built.alike)
+        reductions = Reductions(recompose, built.walks, built.seconds, settling.standing)
         found = recompose({})
         there = {kernel.key for kernel in found.kernels if not computed_factors(kernel)}
         reductions.tried.update(key for key in there if settling.well.get(key))
@@ -332,16 +332,18 @@ class Composing:
 
     def kernels(self, settled: Settled, near: Kernels | None = None) -> Kernels:
         """The kernels, however much they are; ``near`` are those of something else that is settled,
-        of which those stay that have nothing to do with what differs."""
-        if near is not None:
-            part = part_of(near, settled, self.places)
+        of which those stay that have nothing to do with what differs, nor with what comes of it."""
+        changed: set[SSAValue] = set()
+        while near is not None and (part := part_of(near, settled, self.places, changed)):
             try:
-                if part is not None:
-                    found = self._composed(settled, part)
-                    self.parted = True
-                    return found
-            except NotApart:
-                pass
+                found = self._composed(settled, part)
+            except NotApart as apart:
+                if changed.issuperset(apart.values):
+                    break
+                changed.update(apart.values)
+            else:
+                self.parted = True
+                return found
         return self._composed(settled)
 
     def _composed(self, settled: Settled, part: Part | None = None) -> Kernels:
@@ -378,7 +380,7 @@ class Composing:
 
     def _cut_of(self, kernel: Kernel) -> Mapping[SSAValue, str]:
         if (key := kernel.key) not in self.chosen:
-            self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key[0])
+            self.chosen[key] = Cutter(kernel.forms, kernel.reads).run(key.roots)
         return self.chosen[key]
 
 
@@ -395,27 +397,49 @@ class Settling:
     well: dict[KernelKey, bool] = field(default_factory=dict[KernelKey, bool])
     times: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
 
+    def __post_init__(self) -> None:
+        self.standing = Standing(self.built.alike)
+
     def cheapest(self, products: Products) -> tuple[Settled, Products]:
         """What is stored so that all products run well that can, in the least time, and for which.
 
         An attention whose scores others want too may stay one kernel, and the scores be computed
         twice, or the two products be kernels of their own, and the scores lie in memory.  A
-        product of each channel by itself may have its pixels outside, as windows slide.
+        product of each channel by itself may have its pixels outside, as windows slide: those that
+        are alike and stand between such ones are tried together, once one of them has gained by it.
         """
-        settled, kernels = self._settled(products)
+        found = self._settled(products)
+
+        def taken(other: Products) -> bool:
+            """Whether other products take less time, which stay then."""
+            nonlocal products, found
+            one = self._settled(other, found[1])
+            if gains := self._gains(found[1], one[1]):
+                products, found = other, one
+            return gains
+
         for pair in products.shared():
-            if pair not in products.shared():
-                continue
-            apart = products.apart(pair)
-            other = self._settled(apart, kernels)
-            if self._gains(kernels, other[1]):
-                products, (settled, kernels) = apart, other
-        for value in products.depthwise():
-            outside = products.plain(value)
-            other = self._settled(outside, kernels)
-            if self._gains(kernels, other[1]):
-                products, (settled, kernels) = outside, other
-        return settled, products
+            if pair in products.shared():
+                taken(products.apart(pair))
+        for first, *rest in self._alike(products.depthwise(), found[1]):
+            if taken(products.plain(first)) and rest and not taken(products.plain(*rest)):
+                for value in rest:
+                    taken(products.plain(value))
+        return found[0], products
+
+    def _alike(self, values: Iterable[SSAValue], kernels: Kernels) -> list[list[SSAValue]]:
+        """Values in groups of those that alike kernels compute, between such ones."""
+        holders: dict[SSAValue, list[Kernel]] = {value: [] for value in values}
+        for kernel in kernels.kernels:
+            for value in kernel.computed:
+                if value in holders:
+                    holders[value].append(kernel)
+        groups: dict[Hashable, list[SSAValue]] = {}
+        for value, some in holders.items():
+            places = [list(kernel.computed).index(value) for kernel in some]
+            around = [self.standing.of(kernel, kernels) for kernel in some]
+            groups.setdefault((tuple(places), tuple(around)), []).append(value)
+        return list(groups.values())
 
     def ordered(
         self, products: Products, kernels: tuple[Kernels, int], stored: Mapping[SSAValue, str]

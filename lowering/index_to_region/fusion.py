@@ -100,12 +100,13 @@ class Composer(Reasons):
         for leaf in part.leaves:
             self._read_from_memory(leaf)
         known = {*part.leaves, *self.graph.body.block.args, *(self.own or ())}
-        if not known.issuperset(self.asked):
-            raise NotApart
+        changed = [value for value in self.asked if value not in known]
         for value, before in self.wanted.items():
             after = self.stored.get(value)
             if after is None or (after.order, after.exact) != (before.order, before.exact):
-                raise NotApart
+                changed.append(value)
+        if changed:
+            raise NotApart(changed)
         return part.beside.kernels
 
     def _before(self, kernel: Kernel) -> list[Kernel]:

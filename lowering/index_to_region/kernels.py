@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
@@ -29,7 +29,19 @@ Split = Literal["none", "contractions"]
 Edge = Literal["gmem", "deferred"]
 
 
-KernelKey: TypeAlias = tuple[tuple[Key, ...], frozenset[tuple[SSAValue, "tuple[int, ...]"]]]
+@dataclass(frozen=True, slots=True)
+class KernelKey:
+    """What a kernel stores, and what it reads, in which order of axes; hashed once."""
+
+    roots: tuple[Key, ...]
+    reads: frozenset[tuple[SSAValue, tuple[int, ...]]]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.roots, self.reads)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ class Kernel:
         known = self._known
         if known is None or known[:2] != (len(self.roots), len(self.reads)):
             reads = frozenset((value, self.lies.get(value, ())) for value in self.reads)
-            key = tuple((root.value, root.point) for root in self.roots), reads
+            key = KernelKey(tuple((root.value, root.point) for root in self.roots), reads)
             inside = dict.fromkeys(k[0] for k, form in self.held().items() if form is not None)
             known = self._known = len(self.roots), len(self.reads), key, inside
         return known
@@ -198,7 +210,11 @@ class Part:
 
 
 class NotApart(Exception):
-    """That what becomes of a part changes the kernels beside it."""
+    """That what becomes of a part changes the kernels beside it: those of ``values``."""
+
+    def __init__(self, values: Collection[SSAValue]) -> None:
+        super().__init__("a part of a graph changes the kernels beside it")
+        self.values = values
 
 
 @dataclass(frozen=True)

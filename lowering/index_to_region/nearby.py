@@ -9,7 +9,8 @@ composed whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -36,14 +37,16 @@ def part_of(
     base: Kernels,
     settled: Settled,
     places: Mapping[Operation, int],
+    more: Collection[SSAValue] = (),
 ) -> Part | None:
     """The kernels of ``base`` to compose anew where something else is settled; None for all.
 
-    ``places`` are those of the ops in the program.
+    ``places`` are those of the ops in the program, and ``more`` values of which something else is
+    known to come than in ``base``.
     """
     if len(base.kernels) <= FEW or base.settled.scores or settled.scores:
         return None
-    other = changed(base.settled, settled)
+    other = changed(base.settled, settled).union(more)
 
     def touched(kernel: Kernel) -> bool:
         read = any(v in other or base.base(v) in other for v in kernel.reads)
@@ -118,3 +121,38 @@ def _part(
     owners = {op for v in own if isinstance(op := v.owner, Operation)}
     ops = sorted(owners, key=places.__getitem__)
     return Part(ops, leaves, wanted, viewed, outputs, beside)
+
+
+@dataclass
+class Standing:
+    """What kernels have in common that are alike and between kernels that are: layers of a network.
+
+    ``alike`` gives a key that kernels share which differ in names alone.
+    """
+
+    alike: Callable[[Kernels], Callable[[Kernel], Hashable]]
+    _of: Kernels | None = None
+    _keys: dict[Kernel, Hashable] = field(default_factory=dict[Kernel, Hashable])
+    _ask: Callable[[Kernel], Hashable] = hash
+    _makers: dict[SSAValue, list[int]] = field(default_factory=dict[SSAValue, list[int]])
+    _readers: dict[SSAValue, list[int]] = field(default_factory=dict[SSAValue, list[int]])
+
+    def of(self, kernel: Kernel, kernels: Kernels) -> Hashable:
+        """The key of one of some kernels, and those of its neighbours, one by one."""
+        if kernels is not self._of:
+            self._of, self._ask = kernels, self.alike(kernels)
+            self._makers, self._readers = {}, {}
+            for place, one in enumerate(kernels.kernels):
+                for root in one.roots:
+                    self._makers.setdefault(root.value, []).append(place)
+                for value in one.reads:
+                    self._readers.setdefault(value, []).append(place)
+        before = {place for value in kernel.reads for place in self._makers.get(value, ())}
+        after = {place for one in kernel.roots for place in self._readers.get(one.value, ())}
+        near = [[kernels.kernels[i] for i in sorted(places)] for places in (before, after)]
+        return self._key(kernel), *(tuple(map(self._key, some)) for some in near)
+
+    def _key(self, kernel: Kernel) -> Hashable:
+        if kernel not in self._keys:
+            self._keys[kernel] = self._ask(kernel)
+        return self._keys[kernel]

@@ -35,6 +35,7 @@ from polyc.dialects.common.movements import MovementOp
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.factors import factors
 from polyc.lowering.index_to_region.kernels import Kernel, KernelKey, Kernels
+from polyc.lowering.index_to_region.nearby import Standing
 
 GAIN = 0.9
 """What a cut graph takes of the time of the graph as it is, at most, to be cut."""
@@ -59,30 +60,28 @@ class Reductions:
 
     ``recompose`` makes the kernels where some more values are stored, those of another choice
     beside, of which most stay.  ``seconds`` says how long each of some kernels takes, ``again``
-    whether one runs as loops, and ``alike`` gives a key that kernels share which differ in names
-    alone.  Where nothing helped a kernel, one that is alike and stands between such ones is not
-    tried: the layers of a network are.
+    whether one runs as loops.  Where nothing helped a kernel, one that is alike and stands between
+    such ones is not tried: the layers of a network are.
     """
 
     recompose: Callable[[Mapping[SSAValue, str], Kernels], Kernels]
     again: Callable[[Kernels], Callable[[Kernel], bool]]
     seconds: Callable[[Kernels], Callable[[Kernel], float]]
-    alike: Callable[[Kernels], Callable[[Kernel], Hashable]]
+    standing: Standing
     taken: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """The values that are stored, with the reason."""
     known: dict[KernelKey, float] = field(default_factory=dict[KernelKey, float])
     tried: set[KernelKey] = field(default_factory=set[KernelKey])
     fruitless: set[Hashable] = field(default_factory=set[Hashable])
     """Where nothing helped."""
-    _placed: Kernels | None = None
-    _keys: dict[Kernel, Hashable] = field(default_factory=dict[Kernel, Hashable])
-    _ask: Callable[[Kernel], Hashable] = hash
+    _counted: tuple[Kernels, set[SSAValue]] | None = None
+    _passed: tuple[Kernels, int] | None = None
 
     def run(self, kernels: Kernels) -> Kernels:
         """The kernels of the graph, cut where that takes less time."""
         while (kernel := self._next(kernels)) is not None:
             self.tried.add(kernel.key)
-            if (place := self._place(kernel, kernels)) in self.fruitless:
+            if (place := self.standing.of(kernel, kernels)) in self.fruitless:
                 continue
             whole = {k.key for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
@@ -104,19 +103,6 @@ class Reductions:
             else:
                 self.fruitless.add(place)
         return kernels
-
-    def _place(self, kernel: Kernel, kernels: Kernels) -> Hashable:
-        """What kernels have in common that are alike and between kernels that are, one by one."""
-        if kernels is not self._placed:
-            self._placed, self._ask = kernels, self.alike(kernels)
-        made = {root.value for root in kernel.roots}
-        before = [k for k in kernels.kernels if any(r.value in kernel.reads for r in k.roots)]
-        after = [k for k in kernels.kernels if not made.isdisjoint(k.reads)]
-        for one in (kernel, *before, *after):
-            if one not in self._keys:
-                self._keys[one] = self._ask(one)
-        key = self._keys
-        return key[kernel], tuple(key[k] for k in before), tuple(key[k] for k in after)
 
     def _with(
         self, values: Sequence[SSAValue], kernels: Kernels, ends: Collection[SSAValue] = ()
@@ -149,7 +135,11 @@ class Reductions:
     def _next(self, kernels: Kernels) -> Kernel | None:
         """A kernel that may compute something again, and was not tried."""
         again, shared = self.again(kernels), self._shared(kernels)
-        for kernel in kernels.kernels:
+        known = self._passed
+        first = known[1] if known is not None and known[0] is kernels else 0
+        for place in range(first, len(kernels.kernels)):
+            kernel = kernels.kernels[place]
+            self._passed = kernels, place
             if (key := kernel.key) in self.tried:
                 continue
             if computed_factors(kernel):
@@ -163,8 +153,11 @@ class Reductions:
 
     def _shared(self, kernels: Kernels) -> set[SSAValue]:
         """The values that several kernels compute."""
-        counts = Counter(value for kernel in kernels.kernels for value in kernel.computed)
-        return {value for value, count in counts.items() if count > 1 and cost.is_computed(value)}
+        if self._counted is None or self._counted[0] is not kernels:
+            counts = Counter(value for kernel in kernels.kernels for value in kernel.computed)
+            shared = {v for v, count in counts.items() if count > 1 and cost.is_computed(v)}
+            self._counted = kernels, shared
+        return self._counted[1]
 
     def _in_others(self, kernel: Kernel, shared: Collection[SSAValue]) -> list[SSAValue]:
         """The last values of a kernel that another one computes too, each of several ops."""

@@ -412,12 +412,13 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
                         return found
             found.state = "unplanned"
             if plan:
-                wide = _halved(case)
-                job = planned(model_ if isinstance(wide, str) else wide)
+                wide, why = _halved(case)
+                job = planned(model_ if wide is None else wide)
                 found.regions = [_family(*one) for one in regions(job)]
-                if isinstance(wide, str):
-                    found.why = f"planned as small as it was played back: {wide}"
+                if wide is None:
+                    found.why = f"planned as small as it was played back: {why}"
                 else:
+                    found.why = why or found.why
                     found.modelled = modelled(regions(job))
                 step("plan")
             found.state = "right"
@@ -435,22 +436,34 @@ def outcome(case: Case, seconds: int = 90, play: bool = True, plan: bool = True)
     return found
 
 
-def _halved(case: Case) -> Any:
-    """The import of a case as wide as it is used, in f16, or why there is none such."""
+def _halved(case: Case) -> tuple[Any, str]:
+    """The import of a case as wide as it is used, in f16, or why there is none such.
+
+    A model that computes in f32 between layers of f16, which PyTorch refuses to multiply, has no
+    f16: it is imported in f32, and that is said.
+    """
     torch = library("torch", "torch")
     if case.wide is None:
-        return "no wide one is known"
+        return None, "no wide one is known"
+
+    def half(one: Any) -> Any:
+        real_ = isinstance(one, torch.Tensor) and one.is_floating_point()
+        return one.half() if real_ else one
+
+    tree = torch.utils._pytree.tree_map
     try:
         model, args, named = case.wide()
-
-        def half(one: Any) -> Any:
-            real_ = isinstance(one, torch.Tensor) and one.is_floating_point()
-            return one.half() if real_ else one
-
-        tree = torch.utils._pytree.tree_map
-        return polyc.from_exported(exported(model.half(), tree(half, args), tree(half, named)))
+        program = exported(model.half(), tree(half, args), tree(half, named))
+        try:
+            return polyc.from_exported(program), ""
+        except PolycError as error:
+            if "TypeMismatch" not in f"{error} {getattr(error, 'notes', ())}":
+                raise
+            said = "; ".join(map(str, getattr(error, "notes", ())))
+            why = f"planned in f32, as its f16 is mixed with it: {said}"
+            return polyc.from_exported(exported(*case.wide())), why
     except Exception as error:  # A library that does not make or export it so.
-        return _first_line(error)
+        return None, _first_line(error)
 
 
 def _double(torch: Any, model: Any, args: Any, named: Any) -> Any:

@@ -151,6 +151,23 @@ def test_a_model_that_writes_to_what_it_keeps():
         from_exported(exported(Net(), torch.ones(4)))
 
 
+def test_a_buffer_that_is_given_itself_is_not_written_to():
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.arange(4.0))
+
+        def forward(self, x: Any) -> Any:
+            self.table = self.table.to(x.device, x.dtype)
+            return x * self.table
+
+    program = exported(Net(), torch.ones(4)).run_decompositions({})
+    kinds = [spec.kind.name for spec in program.graph_signature.output_specs]
+    assert kinds == ["BUFFER_MUTATION", "USER_OUTPUT"]
+    found = polyc.compile(from_exported(program), device="cpu")(torch.full((4,), 2.0))
+    assert torch.equal(torch.as_tensor(found), 2 * torch.arange(4.0))
+
+
 def test_a_batch_norm_in_training():
     program = torch.export.export(torch.nn.BatchNorm1d(4).train(), (torch.ones(2, 4),))
     with pytest.raises(PolycError) as caught:

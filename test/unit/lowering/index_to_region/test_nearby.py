@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -14,8 +15,8 @@ from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.contractions import Products
 from polyc.lowering.index_to_region.cuts import Composing
 from polyc.lowering.index_to_region.forms import equal_casts
-from polyc.lowering.index_to_region.kernels import Kernels, Settled
-from polyc.lowering.index_to_region.nearby import FEW, changed, part_of
+from polyc.lowering.index_to_region.kernels import Kernels, NotApart, Part, Settled
+from polyc.lowering.index_to_region.nearby import FEW, Standing, changed, part_of
 from polyc.passes.pipeline import STAGES, build
 from polyc.test.support.gpu_text import only
 from polyc.test.support.sketch import Sketch
@@ -79,6 +80,41 @@ def test_most_kernels_stay():
     near = composing.kernels(settled.also({middle: "asked for"}), base)
     assert len(set(near.kernels) & set(base.kernels)) >= len(base.kernels) - 6
     assert composing.parted
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_part_that_changes_its_neighbours_is_composed_with_them(
+    monkeypatch: pytest.MonkeyPatch, always: bool
+):
+    composing, settled, base, values = network()
+    middle, other = values[len(values) // 2], values[0]
+    whole = composing.kernels(settled.also({middle: "asked for"}))
+    parts: list[Part | None] = []
+    composed = Composing._composed  # pyright: ignore[reportPrivateUsage]
+
+    def changing(self: Composing, settled: Settled, part: Part | None = None) -> Kernels:
+        parts.append(part)
+        if part is not None and (always or len(parts) == 1):
+            raise NotApart([other])
+        return composed(self, settled, part)
+
+    monkeypatch.setattr(Composing, "_composed", changing)
+    near = composing.kernels(settled.also({middle: "asked for"}), base)
+    assert keys(near) == keys(whole)
+    first, second = parts[:2]
+    assert first is not None and second is not None
+    assert other.owner in second.ops and other.owner not in first.ops
+    assert parts[2:] == ([None] if always else [])
+
+
+def test_layers_stand_alike():
+    _, _, base, _ = network()
+    standing = Standing(lambda _: lambda kernel: (len(kernel.computed), len(kernel.reads)))
+    found = Counter(standing.of(kernel, base) for kernel in base.kernels)
+    assert max(found.values()) >= LAYERS - 2
+    # What comes first reads an input of the graph, and what comes last is an output.
+    ends = (base.kernels[0], base.kernels[-1])
+    assert all(found[standing.of(kernel, base)] == 1 for kernel in ends)
 
 
 @pytest.mark.parametrize("which", ["nothing", "all"])
