@@ -1,0 +1,99 @@
+"""Masks of queries and keys on sm_90a: a producer brings them by TMA, with the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.types import GlobalType
+from polyc.lowering.gpu_to_cuda import cuda_source
+from polyc.passes.finish import finish
+from polyc.playback.gpu import simulate
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.attention_programs import H64, Attention, passed
+from polyc.test.support.gpu_text import find, only, parsed, printed, run
+from polyc.test.support.split_programs import leave_only
+
+H128, H192, H256 = (
+    (f"[H, M, {size}]", f"[H, N, {size}]", f"[H, N, {size}]") for size in (128, 192, 256)
+)
+BYTES, HALVES, WORDS = ({"assuming": f"N mod {n} == 0"} for n in (16, 8, 4))
+SIZES = [{"H": 1, "M": 70, "N": 208}]
+
+STAGED: Mapping[str, Attention] = {
+    "conditions": Attention(*H64, SIZES, masks=["[M, N], i1"], **BYTES),
+    "a bias": Attention(*H64, SIZES, masks=["[H, M, N], f16"], **HALVES),
+    "a bias, causal": Attention(*H64, SIZES, " causal offset 100", ["[H, M, N], f16"], **HALVES),
+    "a bias and a mask of keys": Attention(
+        *H64, SIZES, masks=["[H, 1, N], i1", "[M, N], f16"], **HALVES
+    ),
+    "both": Attention(*H64, SIZES, masks=["[H, M, N], i1", "[M, N], f16"], **BYTES),
+    "conditions 128": Attention(*H128, SIZES, masks=["[H, M, N], i1"], **BYTES),
+    "a bias of words 128": Attention(*H128, SIZES, masks=["[M, N], f32"], **WORDS),
+    "bf16, log-sum-exp 128": Attention(
+        *H128, SIZES, masks=["[H, M, N], bf16"], element="bf16", lse=True, **HALVES
+    ),
+    "a bias 192": Attention(*H192, SIZES, masks=["[H, M, N], f16"], **HALVES),
+    "conditions 256": Attention(*H256, SIZES, masks=["[M, N], i1"], **BYTES),
+}
+"""Each with rows of its masks that TMA takes, a tail of queries and one of keys."""
+
+
+@cache
+def tiles(name: str) -> ModuleOp:
+    """The tma variant alone, at the tile level; not to be changed."""
+    module = passed(printed(STAGED[name].region()), "plan-select", arch="sm_90a")
+    leave_only(module, "tma")
+    return passed(module, "region-to-gpu", arch="sm_90a")
+
+
+@cache
+def lowered(name: str) -> gpu.ModuleOp:
+    """The variant at the hardware level; not to be changed."""
+    module = tiles(name).clone()
+    finish(module)
+    return only(module, gpu.ModuleOp)
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_no_map_of_a_step_reads_a_mask_of_memory(name: str) -> None:
+    """Each comes to a tile of its own, in front of the products, and from there to registers."""
+    module = run(tiles(name).clone(), "gpu-assumptions", "gpu-share-reads", "gpu-prefetch-reads")
+    (walk,) = find(module, tile.PipelineOp)
+    inputs = [v for op in find(walk, tile.MapOp) for v in op.inputs]
+    assert not any(isinstance(v.type, GlobalType) and len(v.type.dims) > 1 for v in inputs)
+    both = [mask for mask in STAGED[name].masks if ", 1, " not in mask]
+    assert len(find(walk, tile.CopyOp)) == 2 + 2 * len(both)
+
+
+ORDERS = (("round-robin", "late"), ("random", "random"))
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize(
+    ("name", "order"), [(name, ORDERS[i % 2]) for i, name in enumerate(STAGED)], ids=STAGED
+)
+def test_threads_give_what_the_region_does(name: str, order: tuple[str, str]) -> None:
+    """No race, no access outside, no wait that is missing or that never ends."""
+    schedule, completion = order
+    (sizes,) = STAGED[name].sizes
+    inputs = STAGED[name].inputs(sizes)
+    result = simulate(lowered(name), inputs, sizes, schedule=schedule, completion=completion)
+    assert not result.findings, "\n".join(map(str, result.findings))
+    wanted = meant(parsed(STAGED[name].text()), inputs, sizes)
+    assert_agree(list(result.outputs), wanted)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("name", STAGED)
+def test_a_kernel_compiles_without_a_spill(name: str) -> None:
+    result = nvrtc.compile_cuda(cuda_source(lowered(name)), "sm_90a")
+    assert not result.warnings()
+    (info,) = result.kernels.values()
+    assert (info.spill_bytes, info.stack, info.smem) == (0, 0, 0)
