@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
+from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
@@ -15,6 +17,8 @@ from polyc.dialects.region.types import ValType
 from polyc.families.attention.ends import End
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.rewriting.postorder import operands_of, reached
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.views import behind_views, constant_of
 
 UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
@@ -79,12 +83,58 @@ def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSA
 
     Others say what an addend of the score does too, and where a hidden key's score is not -inf by
     that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
-    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
+    that where they have no wide heads and, with ``mma.sync``, hold no mask of queries and keys.
     """
     score = attention.score
     few = kind_of(attention) == ALONG and not is_tight(attention, plan)
+    if plan.mma.data == "wgmma" and kind_of(attention) == ANY:
+        few = max(attention.tile_features) <= KEPT_FEATURES
     left = gates_left(attention, plan)
     return [gate for gate in left if gate in score.asked] if few else left
+
+
+NEAR = 2.0**17
+"""What may be added to products for their sum with a base to be rounded as exponents may be: the
+largest number of f16, twice.  A base is then right to 2^-7, alike for all weights of a row."""
+
+HALF = 65504.0
+"""The largest number of f16 that is finite."""
+
+
+def is_near(attention: StreamingAttention) -> bool:
+    """Whether the exponent of a weight is one fused multiplication and addition of its score.
+
+    That is so of products times a number, of what is added to them while it is no more than f16
+    holds, and of what a tanh bounds.  A mask of f32 or bf16 may be -1e9, of which a base would be
+    wrong by more than there is between scores.
+    """
+    if attention.score.scale is not None:
+        return True
+    most = _most(behind_views(attention.score.value), attention.scores.result)
+    return most is not None and most <= NEAR
+
+
+def _most(value: SSAValue, products: SSAValue) -> float | None:
+    """How large a finite value may be beside products, which count nothing; None: not known."""
+    if value is products:
+        return 0.0
+    if (number := constant_of(value)) is not None:
+        return abs(number) if math.isfinite(number) else None
+    match op := value.owner:
+        case region.ReadOp():
+            return HALF if type_of(value).element_type == f16 else None
+        case region.UnaryOp() if op.fn.data == "tanh":
+            return 1.0
+        case region.CastOp() if type_of(value).element_type == f32:
+            return _most(behind_views(op.operand), products)
+        case region.BinaryOp() if op.fn.data in ("add", "sub", "mul"):
+            both = [_most(behind_views(side), products) for side in op.operands]
+            if None in both:
+                return None
+            one, other = (side or 0.0 for side in both)
+            return one * other if op.fn.data == "mul" else one + other
+        case _:
+            return None
 
 
 def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:
