@@ -538,20 +538,16 @@ class Parts:
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
             base = self._base(inner, new)
-            return [base, self.power(inner, old, base), new]
+            return [base, self.worth(inner, old, base), new]
 
-        def of_rounded(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
-            """Instead of the maximum before it keeps the base that its weights have."""
-            dark = inner.value(arith.CmpfOp(new, self.none, "oeq"))
-            scaled = inner.value(arith.MulfOp(new, self.number(inner, self.unit)))
-            low = inner.value(arith.NegfOp(scaled))
-            base = inner.value(arith.SelectOp(dark, self.zero, low), "base")
-            less = inner.value(arith.AddfOp(old, base))
-            return [base, inner.value(math_ops.Exp2Op(less, APPROXIMATE)), scaled]
-
-        if self.near and self.attention.score.scale is None:
-            body = of_rounded
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
+
+    def worth(self, emit: Emit, maximum: SSAValue, base: SSAValue) -> SSAValue:
+        """What sums below a maximum count below another one, of which ``base`` is."""
+        if not self.near or self.attention.score.scale is not None:
+            return self.power(emit, maximum, base)
+        own = emit.value(arith.MulfOp(maximum, self.number(emit, self.unit)))
+        return emit.value(math_ops.Exp2Op(emit.value(arith.AddfOp(own, base)), APPROXIMATE))
 
     def find_base(self, emit: Emit, rows: Rows) -> None:
         """The base of the maximum."""
