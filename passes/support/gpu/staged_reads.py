@@ -183,10 +183,27 @@ class Read:
         )
         load.stage = index_attr(0)
         emit.op(load)
-        rewriter.insert([located(o, op) for o in emit.ops], InsertPoint.before(contract))
+        at = InsertPoint.after(place(op, contract))
+        rewriter.insert([located(o, op) for o in emit.ops], at)
         read = tile.CopyOp(tile.CopyEnd(shared.tile), tile.CopyEnd(held.fragment))
         rewriter.insert(located(read, op), InsertPoint.after(contract))
         return held.fragment
+
+
+def place(op: tile.MapOp, contract: tile.ContractOp) -> Operation:
+    """What the copy goes behind: that of the contract's operands, ahead of those that a later
+    contract of the step reads, or else whatever is in front of the contract."""
+    block = contract.parent_block()
+    assert block is not None and contract.prev_op is not None
+    own = [
+        copy
+        for copy in block.ops
+        if isinstance(copy, tile.CopyOp)
+        and copy.is_before_in_block(contract)
+        and copy.target in (contract.lhs, contract.rhs)
+    ]
+    there = [copy for copy in own if all(is_before(value, copy) for value in op.origin)]
+    return there[-1] if there else contract.prev_op
 
 
 def uses(expr: AffineExpr, axis: int) -> bool:

@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import GlobalType
+from polyc.families.attention.gates import is_near
+from polyc.families.attention.recognise import find_attention
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.gpu.share_reads import sizes_of
@@ -20,6 +22,7 @@ from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.attention_programs import H64, Attention, passed
 from polyc.test.support.gpu_text import find, only, parsed, printed, run
 from polyc.test.support.split_programs import leave_only
+from polyc.tools.play import play
 
 H128, H192, H256 = (
     (f"[H, M, {size}]", f"[H, N, {size}]", f"[H, N, {size}]") for size in (128, 192, 256)
@@ -71,6 +74,27 @@ def test_no_map_of_a_step_reads_a_mask_of_memory(name: str) -> None:
     assert not any(isinstance(v.type, GlobalType) for op in over for v in op.inputs)
     both = [mask for mask in STAGED[name].masks if ", 1, " not in mask]
     assert len(find(walk, tile.CopyOp)) == 2 + 2 * len(both)
+
+
+@pytest.mark.parametrize("least", [-1000.0, -65504.0])
+def test_a_bias_of_the_least_halves_leaves_what_the_scores_say(least: float) -> None:
+    """Exponents are of one fused multiplication, whose base is rounded alike for all of a row."""
+    (sizes,) = STAGED["a bias"].sizes
+    q, k, v, bias = STAGED["a bias"].inputs(sizes)
+    bias[0, 1], bias[0, 2, 5:], bias[0, 3, :100] = least, least, least
+    inputs = [q, k, v, bias]
+    found = play(tiles("a bias"), "attention", inputs, sizes)
+    assert found is not None
+    assert_agree(list(found), meant(parsed(STAGED["a bias"].text()), inputs, sizes))
+
+
+def test_exponents_are_fused_where_what_is_added_is_small() -> None:
+    """Of halves, and of what a tanh bounds; numbers of f32 and bf16 may be -1e9."""
+    near = {name: is_near(find_attention(STAGED[name].kernel())) for name in STAGED}
+    words = {"a bias of words 128", "bf16, log-sum-exp 128"}
+    assert {name for name, found in near.items() if not found} == words
+    capped = {cap: Attention(*H64, SIZES, f" cap {cap}").kernel() for cap in ("2.0", "1000000.0")}
+    assert [is_near(find_attention(kernel)) for kernel in capped.values()] == [True, False]
 
 
 ORDERS = (("round-robin", "late"), ("random", "random"))
