@@ -140,7 +140,7 @@ class Read:
         return Read(source, tuple(first), (rows[0], rank - 1), shared)
 
     def has_room(self, pipeline: tile.PipelineOp) -> bool:
-        """Whether the kernel's CTAs have shared memory for as many tiles as the pipeline is deep."""
+        """Whether CTAs have shared memory for as many tiles as the pipeline is deep."""
         kernel = enclosing_kernel(pipeline)
         module = kernel.parent_op()
         assert isinstance(module, gpu_module.ModuleOp)

@@ -27,24 +27,26 @@ from polyc.tools.play import play
 H128, H192, H256 = (
     (f"[H, M, {size}]", f"[H, N, {size}]", f"[H, N, {size}]") for size in (128, 192, 256)
 )
-BYTES, HALVES, WORDS = ({"assuming": f"N mod {n} == 0"} for n in (16, 8, 4))
+BYTES, HALVES, WORDS = (f"N mod {n} == 0" for n in (16, 8, 4))
 SIZES = [{"H": 1, "M": 70, "N": 208}]
 
 STAGED: Mapping[str, Attention] = {
-    "conditions": Attention(*H64, SIZES, masks=["[M, N], i1"], **BYTES),
-    "a bias": Attention(*H64, SIZES, masks=["[H, M, N], f16"], **HALVES),
-    "a bias, causal": Attention(*H64, SIZES, " causal offset 100", ["[H, M, N], f16"], **HALVES),
+    "conditions": Attention(*H64, SIZES, masks=["[M, N], i1"], assuming=BYTES),
+    "a bias": Attention(*H64, SIZES, masks=["[H, M, N], f16"], assuming=HALVES),
+    "a bias, causal": Attention(
+        *H64, SIZES, " causal offset 100", ["[H, M, N], f16"], assuming=HALVES
+    ),
     "a bias and a mask of keys": Attention(
-        *H64, SIZES, masks=["[H, 1, N], i1", "[M, N], f16"], **HALVES
+        *H64, SIZES, masks=["[H, 1, N], i1", "[M, N], f16"], assuming=HALVES
     ),
-    "both": Attention(*H64, SIZES, masks=["[H, M, N], i1", "[M, N], f16"], **BYTES),
-    "conditions 128": Attention(*H128, SIZES, masks=["[H, M, N], i1"], **BYTES),
-    "a bias of words 128": Attention(*H128, SIZES, masks=["[M, N], f32"], **WORDS),
+    "both": Attention(*H64, SIZES, masks=["[H, M, N], i1", "[M, N], f16"], assuming=BYTES),
+    "conditions 128": Attention(*H128, SIZES, masks=["[H, M, N], i1"], assuming=BYTES),
+    "a bias of words 128": Attention(*H128, SIZES, masks=["[M, N], f32"], assuming=WORDS),
     "bf16, log-sum-exp 128": Attention(
-        *H128, SIZES, masks=["[H, M, N], bf16"], element="bf16", lse=True, **HALVES
+        *H128, SIZES, masks=["[H, M, N], bf16"], element="bf16", lse=True, assuming=HALVES
     ),
-    "a bias 192": Attention(*H192, SIZES, masks=["[H, M, N], f16"], **HALVES),
-    "a bias 256": Attention(*H256, SIZES, masks=["[H, M, N], f16"], **HALVES),
+    "a bias 192": Attention(*H192, SIZES, masks=["[H, M, N], f16"], assuming=HALVES),
+    "a bias 256": Attention(*H256, SIZES, masks=["[H, M, N], f16"], assuming=HALVES),
 }
 """Each with rows of its masks that TMA takes, a tail of queries and one of keys."""
 

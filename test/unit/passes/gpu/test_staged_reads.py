@@ -1,4 +1,4 @@
-"""``gpu-prefetch-reads``: which reads a producer brings by TMA, and what is left to threads (T2)."""
+"""``gpu-prefetch-reads``: which reads a producer brings by TMA, and which stay (T2)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def changed(*edits: tuple[str, str]) -> str:
 
 
 GLOBAL = "!gpu.global<[64, 200], f16, align 16>"
+TILE = "%q_tile = gpu.shared_tile : !gpu.shared<[64, 64], f16>"
+LARGE = "gpu.shared_tile : !gpu.shared<[768, 64], f16>"
 LEFT_ALONE = {
     "rows that TMA does not take": changed((GLOBAL, GLOBAL.replace("align 16", "align 8"))),
     "columns alone": changed((BOTH, "(d0, d1)[s0] -> (0, d1 + s0)")),
@@ -58,13 +60,7 @@ LEFT_ALONE = {
     "products that threads wait for": changed(
         ('loader "tma"', 'loader "cp_async"'),
     ),
-    "no room": changed(
-        ("stages 2", "stages 8"),
-        (
-            "[64, 64], f16>\n    %k_tile",
-            "[64, 64], f16>\n    %more = gpu.shared_tile : !gpu.shared<[768, 64], f16>\n    %k_tile",
-        ),
-    ),
+    "no room": changed(("stages 2", "stages 8"), (TILE, f"{TILE}\n    %more = {LARGE}")),
 }
 
 
