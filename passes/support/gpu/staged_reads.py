@@ -150,7 +150,7 @@ class Read:
         taken = sum(
             bytes_of(held) * (stages if held in ahead else repeats(held, kernel)) for held in tiles
         )
-        beside = 1 if kernel.blocks_per_sm is None else kernel.blocks_per_sm.value.data
+        beside = kernel.blocks_per_sm.value.data
         room = (ARCHS[module.arch.data].shared_bytes + RESERVED) // beside - RESERVED
         # Tiles begin at multiples, and barriers lie beside them.
         own = self.kind.bytes * stages + 2 * SHARED_ALIGN
