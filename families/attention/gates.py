@@ -6,24 +6,27 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import f16, f32
+from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region.types import ValType
 from polyc.families.attention.ends import End
 from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.facts import holds_always
 from polyc.rewriting.postorder import operands_of, reached
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.views import behind_views, constant_of
 
-UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
+UNMASKED, PLAIN, BOUNDED, ALONG, BROUGHT, ANY = range(6)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
 made of other values too, of which one at most is a key's and the others are a query's or all keys'
-own; or of any values, such as masks that are read, or weights of which a part is kept."""
+own; with one bound at most and of one mask of queries and keys, of two bytes, or of conditions that
+TMA brings; or of any values, such as several masks, or weights of which a part is kept."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
@@ -36,7 +39,9 @@ def kind_of(attention: StreamingAttention) -> int:
     if attention.kept:
         return ANY
     if score.scale is None or score.gates:
-        return ALONG if reads_along(attention) else ANY
+        if reads_along(attention):
+            return ALONG
+        return BROUGHT if reads_one_mask(attention) else ANY
     if score.visible.everywhere:
         return UNMASKED
     return BOUNDED if score.visible.first_keys(1) else PLAIN
@@ -47,6 +52,29 @@ def reads_along(attention: StreamingAttention) -> bool:
 
     Threads keep those of a step's keys in registers (``gpu-share-reads``).
     """
+    of_keys = [kind.labels for kind in _kinds_of_keys(attention)]
+    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+
+
+def reads_one_mask(attention: StreamingAttention) -> bool:
+    """Whether all that scores are made of beside products, and that is a key's, is one tensor of
+    queries and keys: numbers of two bytes, or conditions in rows that TMA takes; and what a query
+    sees ends by its position at most."""
+    of_keys = _kinds_of_keys(attention)
+    if len(of_keys) != 1 or attention.m not in of_keys[0].labels:
+        return False
+    if attention.score.visible.first_keys(1):
+        return False
+    element = of_keys[0].element_type
+    if element == i1:
+        kernel = attention.kernel
+        whole = Assumption(attention.size(attention.n).mod(MAX_VECTOR_BYTES), "==")
+        return holds_always(whole, kernel.assumptions, kernel.symbol_names)
+    return element in (f16, bf16)
+
+
+def _kinds_of_keys(attention: StreamingAttention) -> list[ValType]:
+    """What scores read beside queries and keys that is not the same for all keys."""
     score = attention.score
     products = attention.scores.result
 
@@ -55,8 +83,7 @@ def reads_along(attention: StreamingAttention) -> bool:
 
     made = reached([score.value, *score.gates], needs)
     reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
-    of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
-    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+    return [kind for kind in reads if attention.n in kind.labels]
 
 
 def ends_walked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[End]:
@@ -87,7 +114,7 @@ def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSA
     """
     score = attention.score
     few = kind_of(attention) == ALONG and not is_tight(attention, plan)
-    if plan.mma.data == "wgmma" and kind_of(attention) == ANY:
+    if plan.mma.data == "wgmma" and kind_of(attention) > ALONG:
         few = max(attention.tile_features) <= KEPT_FEATURES
     left = gates_left(attention, plan)
     return [gate for gate in left if gate in score.asked] if few else left

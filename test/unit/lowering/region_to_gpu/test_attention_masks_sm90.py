@@ -40,6 +40,21 @@ STAGED: Mapping[str, Attention] = {
         *H64, SIZES, masks=["[H, 1, N], i1", "[M, N], f16"], assuming=HALVES
     ),
     "both": Attention(*H64, SIZES, masks=["[H, M, N], i1", "[M, N], f16"], assuming=BYTES),
+    "conditions, log-sum-exp": Attention(
+        *H64, SIZES, " causal offset N - M", ["[M, N], i1"], lse=True, assuming=BYTES
+    ),
+    "a bias, shared heads, a cap": Attention(
+        "[2 * H, M, 64]",
+        "[H, N, 64]",
+        "[H, N, 64]",
+        SIZES,
+        " cap 3.0 causal",
+        ["[1, M, N], f16"],
+        assuming=HALVES,
+    ),
+    "a bias 32": Attention(
+        "[H, M, 32]", "[H, N, 32]", "[H, N, 32]", SIZES, masks=["[H, M, N], f16"], assuming=HALVES
+    ),
     "conditions 128": Attention(*H128, SIZES, masks=["[H, M, N], i1"], assuming=BYTES),
     "a bias of words 128": Attention(*H128, SIZES, masks=["[M, N], f32"], assuming=WORDS),
     "bf16, log-sum-exp 128": Attention(
