@@ -10,12 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import GlobalType
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.families.attention.gates import is_near
 from polyc.families.attention.recognise import find_attention
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
 from polyc.passes.gpu.share_reads import sizes_of
+from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
@@ -91,6 +92,16 @@ def test_no_map_of_a_step_reads_a_mask_of_memory(name: str) -> None:
     assert not any(isinstance(v.type, GlobalType) for op in over for v in op.inputs)
     both = [mask for mask in STAGED[name].masks if ", 1, " not in mask]
     assert len(find(walk, tile.CopyOp)) == 2 + 2 * len(both)
+
+
+def test_consumers_take_turns_and_read_their_own_rows() -> None:
+    """A slot of the mask's ring becomes one of 64 rows for each of the three."""
+    module = run(tiles("a bias").clone(), *GPU_PASSES[: GPU_PASSES.index("gpu-turns") + 1])
+    assert len(find(module, tile.OrderEnterOp)) == 1
+    reads = [c for c in find(module, tile.CopyOp) if isinstance(c.target.type, FragmentType)]
+    inside = [c for c in reads if isinstance(c.source.type, SharedType)]
+    assert {str(c.source.type) for c in inside} == {"!gpu.shared<[64, 96], f16, ring 6>"}
+    assert all(c.source_slot is not None for c in inside)
 
 
 @pytest.mark.parametrize("least", [-1000.0, -65504.0])
