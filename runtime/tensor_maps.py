@@ -8,8 +8,9 @@ from ctypes import c_int, c_uint, c_uint64, c_void_p
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.runtime import driver
 
-_TENSOR_MAP_TYPES = {"f16": (6, 2), "bf16": (9, 2), "f32": (7, 4), "tf32": (11, 4)}
-"""CUtensorMapDataType and bytes an element; of ``tf32`` are f32 that a load rounds."""
+_TENSOR_MAP_TYPES = {"i1": (0, 1), "f16": (6, 2), "bf16": (9, 2), "f32": (7, 4), "tf32": (11, 4)}
+"""CUtensorMapDataType and bytes an element: a condition is a byte, and of ``tf32`` are f32 that a
+load rounds."""
 
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
+from xdsl.dialects.builtin import bf16, f16, f32, i1
 from xdsl.ir import SSAValue
 
 from polyc.dialects import region
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.common.dim import Assumption
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region.types import ValType
 from polyc.families.attention.ends import End
 from polyc.families.attention.recognise import StreamingAttention
+from polyc.families.facts import holds_always
 from polyc.rewriting.postorder import operands_of, reached
+from polyc.rewriting.region.building import type_of
+from polyc.rewriting.region.views import behind_views, constant_of
 
-UNMASKED, PLAIN, BOUNDED, ALONG, ANY = range(5)
+UNMASKED, PLAIN, BOUNDED, ALONG, BROUGHT, ANY = range(6)
 """Scores: products times a number of all keys; with one bound of a query's keys; with any bounds;
 made of other values too, of which one at most is a key's and the others are a query's or all keys'
-own; or of any values, such as masks that are read, or weights of which a part is kept."""
+own; with one bound at most and of one mask of queries and keys, of two bytes, or of conditions that
+TMA brings; or of any values, such as several masks, or weights of which a part is kept."""
 
 KEPT_FEATURES = 128
 """The most features beside which a thread has registers for masks that are read and for what is
@@ -32,7 +39,9 @@ def kind_of(attention: StreamingAttention) -> int:
     if attention.kept:
         return ANY
     if score.scale is None or score.gates:
-        return ALONG if reads_along(attention) else ANY
+        if reads_along(attention):
+            return ALONG
+        return BROUGHT if reads_one_mask(attention) else ANY
     if score.visible.everywhere:
         return UNMASKED
     return BOUNDED if score.visible.first_keys(1) else PLAIN
@@ -43,6 +52,29 @@ def reads_along(attention: StreamingAttention) -> bool:
 
     Threads keep those of a step's keys in registers (``gpu-share-reads``).
     """
+    of_keys = [kind.labels for kind in _kinds_of_keys(attention)]
+    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+
+
+def reads_one_mask(attention: StreamingAttention) -> bool:
+    """Whether all that scores are made of beside products, and that is a key's, is one tensor of
+    queries and keys: numbers of two bytes, or conditions in rows that TMA takes; and what a query
+    sees ends by its position at most."""
+    of_keys = _kinds_of_keys(attention)
+    if len(of_keys) != 1 or attention.m not in of_keys[0].labels:
+        return False
+    if attention.score.visible.first_keys(1):
+        return False
+    element = of_keys[0].element_type
+    if element == i1:
+        kernel = attention.kernel
+        whole = Assumption(attention.size(attention.n).mod(MAX_VECTOR_BYTES), "==")
+        return holds_always(whole, kernel.assumptions, kernel.symbol_names)
+    return element in (f16, bf16)
+
+
+def _kinds_of_keys(attention: StreamingAttention) -> list[ValType]:
+    """What scores read beside queries and keys that is not the same for all keys."""
     score = attention.score
     products = attention.scores.result
 
@@ -51,8 +83,7 @@ def reads_along(attention: StreamingAttention) -> bool:
 
     made = reached([score.value, *score.gates], needs)
     reads = [cast("ValType", v.type) for v in made if isinstance(v.owner, region.ReadOp)]
-    of_keys = [kind.labels for kind in reads if attention.n in kind.labels]
-    return len(of_keys) <= 1 and not any(attention.m in labels for labels in of_keys)
+    return [kind for kind in reads if attention.n in kind.labels]
 
 
 def ends_walked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[End]:
@@ -79,12 +110,58 @@ def gates_asked(attention: StreamingAttention, plan: ScheduleOp) -> Sequence[SSA
 
     Others say what an addend of the score does too, and where a hidden key's score is not -inf by
     that, it is NaN, and all is computed again: maxima and sums too.  Threads have registers for
-    that where they hold no mask of queries and keys and, with ``mma.sync``, no wide heads.
+    that where they have no wide heads and, with ``mma.sync``, hold no mask of queries and keys.
     """
     score = attention.score
     few = kind_of(attention) == ALONG and not is_tight(attention, plan)
+    if plan.mma.data == "wgmma" and kind_of(attention) > ALONG:
+        few = max(attention.tile_features) <= KEPT_FEATURES
     left = gates_left(attention, plan)
     return [gate for gate in left if gate in score.asked] if few else left
+
+
+NEAR = 2.0**17
+"""What may be added to products for their sum with a base to be rounded as exponents may be: the
+largest number of f16, twice.  A base is then right to 2^-7, alike for all weights of a row."""
+
+HALF = 65504.0
+"""The largest number of f16 that is finite."""
+
+
+def is_near(attention: StreamingAttention) -> bool:
+    """Whether the exponent of a weight is one fused multiplication and addition of its score.
+
+    That is so of products times a number, of what is added to them while it is no more than f16
+    holds, and of what a tanh bounds.  A mask of f32 or bf16 may be -1e9, of which a base would be
+    wrong by more than there is between scores.
+    """
+    if attention.score.scale is not None:
+        return True
+    most = _most(behind_views(attention.score.value), attention.scores.result)
+    return most is not None and most <= NEAR
+
+
+def _most(value: SSAValue, products: SSAValue) -> float | None:
+    """How large a finite value may be beside products, which count nothing; None: not known."""
+    if value is products:
+        return 0.0
+    if (number := constant_of(value)) is not None:
+        return abs(number) if math.isfinite(number) else None
+    match op := value.owner:
+        case region.ReadOp():
+            return HALF if type_of(value).element_type == f16 else None
+        case region.UnaryOp() if op.fn.data == "tanh":
+            return 1.0
+        case region.CastOp() if type_of(value).element_type == f32:
+            return _most(behind_views(op.operand), products)
+        case region.BinaryOp() if op.fn.data in ("add", "sub", "mul"):
+            both = [_most(behind_views(side), products) for side in op.operands]
+            if None in both:
+                return None
+            one, other = (side or 0.0 for side in both)
+            return one * other if op.fn.data == "mul" else one + other
+        case _:
+            return None
 
 
 def is_tight(attention: StreamingAttention, plan: ScheduleOp) -> bool:

@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects.builtin import f32
 
 from polyc.dialects.plan.fields import Value
-from polyc.families.attention.gates import ALONG, ANY, BOUNDED, PLAIN, UNMASKED, kind_of
+from polyc.families.attention.gates import ALONG, ANY, BOUNDED, BROUGHT, PLAIN, UNMASKED, kind_of
 from polyc.families.attention.queries import ComputedQueries
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.families.family import Fields
@@ -139,6 +139,7 @@ _TMA = (
     AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, ALONG, queries=POINTWISE),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 128]}, ALONG),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 80]}, ALONG),
+    AttentionVariant("tma", 64, {**_THREE, "tile": [192, 96]}, BROUGHT, queries=AS_READ),
     AttentionVariant("tma", 64, {**_WGMMA, "tile": [128, 96]}),
     AttentionVariant("tma", 128, {**_WGMMA, "tile": [128, 80]}),
     AttentionVariant("tma", 192, {**_WGMMA, "tile": [128, 48]}),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
@@ -23,7 +23,7 @@ from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, index_a
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, TWO_PASSES, tiles_ahead
 from polyc.dialects.plan.fields import record_of
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReadOp
 from polyc.families.attention.gates import gates_asked
 from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.queries import ComputedQueries, queries_read
@@ -39,9 +39,10 @@ from polyc.lowering.region_to_gpu.attention_parts import (
 from polyc.lowering.region_to_gpu.attention_queries import compute_queries
 from polyc.lowering.region_to_gpu.attention_split import Joined, PartsStored
 from polyc.lowering.region_to_gpu.attention_tiles import Placed, Tiles
-from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments
+from polyc.lowering.region_to_gpu.frame import MAX_VECTOR_BYTES, Frame, Space, alignments
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit, affine_dim, ceil_div
+from polyc.rewriting.region.building import type_of
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,24 @@ class AttentionLowering:
 
     def launches(self, plan: ScheduleOp) -> list[LaunchOp]:
         grid = Tiles(self.attention, plan).grid
-        align = alignments(self.kernel, plan)
+        align = self.aligned(plan)
         first = LaunchOp(plan.kernel_name, plan.when, align, grid, plan.flag("persistent"))
         if not plan.stores_sums:
             return [first]
         rows = Joined(self.attention, plan).grid
         return [first, LaunchOp(plan.kernel_names[1], plan.when, align, rows)]
+
+    def aligned(self, plan: ScheduleOp) -> list[int]:
+        """The alignment of each tensor's base: as its vectors are wide, and where a producer may
+        bring masks of queries and keys by TMA, as that asks for."""
+        align, attention = alignments(self.kernel, plan), self.attention
+        if plan.loader.data != "tma":
+            return align
+        both = {attention.m, attention.n}
+        for read in (op for op in self.kernel.body.walk() if isinstance(op, ReadOp)):
+            if isinstance(read.tensor, BlockArgument) and both <= {*type_of(read.result).labels}:
+                align[read.tensor.index] = MAX_VECTOR_BYTES
+        return align
 
     def spaces(self, plan: ScheduleOp) -> list[Space]:
         kinds = PartsStored.kinds(self.attention, plan) if plan.stores_sums else []

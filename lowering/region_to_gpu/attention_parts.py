@@ -9,8 +9,9 @@ says, and brings three values of each query up to date, in base 2:
     p     = exp2(unit * s + base)
 
 The product of a scale and a maximum is rounded, which is well where it is as small as products of
-queries and keys are.  A mask that is added to the scores may be -1e9 or the least number there is;
-then base is the maximum itself, which the scores are relative to before they are scaled.
+queries and keys are, or as numbers of f16: alpha is of what was rounded.  A mask of f32 that is
+added to the scores may be -1e9 or the least number there is; then base is the maximum itself, which
+the scores are relative to before they are scaled.
 
 Where no key was visible yet, the maximum is -inf, base is 0 and alpha too, so that no infinity is
 subtracted from another.
@@ -40,7 +41,7 @@ from polyc.dialects.gpu.types import FragmentType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, SHARED_KEYS
 from polyc.dialects.plan.fields import record_of
-from polyc.families.attention.gates import ends_walked, is_tight
+from polyc.families.attention.gates import ends_walked, is_near, is_tight
 from polyc.families.attention.operands import HeadOperand
 from polyc.families.attention.paged import Paged
 from polyc.families.attention.recognise import StreamingAttention
@@ -129,8 +130,8 @@ class Parts:
         have no bounds that go from row to row by one step."""
         outer = frame.emit
         score = attention.score
-        self.scaled_products = score.scale is not None
-        """Whether scores are left as products, their scale being in ``unit``."""
+        self.near = is_near(attention)
+        """Whether exponents are relative to a base that is the maximum times ``unit``."""
         self.fuses = not is_tight(attention, plan)
         """Whether what is added to scaled products is added as they are scaled: the CUDA compiler
         then keeps more in registers."""
@@ -537,9 +538,16 @@ class Parts:
 
         def body(inner: Emit, new: SSAValue, old: SSAValue) -> list[SSAValue]:
             base = self._base(inner, new)
-            return [base, self.power(inner, old, base), new]
+            return [base, self.worth(inner, old, base), new]
 
         self.map(emit, rows.maximum, [rows.before], [rows.base, rows.alpha, rows.before], body)
+
+    def worth(self, emit: Emit, maximum: SSAValue, base: SSAValue) -> SSAValue:
+        """What sums below a maximum count below another one, of which ``base`` is."""
+        if not self.near or self.attention.score.scale is not None:
+            return self.power(emit, maximum, base)
+        own = emit.value(arith.MulfOp(maximum, self.number(emit, self.unit)))
+        return emit.value(math_ops.Exp2Op(emit.value(arith.AddfOp(own, base)), APPROXIMATE))
 
     def find_base(self, emit: Emit, rows: Rows) -> None:
         """The base of the maximum."""
@@ -553,7 +561,7 @@ class Parts:
         """What exponents are relative to, below a maximum."""
         dark = emit.value(arith.CmpfOp(maximum, self.none, "oeq"))
         low = maximum
-        if self.scaled_products:
+        if self.near:
             low = emit.value(arith.MulfOp(maximum, self.number(emit, -self.unit)))
         return emit.value(arith.SelectOp(dark, self.zero, low), "base")
 
@@ -568,7 +576,7 @@ class Parts:
     def power(self, emit: Emit, score: SSAValue, base: SSAValue) -> SSAValue:
         """What a score weighs."""
         unit = self.number(emit, self.unit)
-        if self.scaled_products:
+        if self.near:
             exponent = emit.value(math_ops.FmaOp(score, unit, base))
         else:
             exponent = emit.value(arith.MulfOp(emit.value(arith.SubfOp(score, base)), unit))

@@ -217,7 +217,7 @@ class _Joining:
 
         def weigh(inner: Emit, _: SSAValue, own: SSAValue, base: SSAValue) -> SSAValue:
             own = self._there(inner, own, self.parts.none)
-            return self.parts.power(inner, own, base)
+            return self.parts.worth(inner, own, base)
 
         def add(inner: Emit, known: SSAValue, own: SSAValue, weight: SSAValue) -> SSAValue:
             return inner.value(math_ops.FmaOp(own, weight, known))

@@ -2,7 +2,8 @@
 
 Where threads multiply by ``mma.sync`` they wait for the products, and what a map then reads of
 memory, such as a bias of scores, has nothing to run beside: each step would wait once more for
-memory, after its tiles have come.
+memory, after its tiles have come.  Where a producer brings the tiles of ``wgmma`` by TMA, it brings
+what such a map reads too (``StageReads``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.passes.gpu.share_reads import axes_of, contract_before, reads_alone, sizes_of
 from polyc.passes.support.gpu.pipeline_parts import with_needs
+from polyc.passes.support.gpu.staged_reads import StageReads
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.uniform import is_scalar
 from polyc.rewriting.driver import located, rewrite
@@ -185,4 +187,4 @@ class GpuPrefetchReads(ModulePass):
     name = "gpu-prefetch-reads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [PrefetchReads()])
+        rewrite(op, [PrefetchReads(), StageReads()])

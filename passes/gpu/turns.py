@@ -152,6 +152,8 @@ class Split:
                         return None
                     if isinstance(inner.lhs.type, SharedType):
                         left[inner.lhs] = None
+                case tile.CopyOp() if is_read(inner):
+                    left[inner.source] = None
                 case tile.CopyOp():
                     if not is_own_load(inner):
                         return None
@@ -223,7 +225,7 @@ def mapped(op: tile.MapOp) -> list[tuple[SSAValue, AffineMap]]:
 
 def divides(held: SSAValue) -> bool:
     """Whether a shared tile can be as many slots: all that use it are products, as their left
-    operand by rows, and copies by TMA that fill it for them."""
+    operand by rows, copies to registers, and copies by TMA that fill it for these."""
     kind = held.type
     assert isinstance(kind, SharedType)
     ring = kind.ring.data > 1
@@ -234,6 +236,12 @@ def divides(held: SSAValue) -> bool:
         )
         or (
             isinstance(user, tile.CopyOp)
+            and user.source is held
+            and is_read(user)
+            and (user.source_slot is not None) == ring
+        )
+        or (
+            isinstance(user, tile.CopyOp)
             and user.target is held
             and (user.slot is not None) == ring
             and user.signal is not None
@@ -241,6 +249,19 @@ def divides(held: SSAValue) -> bool:
             and user.view == tile.CopyView(axes=user.view.axes)
         )
         for user in (use.operation for use in held.uses)
+    )
+
+
+def is_read(op: tile.CopyOp) -> bool:
+    """Whether a copy brings a shared tile, whole, to registers by its rows."""
+    source, target = op.source.type, op.target.type
+    return (
+        isinstance(source, SharedType)
+        and isinstance(target, FragmentType)
+        and source.sizes == target.sizes
+        and op.view == tile.CopyView()
+        and op.token is None
+        and not op.transposes
     )
 
 
@@ -303,15 +324,19 @@ def parted(held: SSAValue, count: int, number: SSAValue, rewriter: PatternRewrit
     own = kind.like((ROWS, *kind.sizes[1:]), ring=slots)
     new = rewriter.replace_value_with_new_type(held, own)
     for user in [use.operation for use in new.uses]:
+        assert isinstance(user, tile.ContractOp | tile.CopyOp)
+        emit, slot = Emit(), number
+        taken = user.lhs_slot if isinstance(user, tile.ContractOp) else user.source_slot
+        if taken is not None:
+            place = AFFINE_ROW * count + affine_dim(1)
+            slot = emit.apply(place, [taken, number], hint="slot")
         if isinstance(user, tile.ContractOp):
-            emit, slot = Emit(), number
-            if user.lhs_slot is not None:
-                place = AFFINE_ROW * count + affine_dim(1)
-                slot = emit.apply(place, [user.lhs_slot, number], hint="slot")
             side = tile.ContractSide(new, user.lhs_map.data, slot)
             rewriter.replace(user, [*emit.ops, user.like(lhs=side)])
             continue
-        assert isinstance(user, tile.CopyOp)
+        if user.source is new:
+            rewriter.replace(user, [*emit.ops, user.like(source_slot=slot)])
+            continue
         emit = Emit()
         axes = user.view.axes
         row = len(user.indices) - 2 if axes is None else axes[0]

@@ -9,7 +9,15 @@ from typing import cast
 
 import pytest
 
-from polyc.families.attention.gates import ALONG, ANY, BOUNDED, KEPT_FEATURES, PLAIN, UNMASKED
+from polyc.families.attention.gates import (
+    ALONG,
+    ANY,
+    BOUNDED,
+    BROUGHT,
+    KEPT_FEATURES,
+    PLAIN,
+    UNMASKED,
+)
 from polyc.families.attention.operands import CORE_STEP, FEATURE_STEP
 from polyc.families.attention.paged import STEP
 from polyc.families.attention.variants import VARIANTS
@@ -66,6 +74,7 @@ SCORES = {
     PLAIN: "a scale, at most a last key",
     BOUNDED: "a scale, any mask of positions",
     ALONG: "of one value a key, and of values a query has one of",
+    BROUGHT: "of one mask of queries and keys, of f16, bf16 or i1, and at most a last key",
     ANY: "any",
 }
 

@@ -437,9 +437,9 @@ def from_registers(shared: SSAValue) -> bool:
 class LayOutShared(RewritePattern):
     """A tile that no tensor core reads, and that nothing else laid out, is row-major.
 
-    One that the copy engine stores, that a fragment goes through to a tensor, or from which threads
-    compute what tensor cores read, is swizzled as wide as its rows allow, so that rows of the
-    fragment fall into different banks.
+    One that the copy engine stores, or loads for fragments, that a fragment goes through to a
+    tensor, or from which threads compute what tensor cores read, is swizzled as wide as its rows
+    allow, so that rows of the fragment fall into different banks.
     """
 
     @op_type_rewrite_pattern
@@ -453,6 +453,7 @@ class LayOutShared(RewritePattern):
             copies = [u for u in users if isinstance(u, tile.CopyOp)]
             stored = any(u.is_store and (by_tma(u) or from_registers(op.tile)) for u in copies)
             passed = any(feeds_contract(u.target) for u in copies)
-            span = widest_swizzle(kind) if stored or passed else 0
+            brought = any(u.is_load and by_tma(u) for u in copies)
+            span = widest_swizzle(kind) if stored or passed or brought else 0
             laid = kind.like(swizzle=span)
             rewriter.replace_value_with_new_type(op.tile, laid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import IntegerAttr, i1, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -49,6 +49,10 @@ def spread_of(fragment: SSAValue, op: Operation) -> tuple[FragmentLayoutAttr, Sp
         return layout, Spread.of(layout)
     except ValueError as error:
         raise PolycError("LayoutConflict", f"in {layout}, {error}", op) from None
+
+
+BYTES_AT_ONCE = 2
+"""Conditions that are read of shared memory at once: a thread's neighbours in an accumulator."""
 
 
 def most_at_once(element: Attribute) -> int:
@@ -275,6 +279,8 @@ class LowerSharedFragment(RewritePattern):
         limit = most_at_once(kind.element_type)
         while kind.sizes[-1] % limit or start[-1] % limit:
             limit //= 2
+        if kind.element_type == i1 and shared is op.source and not kind.sizes[-1] % 2:
+            limit = BYTES_AT_ONCE if not start[-1] % BYTES_AT_ONCE else 1
         width = vector_width(spread, limit)
         line = None if op.line is None else op.line.value.data
         if line is not None:
@@ -296,8 +302,7 @@ class LowerSharedFragment(RewritePattern):
             row = place[0] if len(place) == 2 else inner.index(0)
             address = inner.value(tile.ElementAddressOp(shared, slot, row, place[-1]))
             if loading:
-                load = hw.LoadSharedOp(address, wide(kind.element_type, width))
-                store_registers(inner, inner.value(load), registers, r, width)
+                self.load(inner, address, kind.element_type, registers, r, width)
             else:
                 value = load_registers(inner, registers, r, width)
                 inner.op(hw.StoreSharedOp(value, address))
@@ -314,6 +319,23 @@ class LowerSharedFragment(RewritePattern):
         else:
             when_needed(emit, first_holders(emit, spread, op), move)
         rewriter.replace(op, emit.ops, [])
+
+    @staticmethod
+    def load(
+        emit: Emit, address: SSAValue, element: Attribute, registers: SSAValue, r: SSAValue, n: int
+    ) -> None:
+        """Bring ``n`` neighbours to registers from ``r`` on; conditions as bytes, none of them 0
+        that holds."""
+        if element != i1 or n == 1:
+            value = emit.value(hw.LoadSharedOp(address, wide(element, n)))
+            store_registers(emit, value, registers, r, n)
+            return
+        found = emit.value(hw.LoadSharedOp(address, wide(i8, n)))
+        zero = emit.value(arith.ConstantOp(IntegerAttr(0, i8)))
+        for i in range(n):
+            holds = emit.compare("ne", emit.value(hw.UnpackOp(found, i)), zero)
+            at = emit.apply(affine_dim(0) + i, [r])
+            emit.op(memref.StoreOp.get(holds, registers, [at]))
 
     @staticmethod
     def in_line(emit: Emit, element: Sequence[SSAValue], line: int, columns: int) -> list[SSAValue]:
