@@ -430,7 +430,8 @@ class _Space:
 
     def torn(self) -> float:
         """How many pieces of lines that are no whole sectors blocks store, and read of tensors
-        whose lines lie along the outputs': of every second point, two for one."""
+        whose lines lie along the outputs': of every second point, two for one.  Lines that points
+        share, as of what is made larger, are in the cache."""
         values, last = self.values, self.labels[-1] if self.labels else None
         if last is None or (wide := self.tile.get(last, 0)) >= (line := values.extents[last]):
             return 0.0
@@ -443,7 +444,10 @@ class _Space:
             if last not in labels or labels.index(last) not in along.used_dims():
                 continue
             kind = cast("MemRefType", op.tensor.type)
-            own = kind.shape[-1].evaluate(values.sizes) * size_in_bytes(kind.element_type)
+            own = kind.shape[-1].evaluate(values.sizes)
+            if op.guard is None and own < line:
+                continue  # Several points have one of its: it is there already.
+            own *= size_in_bytes(kind.element_type)
             found += (own % SECTOR > 0) * (1 if last in innermost(op) else 2)
         return pieces * found
 
