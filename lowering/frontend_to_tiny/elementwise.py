@@ -19,6 +19,9 @@ from polyc.dialects.common.elements import computed, is_integer, is_unsigned
 from polyc.dialects.frontend.elementwise import SELU_ALPHA, SELU_SCALE
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, lowered_all, replace
 
+DEEP = 16
+"""Functions behind a convolution that are looked through."""
+
 
 def _gelu(build: Builder, x: SSAValue, shape: Shape) -> SSAValue:
     scaled = build.binary("mul", x, build.splat(math.sqrt(0.5), shape))
@@ -165,6 +168,39 @@ def _of_softplus(value: SSAValue) -> SSAValue | None:
     return inner if isinstance(zero, tiny.ConstantOp) and zero.number == 0 else None
 
 
+def _before_a_line(value: SSAValue) -> SSAValue | None:
+    """What a convolution along one axis is made of, which has another one of one point; also behind
+    functions of its elements.  None of all else."""
+    line = value.owner
+    if not isinstance(line, tiny.ReshapeOp):
+        return None
+    dims, outer = tiny.tensor_of(line.operand).dims, tiny.tensor_of(value).dims
+    ones = [at for at, dim in enumerate(dims) if dim.constant() == 1]
+    if not any((*dims[:at], *dims[at + 1 :]) == tuple(outer) for at in ones):
+        return None
+    return line.operand if _ends_windows(line.operand) else None
+
+
+def _over(build: Builder, value: SSAValue, shape: Shape) -> SSAValue:
+    """A value over the axes of a convolution, of which it lacks one of one point."""
+    inner = _before_a_line(value)
+    if inner is not None and tuple(tiny.tensor_of(inner).dims) == tuple(shape):
+        return inner
+    return build.reshape(value, shape)
+
+
+def _ends_windows(value: SSAValue) -> bool:
+    """Whether a value is a sum over several axes, or functions of its elements."""
+    for _ in range(DEEP):
+        op = value.owner
+        if isinstance(op, tiny.ReduceOp):
+            return op.fn.data == "sum" and len(op.axes) > 1
+        if not isinstance(op, tiny.BinaryOp | tiny.UnaryOp | tiny.CastOp | tiny.PermuteOp):
+            return False
+        value = op.operands[0]
+    return False
+
+
 class LowerElementwise(RewritePattern):
     """``frontend.elementwise`` → ``tiny.unary``/``tiny.binary`` and expands (S3.2).
 
@@ -181,6 +217,11 @@ class LowerElementwise(RewritePattern):
         build = Builder.before(op, rewriter)
         shape = frontend.tensor_of(op.result).dims
         values = [build.aligned(v, shape) for v in operands]
+        outer = shape
+        if (inner := next(filter(None, map(_before_a_line, values)), None)) is not None:
+            # Over the axes of the convolution, whose kernel then ends with it.
+            shape = tiny.tensor_of(inner).dims
+            values = [_over(build, v, shape) for v in values]
         whole = is_integer(frontend.tensor_of(op.result).element_type)
         if whole and op.function == "sign":
             result = _integer_sign(build, values[0], shape)
@@ -194,7 +235,7 @@ class LowerElementwise(RewritePattern):
             result = _tanh_of_softplus(build, inner, shape)
         else:
             result = build.unary(op.function, values[0])
-        replace(op, result, rewriter)
+        replace(op, result if shape is outer else build.reshape(result, outer), rewriter)
 
 
 class LowerCast(RewritePattern):
