@@ -12,7 +12,7 @@ Needs an NVIDIA GPU and PyTorch, but for ``--dry``, which prints what the model 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -53,17 +53,6 @@ class Problem(NamedTuple):
         return f"{self.layout} {self.m}x{self.n}x{self.k} {self.dtype}"
 
 
-class Made(NamedTuple):
-    """A plan of a problem: what the model expects of it in us, its fields, the entry on disk that
-    has its program, and what is wrong with that, if anything is."""
-
-    name: str
-    model_us: float
-    fields: Mapping[str, object]
-    entry: str | None
-    fault: str
-
-
 Row = dict[str, Any]
 
 
@@ -89,10 +78,10 @@ def planned(problem: Problem, tried: int) -> list[tuple[float, ScheduleOp]]:
     return [(modelled(region, own, {}).seconds * 1e6, own), *rest[:tried]]
 
 
-def made(problem: Problem, tried: int) -> list[Made]:
+def made(problem: Problem, tried: int) -> list[race.Planned]:
     """The plans of a problem, compiled and kept on disk."""
     job, region = region_of(problem)
-    found: list[Made] = []
+    found: list[race.Planned] = []
     for us, plan in planned(problem, tried):
         entry = kept.key("bench", {"few rows": list(problem), "plan": plan.to_json()})
         fault = ""
@@ -103,7 +92,7 @@ def made(problem: Problem, tried: int) -> list[Made]:
                 fault = f"{', '.join(spilled)} spills"
         except Exception as error:  # One that fails is reported, and the others go on.
             fault = f"{type(error).__name__}: {str(error)[:200]}"
-        found.append(Made(plan.variant.data, us, plan_fields(plan.to_json()), entry, fault))
+        found.append(race.Planned(plan.variant.data, us, plan_fields(plan.to_json()), entry, fault))
     return found
 
 
@@ -111,7 +100,7 @@ def _lowered(job: Compilation, region: Any, plan: ScheduleOp) -> Lowered:
     return lowered(regions.lowered(job, region, plan))
 
 
-def there(problem: Problem, one: Made) -> Program:
+def there(problem: Problem, one: race.Planned) -> Program:
     """The program of a plan that was made."""
     job, region = region_of(problem)
 
@@ -121,7 +110,7 @@ def there(problem: Problem, one: Made) -> Program:
     return Program(kept.origin(one.entry, lower))
 
 
-def raced(torch: Any, problem: Problem, plans: Sequence[Made]) -> Row:
+def raced(torch: Any, problem: Problem, plans: Sequence[race.Planned]) -> Row:
     """One problem: ``torch.mm`` and each plan."""
     layout, m, n, k, dtype = problem
     kind = getattr(torch, {"f16": "float16", "bf16": "bfloat16"}[dtype])

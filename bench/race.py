@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from polyc.runtime import driver, nvrtc
 from polyc.runtime.variants import Bound
@@ -226,6 +226,17 @@ def paced(torch: Any, runs: Sequence[Callable[[int], object]], copies: int) -> l
         for at in order(turn, near):
             found[at].append(time_batch(torch, graphs[at], replays[at]))
     return [statistics.median(one) / launches * 1e3 for one in found]
+
+
+class Planned(NamedTuple):
+    """A plan to be timed: what the model expects of it in us, its fields, the entry on disk that
+    has its program, and what is wrong with that, if anything is."""
+
+    name: str
+    model_us: float
+    fields: Mapping[str, object]
+    entry: str | None
+    fault: str
 
 
 KEPT = 16

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from math import exp, log, prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from polyc.bench import race
 from polyc.bench.reductions import BETWEEN, CASES, known
@@ -63,17 +63,6 @@ Problem = tuple[str, int, int]
 """A graph of ``bench/reductions.py``, M and N."""
 
 Row = dict[str, Any]
-
-
-class Made(NamedTuple):
-    """A plan of a problem: what the model expects of it in us, its fields, the entry on disk that
-    has its program, and what is wrong with that, if anything is."""
-
-    name: str
-    model_us: float
-    fields: Mapping[str, object]
-    entry: str | None
-    fault: str
 
 
 def problems(seed: int, count: int) -> list[Problem]:
@@ -151,9 +140,9 @@ def program(problem: Problem, plan: ScheduleOp, entry: str | None) -> Program:
     return Program(kept.origin(entry, lambda: lowered(regions.lowered(job, region, plan))))
 
 
-def made(problem: Problem, tried: int, spread: int) -> list[Made]:
+def made(problem: Problem, tried: int, spread: int) -> list[race.Planned]:
     """The plans of a problem, compiled and kept on disk."""
-    found: list[Made] = []
+    found: list[race.Planned] = []
     for us, plan in planned(problem, tried, spread):
         entry = kept.key("bench", {"columns": list(problem), "plan": plan.to_json()})
         fault = ""
@@ -163,12 +152,12 @@ def made(problem: Problem, tried: int, spread: int) -> list[Made]:
                 fault = f"{', '.join(spilled)} spills"
         except Exception as error:  # One that fails is reported, and the others go on.
             fault = f"{type(error).__name__}: {str(error)[:200]}"
-        found.append(Made(plan.variant.data, us, fields_of(plan), entry, fault))
+        found.append(race.Planned(plan.variant.data, us, fields_of(plan), entry, fault))
     load(CASES[problem[0]].text, ARCH)
     return found
 
 
-def there(problem: Problem, one: Made) -> Program:
+def there(problem: Problem, one: race.Planned) -> Program:
     """The program of a plan that was made."""
 
     def lower() -> Lowered:
@@ -191,7 +180,7 @@ def shape_of(problem: Problem) -> tuple[int, ...]:
     return tuple(CASES[op].whole({"M": rows, "N": length}))
 
 
-def raced(torch: Any, problem: Problem, plans: Sequence[Made]) -> Row:
+def raced(torch: Any, problem: Problem, plans: Sequence[race.Planned]) -> Row:
     """One problem: PyTorch, what is chosen of open sizes, and each plan."""
     op, rows, length = problem
     case, sizes, shape = CASES[op], {"M": rows, "N": length}, shape_of(problem)

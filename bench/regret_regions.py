@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -47,24 +47,13 @@ from polyc.tuning.records import plan_fields
 Row = dict[str, Any]
 
 
-class Plan(NamedTuple):
-    """A plan of a region: what the model expects of it in us, its fields, the entry on disk that
-    has its program, and what is wrong with that, if anything is."""
-
-    name: str
-    model_us: float
-    fields: Mapping[str, object]
-    entry: str | None
-    fault: str
-
-
 class Region(NamedTuple):
     """A region of a problem, its inputs and outputs, and its plans, the compiler's own first."""
 
     name: str
     inputs: Sequence[Kind]
     outputs: Sequence[Kind]
-    plans: Sequence[Plan]
+    plans: Sequence[race.Planned]
 
 
 def slow(job: Compilation, share: float) -> list[tuple[KernelOp, ScheduleOp]]:
@@ -96,7 +85,7 @@ def made(problem: Problem, tried: int, share: float, compiled: bool = True) -> l
 
 def planned(
     problem: Problem, job: Compilation, region: KernelOp, plan: ScheduleOp, compiled: bool
-) -> Plan:
+) -> race.Planned:
     """A plan of a region, with its program on disk if it is to be ``compiled``."""
     parts = {"of": problem.name, "region": region.sym_name.data, "plan": plan.to_json()}
     entry, fault = kept.key("bench", parts), ""
@@ -112,10 +101,10 @@ def planned(
     except Exception as error:  # One that fails is reported, and the others go on.
         fault = f"{type(error).__name__}: {str(error)[:200]}"
     us = modelled(region, plan, {}, H100).seconds * 1e6
-    return Plan(plan.variant.data, us, plan_fields(plan.to_json()), entry, fault)
+    return race.Planned(plan.variant.data, us, plan_fields(plan.to_json()), entry, fault)
 
 
-def there(plan: Plan) -> Program:
+def there(plan: race.Planned) -> Program:
     """The program of a plan that was made.  Raises PolycError where it is not on disk."""
 
     def lower() -> Lowered:

@@ -12,7 +12,6 @@ from typing import cast
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp, ScanOp
@@ -105,17 +104,6 @@ def refusal(kernel: KernelOp, why: str) -> PolycError:
 def has_scan(kernel: KernelOp) -> bool:
     """Whether a region has a scan."""
     return any(isinstance(op, ScanOp) for op in kernel.walk())
-
-
-def neighbour_of(op: ReadOp) -> str | None:
-    """The axis whose neighbours are neighbours in memory of what is read, where it is one."""
-    if not op.map.data.results:
-        return None
-    match [a for a, times in linear_of(op.map.data.results[-1]).terms if times == 1]:
-        case [("d", int(position))]:
-            return op.result.type.labels[position]
-        case _:
-            return None
 
 
 def scanned_reads(scans: Scans) -> list[ReadOp]:

@@ -12,7 +12,6 @@ from typing import cast
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
-from polyc.affine.expressions import linear_of
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.elements import is_unsigned, without_sign
@@ -25,6 +24,7 @@ from polyc.dialects.region import (
     ScanOp,
     SortOp,
 )
+from polyc.dialects.region.orders import neighbour_of
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.dialects.tiny.sorting import MOST
 
@@ -106,17 +106,6 @@ class Sorts:
     def tensors(self) -> list[MemRefType]:
         """The tensors of these reads."""
         return [cast(MemRefType, op.tensor.type) for op in self.reads]
-
-
-def neighbour_of(op: ReadOp) -> str | None:
-    """The axis whose neighbours are the neighbours in memory of what is read, where it is one."""
-    results = op.map.data.results
-    steps = [a for a, times in linear_of(results[-1]).terms if times == 1] if results else []
-    match steps:
-        case [("d", int(position))]:
-            return op.result.type.labels[position]
-        case _:
-            return None
 
 
 def find_sorts(kernel: KernelOp) -> Sorts:

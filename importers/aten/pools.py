@@ -13,6 +13,15 @@ from polyc.trace.sizes import SizeLike
 from polyc.trace.values import Value
 
 
+def _steps(
+    kernel: Sequence[int], stride: Any, padding: Any, dilation: Any
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Strides, padding and dilation along each axis; windows lie side by side where no stride is
+    given."""
+    count = len(kernel)
+    return numbers(stride or kernel, count), numbers(padding, count), numbers(dilation, count)
+
+
 @converter("torch", "aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
 def max_pool(
     x: Value,
@@ -22,15 +31,8 @@ def max_pool(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Value:
-    count = len(kernel)
-    return windows.max_pool(
-        x,
-        kernel,
-        numbers(stride or kernel, count),
-        numbers(padding, count),
-        numbers(dilation, count),
-        ceil_mode=ceil_mode,
-    )
+    steps = _steps(kernel, stride, padding, dilation)
+    return windows.max_pool(x, kernel, *steps, ceil_mode=ceil_mode)
 
 
 @converter(
@@ -46,15 +48,8 @@ def max_pool_with_indices(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
-    count = len(kernel)
-    return windows.max_pool_with_indices(
-        x,
-        kernel,
-        numbers(stride or kernel, count),
-        numbers(padding, count),
-        numbers(dilation, count),
-        ceil_mode=ceil_mode,
-    )
+    steps = _steps(kernel, stride, padding, dilation)
+    return windows.max_pool_with_indices(x, kernel, *steps, ceil_mode=ceil_mode)
 
 
 @converter("torch", "aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
