@@ -49,6 +49,7 @@ from polyc.rewriting.region.merge_axes import (
     without_points,
     without_unread,
 )
+from polyc.rewriting.region.other_shapes import units_outside
 
 
 def reduced(kernel: KernelOp) -> int:
@@ -90,6 +91,28 @@ class MergeAxes(RewritePattern):
             )
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
+            rewriter.replace(op, found, [])
+
+
+class UnitsOutside(RewritePattern):
+    """A region of a product that reads ``[K, 1]`` → one that sees it as ``[1, K]``.
+
+    One column of a matrix lies along k: as rows of one element nothing brings it in vectors, and it
+    would be copied to rows of eight ahead of the product.  Legal everywhere
+    (``units_outside``), and worth it where products of matrices take the region, which knows no
+    windows then.  Exact: it is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if not sums_products(op) or any(where.data == "deferred" for where in op.materialize):
+            return
+        gemm = or_refusal(lambda: find_contraction(op))
+        if isinstance(gemm, PolycError):
+            return
+        tensors = {tensor for side in gemm.sides for tensor in side.tensors}
+        found = units_outside(op, [arg for arg in op.ins if arg in tensors])
+        if found is not op and GEMM.takes(found):
             rewriter.replace(op, found, [])
 
 
@@ -321,6 +344,7 @@ def _turned(kernel: KernelOp) -> bool:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     rewrite(module, [MergeAxes()])
+    rewrite(module, [UnitsOutside()])
     rewrite(module, [HeadsApart()])
     rewrite(module, [RowsApart()])
     rewrite(module, [FlattenShort()])

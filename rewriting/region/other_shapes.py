@@ -82,6 +82,35 @@ def in_other_shapes(
     return over_axes(kernel, kernel.iters.data, kinds, kernel.outs.data, block)
 
 
+def units_outside(kernel: KernelOp, tensors: Iterable[SSAValue]) -> KernelOp:
+    """The region that sees the innermost dimensions of one point of some tensors outside of the one
+    that they lie in, ``[K, 1]`` as ``[1, K]``: a copy that stands nowhere, or itself where there
+    are none.
+
+    Of arguments that are only read.  Exact: it is another view of the same memory.
+    """
+    last: dict[SSAValue, int] = {}
+    for arg in tensors:
+        shape = cast(MemRefType, arg.type).shape
+        wide = [i for i, size in enumerate(shape) if size != Dim.const(1)]
+        read = arg.uses and all(isinstance(use.operation, ReadOp) for use in arg.uses)
+        if read and wide and wide[-1] < len(shape) - 1:
+            last[arg] = wide[-1]
+    if not last:
+        return kernel
+    shapes: dict[SSAValue, list[list[Dim] | None]] = {}
+    for arg, at in last.items():
+        shape = cast(MemRefType, arg.type).shape
+        kept: list[list[Dim] | None] = [None] * at
+        shapes[arg] = [*kept, [*shape[at + 1 :], shape[at]], *([] for _ in shape[at + 1 :])]
+
+    def places(op: ReadOp) -> list[AffineExpr]:
+        found, at = list(op.map.data.results), last[op.tensor]
+        return [*found[:at], *found[at + 1 :], found[at]]
+
+    return in_other_shapes(kernel, shapes, places)
+
+
 class OverOthers(ABC):
     """Builds a region over other axes, of ops that compute at each point by itself, or reduce."""
 
