@@ -87,6 +87,8 @@ _TILES = (
     ExactTiling(64, 64, 4, at_once=4, depth=DEPTH, warp=(32, 32)),
     ExactTiling(32, 128, 4, at_once=4, depth=DEPTH, warp=(32, 32)),
     ExactTiling(16, 128, 4, at_once=2, depth=2 * DEPTH, warp=(16, 32)),
+    ExactTiling(128, 32, 4, at_once=4, depth=DEPTH, warp=(32, 32)),
+    ExactTiling(128, 16, 4, at_once=2, depth=2 * DEPTH, warp=(32, 16)),
 )
 """Warps have 64x64 sums, of which a thread takes 6 loads for 128 multiply-adds, where a
 multiprocessor has eight such warps; fewer where tiles are small, or low for outputs of few rows."""
@@ -95,7 +97,7 @@ MOST_SPLIT = 128 * 128
 """Elements of a tile at most whose steps several blocks have."""
 
 
-MOST_EXACT, MOST_ANY = 7, 4
+MOST_EXACT, MOST_ANY = 8, 5
 """Kernels at most of a product of open sizes whose rows are vectors, and of one of any."""
 
 

@@ -33,7 +33,7 @@ from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
 from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
-from polyc.passes.region.merge_axes import HeadsApart, MergeAxes
+from polyc.passes.region.merge_axes import merge_products
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
 from polyc.passes.support.plan.rows_or_loops import loops_instead
 from polyc.passes.support.plan.single_row import family_of, with_single_rows
@@ -212,8 +212,7 @@ class PlanSelectPass(ModulePass):
             if isinstance(graph, GraphOp):
                 _check_edges(graph)
         given = [] if self.plan is None else read_plan(self.plan)
-        rewrite(op, [MergeAxes()])
-        rewrite(op, [HeadsApart()])
+        merge_products(op)
         whole = _names(op)
         first = [one for one in given if one.region is None or one.region in whole]
         rewrite(op, [SelectPlan(self.arch, first)])
@@ -222,8 +221,7 @@ class PlanSelectPass(ModulePass):
         rest = [one for one in given if one not in first]
         for one in rest:
             name_of(one, "region", "", [*whole, *parts])
-        rewrite(op, [MergeAxes()])
-        rewrite(op, [HeadsApart()])
+        merge_products(op)
         rewrite(op, [SelectPlan(self.arch, rest)])
 
 

@@ -341,11 +341,16 @@ def _turned(kernel: KernelOp) -> bool:
     return not isinstance(found, PolycError) and bool(turned_names(found))
 
 
-def merge_axes(module: ModuleOp) -> None:
-    """Merge the axes of all regions of a module, and then those that are one with their digits."""
+def merge_products(module: ModuleOp) -> None:
+    """Merge the axes of all regions of a module, and see operands of products as they are read."""
     rewrite(module, [MergeAxes()])
     rewrite(module, [UnitsOutside()])
     rewrite(module, [HeadsApart()])
+
+
+def merge_axes(module: ModuleOp) -> None:
+    """Merge the axes of all regions of a module, and then those that are one with their digits."""
+    merge_products(module)
     rewrite(module, [RowsApart()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])

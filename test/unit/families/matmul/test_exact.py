@@ -49,8 +49,9 @@ def test_a_product_of_f32_is_multiplied_by_threads_in_tiles() -> None:
 @pytest.mark.parametrize(
     ("sizes", "variant"),
     [
-        ((256, 256, 16384), "fma_64x64_parts"),
+        ((256, 256, 16384), "fma_32x128_parts"),
         ((16, 4096, 4096), "fma_32x128_parts"),
+        ((4096, 16, 4096), "fma_128x32_parts"),
         ((1024, 1024, 1024), "fma_small"),
         ((1280, 1280, 1280), "fma"),
         ((4096, 4096, 4096), "fma_large"),
@@ -98,6 +99,7 @@ PARTS = {"split_k": 3, "algo_choice": {"matmul": "partial_sums"}}
         (("transpose_a", "transpose_b"), (34, 5, 8), {"fragment_buffers": 1}),
         (("transpose_b",), (33, 34, 53), PARTS),
         ((), (17, 35, 9), {"tile": [16, 32, 8], "warp_tile": [16, 32]}),
+        (("transpose_b",), (67, 5, 17), {"tile": [64, 16, 8], "warp_tile": [32, 16]}),
     ],
 )
 def test_tails_and_races(

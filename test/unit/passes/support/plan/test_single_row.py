@@ -52,6 +52,20 @@ def exact(m: Size = "M", n: Size = "N", k: Size = "K") -> ModuleOp:
     return s.done(y=s.gemm(s.input("x", m, k), s.input("w", n, k), turned=True))
 
 
+def standing(m: Size = "M", k: Size = "K", kind: Attribute = f16) -> ModuleOp:
+    """Rows times a matrix of one column, whose elements lie along k."""
+    s = Sketch("standing", kind)
+    return s.done(y=s.gemm(s.input("x", m, k), s.input("w", k, 1)))
+
+
+@pytest.mark.parametrize("kind", [f16, f32])
+@pytest.mark.parametrize(("m", "k"), [(4096, 4096), (4097, 4099), ("M", "K")])
+def test_one_column_is_a_row_of_rows_of_its_own(m: Size, k: Size, kind: Attribute) -> None:
+    """It was copied to rows of eight, or multiplied in tiles whose columns are empty but one."""
+    found = singles(standing(m, k, kind))
+    assert found and found[0].variant.data.startswith("one_i1_block")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("m", "n", "k", "found"),
@@ -203,6 +217,7 @@ CASES: dict[str, tuple[Make, dict[str, int], str]] = {
     "plain": (plain, {"M": 1, "N": 139, "K": 24}, "block"),
     "chunks": (plain, {"M": 1, "N": 132, "K": 8200}, "chunks"),
     "one column": (plain, {"M": 133, "N": 1, "K": 40}, "block"),
+    "a standing column": (standing, {"M": 133, "K": 40}, "block"),
     "a residual": (residual, {"M": 1, "N": 135, "K": 264}, "block"),
     "a batch": (batched, {"B": 3, "M": 1, "N": 45, "K": 72}, "block"),
     "two products": (gated, {"M": 1, "N": 134, "K": 328}, "block"),
@@ -227,7 +242,7 @@ def test_a_single_row_computes_what_it_means(name: str) -> None:
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_single_rows_spill_nothing(arch: str) -> None:
-    for make in (plain, residual, batched, gated, exact):
+    for make in (plain, standing, residual, batched, gated, exact):
         module = make()
         names = [plan.variant.data for plan in singles(make(), arch)]
         assert names
