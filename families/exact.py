@@ -93,6 +93,9 @@ _TILES = (
 """Warps have 64x64 sums, of which a thread takes 6 loads for 128 multiply-adds, where a
 multiprocessor has eight such warps; fewer where tiles are small, or low for outputs of few rows."""
 
+MOST_BROUGHT = 16
+"""Elements of pixels that a thread brings for a step at most: it keeps where each of them lies."""
+
 MOST_SPLIT = 128 * 128
 """Elements of a tile at most whose steps several blocks have."""
 
@@ -118,9 +121,11 @@ class ExactForm(Form):
     """What there is of a product of f32, or of its windows, beside its sizes.
 
     ``largest`` are the elements of a tile at most, where threads hold more than its sums.
+    ``pixels`` is the axis of a tile, 0 or 1, of whose elements threads keep where they lie.
     """
 
     largest: int = 128 * 256
+    pixels: int | None = None
 
     def most(self, opened: int, padded: bool) -> int:
         return MOST_ANY if padded else MOST_EXACT
@@ -132,6 +137,10 @@ class ExactForm(Form):
         tile = (plan.rows, plan.columns)
         whole = (PIECE % size == 0 for size, cut in zip(tile, self.cut, strict=True) if cut)
         fits = plan.rows * plan.columns <= self.largest
+        if self.pixels is not None:
+            assert isinstance(plan, ExactTiling)
+            warps = plan.rows * plan.columns // (plan.warp[0] * plan.warp[1])
+            fits &= tile[self.pixels] * plan.depth <= MOST_BROUGHT * 32 * warps
         return fits and (self.sums or not plan.summed) and all(whole)
 
     def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:

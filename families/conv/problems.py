@@ -57,7 +57,7 @@ def takes_tensor_float(conv: Convolution, arch: str) -> bool:
 
 def exact_form(conv: Convolution) -> ExactForm:
     """What there is of a convolution of f32 beside its sizes."""
-    return ExactForm(taps=conv.taps, largest=LARGE_TILE * LARGE_TILE)
+    return ExactForm(taps=conv.taps, largest=LARGE_TILE * LARGE_TILE, pixels=int(conv.turned))
 
 
 def merged_form(conv: Convolution) -> ranking.Form:

@@ -26,12 +26,26 @@ from polyc.dialects.common.precision import coarser
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import OPERAND_BYTES
-from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region import (
+    IndexOp,
+    InsideOp,
+    KernelOp,
+    ReadOp,
+    ReduceOp,
+    ReduceTogetherOp,
+)
 from polyc.dialects.region.types import MemRefType, ValType
 from polyc.families.conv.groups import Groups, groups_of
 from polyc.families.conv.refusal import WAY_OUT, refused
 from polyc.families.conv.whole import MAX_PADDING, VECTOR, WholeWindows, taken_whole, whole_windows
 from polyc.families.facts import DEPTH, ends_cleanly, exprs_of, holds_always, same_size, uses
+from polyc.families.follow import (
+    MOST_HELD,
+    check_axes,
+    check_rows,
+    find_following,
+    width_of,
+)
 from polyc.poly.contraction import Operand, Window
 from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
@@ -39,7 +53,8 @@ from polyc.rewriting.region.products import (
     Product,
     axis_size,
     epilogue_steps,
-    find_product,
+    find_products,
+    following,
     unsupported,
 )
 
@@ -77,6 +92,8 @@ class Convolution:
     whole: bool = False
     """Whether a step has points of whole windows: ``channels`` are those, plane by plane, and in
     each its taps."""
+    follow: tuple[ReduceOp | ReduceTogetherOp, ...] = ()
+    """Reductions along the filters in the epilogue, in order."""
 
     @property
     def is_exact(self) -> bool:
@@ -116,7 +133,9 @@ class Convolution:
 
     @property
     def output_dims(self) -> Shape:
-        """The output's sizes: images, rows, columns, filters."""
+        """The output's sizes: images, rows, columns, filters, which may be reduced."""
+        if self.follow:
+            return tuple(self.size(axis) for axis in (*self.pixel_axes, self.filters))
         shape = self.kernel.outs.data[0].shape
         if self.filters_first:
             return (shape[0], *shape[2:], shape[1])
@@ -141,8 +160,15 @@ class Convolution:
         return self.pixel_axes[:1] if self.turned else ()
 
     @property
+    def reduces_filters(self) -> bool:
+        """Whether a pixel of the output has one element, of all filters."""
+        return self.filters not in labels_of(self.kernel)
+
+    @property
     def line(self) -> Dim:
         """The number of neighbours in a row of the implicit GEMM's output."""
+        if self.reduces_filters:
+            return Dim.const(1)
         _, rows, columns, filters = self.output_dims
         return rows * columns if self.filters_first else filters
 
@@ -156,8 +182,10 @@ class Convolution:
     @property
     def matrix_dims(self) -> Shape:
         """The output's sizes as a matrix, pixels and filters; images, filters and pixels of one
-        where it has its filters first.
+        where it has its filters first, and pixels alone where filters are reduced.
         """
+        if self.reduces_filters:
+            return (self.pixels,)
         images, rows, columns, filters = self.output_dims
         if self.filters_first:
             return (images, filters, rows * columns)
@@ -199,13 +227,15 @@ def find_convolution(kernel: KernelOp) -> Convolution:
 
     The region holds one sum of products of an image, read in windows of two axes, and a filter,
     read as it lies; its output has filters innermost, or rows and columns.  Strides, padding and
-    dilation are constants; the image's guard is its bounds, and what is outside is 0.  Raises
+    dilation are constants; the image's guard is its bounds, and what is outside is 0.  Filters of
+    one group, of which there are few, may be reduced after it, where they are innermost.  Raises
     PolycError ``UnsupportedProgram`` with the reason and the way out.
     """
-    if (planes := whole_windows(kernel)) is not None:
+    follow = find_following(kernel)
+    if not follow and (planes := whole_windows(kernel)) is not None:
         return _of_whole_windows(taken_whole(kernel, planes))
-    groups = groups_of(kernel)
-    product = find_product(kernel, accesses=groups.accesses, exact=True)
+    groups = Groups() if follow else groups_of(kernel)
+    (product,) = find_products(kernel, 1, 1, groups.accesses, follow, exact=True)
     if product.pattern.kind != "conv" and not groups.filters:
         why = "neither factor is read in windows"
         raise unsupported(kernel, why, WAY_OUT, product.reduce)
@@ -232,7 +262,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
     elif not groups.filters and not ends_cleanly(kernel, image.read, 3, size, Dim.const(0)):
         why = f"it reads {size} channels of {image.name}, with others behind them"
         raise refused(product, why, image.read)
-    images, *inside = labels_of(kernel)
+    images, *inside = _axes_of(kernel)
     turned = product.names[rows.axis] != inside[0]
     filters = inside[0 if turned else 2]
     pixels = inside[1:] if turned else inside[:2]
@@ -248,12 +278,15 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         (images, pixels[0], pixels[1]),
         filters,
         product.names[channels],
-        epilogue_steps(kernel, product.reduce, transposed=True),
+        epilogue_steps(kernel, product.reduce, transposed=True, follow=follow),
         groups,
         turned,
         planes,
         filters_first=turned,
+        follow=follow,
     )
+    if follow:
+        _check_follow(product, found)
     if planes and not turned:
         raise refused(product, f"the channels of {image.name} are not its last axis", image.read)
     if not groups.fits(LEAST_TILE, LEAST_TILE):
@@ -294,9 +327,30 @@ def _check_epilogue(product: Product, found: Convolution) -> None:
             raise refused(product, why, op)
 
 
+def _check_follow(product: Product, found: Convolution) -> None:
+    """Refuse reductions after a convolution that do not go along its filters, or along too many."""
+    kernel, size = found.kernel, found.size(found.filters)
+    if found.turned:
+        why = f"what follows is reduced, and its output has {found.filters} outside of its pixels"
+        raise refused(product, why, found.follow[0])
+    check_axes(kernel, product.reduce.result)
+    check_rows(kernel, found.follow, found.filters, size)
+    width = width_of(kernel, size)
+    if width is None or width > MOST_HELD:
+        why = f"what follows is reduced over {found.filters}, which has {size} points"
+        raise refused(product, why, found.follow[0])
+
+
 def labels_of(kernel: KernelOp) -> tuple[str, ...]:
     """The axes of a region's outputs, the outermost first."""
     return tuple(axis.label for axis in kernel.iters)
+
+
+def _axes_of(kernel: KernelOp) -> tuple[str, ...]:
+    """The same with one that is reduced after the products of a region, innermost."""
+    axes = labels_of(kernel)
+    reduced = (label for op in following(kernel) for label in op.labels)
+    return (*axes, *(label for label in dict.fromkeys(reduced) if label not in axes))
 
 
 def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
@@ -357,7 +411,7 @@ def _image_axes(
     product: Product, image: Factor, read: Operand, grouped: bool
 ) -> tuple[Window, Window, int]:
     """The windows along rows and columns, and the axis of the channels."""
-    names, out = product.names, labels_of(product.kernel)
+    names, out = product.names, _axes_of(product.kernel)
     windows = {w.coordinate: w for w in product.pattern.windows}
     whole = len(read.coordinates) == 4 and sorted(windows) != [2, 3]
     for at, own in enumerate(read.coordinates[1:3] if whole else (), 1):

@@ -280,6 +280,21 @@ def _check_tensor_float(conv: Convolution, plan: ScheduleOp) -> None:
     refuse_choice(plan, f"way of conv ({TF32})", why, '"implicit_gemm"')
 
 
+def _check_whole(conv: Convolution, plan: ScheduleOp) -> None:
+    """Refuse a user's schedule whose tiles have not all filters, where these are reduced, or whose
+    sums go through memory ahead of that."""
+    if not conv.follow:
+        return
+    columns, filters = plan.tile_sizes[1], conv.size(conv.filters)
+    known, symbols = conv.kernel.assumptions, conv.kernel.symbol_names
+    if plan.stores_sums or not holds_always(Assumption(-filters + columns, ">="), known, symbols):
+        raise bad_plan(
+            plan,
+            f"has {columns} columns in a tile and {plan.integer('split_k')} parts, and {filters} "
+            "filters are reduced after the convolution; have all in a tile, and one part",
+        )
+
+
 def _check_merged(conv: Convolution, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that merges pixels which are no rows of one matrix."""
     if (why := conv.why_not_merged) is not None:
@@ -353,7 +368,8 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     """Refuse a user's schedule that does not suit the convolution, or may meet an empty image."""
     kernel = conv.kernel
     check_reduction(conv.reduce.label, plan)
-    check_structure(plan, follows=False)
+    check_structure(plan, bool(conv.follow))
+    _check_whole(conv, plan)
     way, parts = record_of(plan.algo_choice)["conv"], plan.integer("split_k")
     if way == "partial_sums" and parts == 1:
         there = '"implicit_gemm", or a split_k of 2 or more'

@@ -30,7 +30,8 @@ from polyc.families.conv.recognise import Convolution
 from polyc.families.exact import ANY, FMA, FMA_SMALL, WIDE, ExactTiling
 from polyc.families.facts import holds_always
 from polyc.families.family import Fields
-from polyc.families.space import Tiling, space
+from polyc.families.follow import width_of
+from polyc.families.space import Tiling, registers_left, space
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ it idle than smaller ones would."""
 
 def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
     """The variants of an architecture for this filter, fastest first."""
+    if conv.follow:
+        return tuple(followed(conv, arch))
     if conv.is_exact:
         return (*tensor_float_variants(conv, arch), *exact_variants(conv, arch))
     if conv.planes:
@@ -145,6 +148,67 @@ def variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ...]:
         small = variant_of(next(p for p in space(arch) if p.name == SINGLY), ())
         found += (replace(stored_by(1, small), name="tma_singly"),)
     return (*found, *GATHERS[1:])
+
+
+def followed(conv: Convolution, arch: str) -> Iterator[ConvVariant]:
+    """Those whose tiles have all filters of a pixel, which are reduced after the sums.
+
+    A warpgroup has its rows whole, and so have threads that multiply; warps of tensor cores beside
+    each other exchange what they reduce.
+    """
+    columns = width_of(conv.kernel, conv.size(conv.filters))
+    assert columns is not None, "a convolution whose filters are more is refused"
+    width = 1 if conv.reduces_filters else gcd(stored_width(conv), VECTOR // conv.halves)
+    rounded = conv.is_exact and takes_tensor_float(conv, arch)
+    if arch == "sm_90a" and (rounded or not conv.is_exact) and why_no_descriptor(conv, 128) is None:
+        for fields, least in _whole_tiles(conv, arch, columns, rounded):
+            rows, _, depth = cast("list[int]", fields["tile"])
+            kept: Fields = {**fields, "tile": [rows, columns, depth // conv.halves]}
+            kept["vectorize"] = width
+            if rounded:
+                kept["algo_choice"] = {"conv": TF32}
+            name = f"{TF32 if rounded else 'tma'}_{rows}x{columns}_whole"
+            yield ConvVariant(name, kept, VECTOR // conv.halves, pixels=least)
+    if conv.is_exact:
+        # Four columns are a lane's.
+        warp = [max(16, 1024 // columns), columns]
+        tile = [4 * warp[0], columns, FMA["tile"][2]]
+        yield ConvVariant("fma_whole", {**FMA, "tile": tile, "warp_tile": warp, "vectorize": 1})
+        return
+    whole: Fields = {"tile": [128, columns, 32], "warp_tile": [32, min(columns, 64)]}
+    for variant in GATHERS:
+        loads = cast("int", variant.fields.get("vectorize", 1))
+        fields = {**variant.fields, **whole, "vectorize": loads}
+        yield ConvVariant(f"{variant.name}_whole", fields, variant.channels, gcd(loads, width))
+
+
+def _whole_tiles(
+    conv: Convolution, arch: str, columns: int, rounded: bool
+) -> Iterator[tuple[Fields, int]]:
+    """Tiles of so many columns with the least pixels of each: of known sizes the one that the model
+    of time has ahead, of those that leave registers for what becomes of the sums; of open ones two.
+    """
+    problem = problem_of(conv, STEPS[TF32] if rounded else 1)
+    batch, m, n, k = ranking.known_sizes(problem)
+    if batch is None or m is None or n is None or k is None:
+        for groups, least in ((2, ENOUGH_TILES), (1, 0)):
+            rows = 64 * groups
+            fields: Fields = {**_WGMMA, "tile": [rows, columns, 64], "warp_tile": [64, columns]}
+            split: Value = [40, 232] if groups > 1 else []
+            yield {**fields, "consumers": groups, "registers": split}, least * rows
+        return
+    form = replace(form_of(conv), sums=False)
+    for _, plan in ranking.ranked((batch, m, n, k), arch, form):
+        fields = variant_of(plan, ()).fields
+        alone = plan.columns == columns and plan.parts == plan.below == plan.beside == 1
+        made = 0 if conv.reduces_filters else columns // 2
+        if alone and registers_left(plan) >= made + BESIDE_SUMS:
+            yield dict(fields), 0
+            return
+
+
+BESIDE_SUMS = 44
+"""Registers of a thread beside its sums and what becomes of them."""
 
 
 def merged_variants(conv: Convolution, arch: str, count: int) -> tuple[ConvVariant, ...]:

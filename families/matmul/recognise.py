@@ -21,7 +21,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.types import MemRefType, val_type
 from polyc.families.facts import DEPTH, PIECE, ends_cleanly, holds_always
-from polyc.families.matmul.follow import check_axes, check_rows, find_following
+from polyc.families.follow import check_axes, check_rows, find_following
 from polyc.poly.contraction import Operand as Read
 from polyc.poly.pieces import Piece, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (

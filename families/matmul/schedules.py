@@ -16,6 +16,7 @@ from polyc.families import ranking
 from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
 from polyc.families.facts import DEPTH, ends_cleanly, holds_always, pointers_promised
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
+from polyc.families.follow import width_of
 from polyc.families.matmul import merged, padded, tensor_float
 from polyc.families.matmul.conditions import (
     conditions,
@@ -25,7 +26,6 @@ from polyc.families.matmul.conditions import (
     pieces_cut,
     starts_on,
 )
-from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.loose import (
     check_flat,
     check_gather,

@@ -18,7 +18,7 @@ from polyc.dialects.plan import OPERAND_BYTES
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SHARED_ALIGN, SUM_BYTES
 from polyc.families.facts import DEPTH, holds_always
 from polyc.families.family import Fields
-from polyc.families.matmul.follow import steps_of
+from polyc.families.follow import steps_of
 from polyc.families.matmul.recognise import Contraction
 
 LEAST_STEPS = 4

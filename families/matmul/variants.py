@@ -14,7 +14,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.plan.fields import Value
 from polyc.families.family import Fields
-from polyc.families.matmul.follow import MOST_HELD, WIDTHS
+from polyc.families.follow import MOST_HELD, WIDTHS
 
 
 @dataclass(frozen=True)

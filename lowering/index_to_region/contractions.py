@@ -150,6 +150,8 @@ class Products(Orders):
                     self.levels[value] = Level.CORE_SPREAD
                 elif level in (Level.AS_IT_IS, *LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
+                elif level is Level.ROWS and self._windows_and_filters(value) is None:
+                    self.levels[value] = Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
@@ -268,7 +270,7 @@ class Products(Orders):
         for value, level in self.levels.items():
             if level > Level.CORE_SPREAD:
                 self._store(found, self._sources(value), FACTOR, value)
-                if level >= Level.PLAIN or level is Level.PAIR_PLAIN:
+                if level >= Level.PLAIN or level in (Level.PAIR_PLAIN, Level.ROWS_PLAIN):
                     spread = level is Level.SPREAD
                     read = (f for f in factors(value) if spread or self.source(f) not in orders)
                     if value in self.given_up:

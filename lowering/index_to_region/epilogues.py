@@ -17,7 +17,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
-from polyc.families.matmul.follow import WIDTHS
+from polyc.families.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.factors import Factors, factors, joined, repeats
 from polyc.lowering.index_to_region.levels import Level
@@ -134,7 +134,8 @@ class Epilogues(Factors):
 
     def _behind_product(self, value: SSAValue) -> list[SSAValue]:
         """What follows a product and may stay with it."""
-        return (self.rows if self.levels[value] is Level.ROWS else self.follows)[value]
+        rows = self.levels[value] in (Level.ROWS, Level.ROWS_PLAIN)
+        return (self.rows if rows else self.follows)[value]
 
     def _pairs(self) -> list[tuple[SSAValue, SSAValue]]:
         """The partners that stay together."""

@@ -12,7 +12,8 @@
 - ``PAIR_PLAIN``: the same, and what the two read lies in memory as they read it;
 - ``ROWS``: each product has a kernel of its own, with the ops that follow it alone, of which some
   reduce its short rows;
-- ``ALONE``: the same, with the elementwise ops that follow it alone;
+- ``ROWS_PLAIN``: the same of a convolution, whose factors lie in memory as it reads them;
+- ``ALONE``: each product has a kernel of its own, with the elementwise ops that follow it alone;
 - ``PLAIN``: its factors lie in memory as it reads them, no longer behind a movement;
 - ``BARE``: it is rounded and stored, with what repeats along its rows or columns, as a bias; what
   followed that is a kernel of its own;
@@ -36,10 +37,11 @@ class Level(IntEnum):
     PAIR = 6
     PAIR_PLAIN = 7
     ROWS = 8
-    ALONE = 9
-    PLAIN = 10
-    BARE = 11
-    SPREAD = 12
+    ROWS_PLAIN = 9
+    ALONE = 10
+    PLAIN = 11
+    BARE = 12
+    SPREAD = 13
 
 
 LAST_TOGETHER = (Level.CORE_PLAIN, Level.CORE_SPREAD, Level.PAIR_PLAIN)

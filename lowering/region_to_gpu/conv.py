@@ -23,7 +23,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.region import KernelOp, ReadOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.conv.recognise import PIXELS, Convolution, merged_pixels, reads_pixels
 from polyc.families.conv.schedules import as_planned
@@ -74,6 +74,10 @@ class ConvLowering(ContractedLowering):
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Windows:
         return Windows(as_planned(self.conv, plan), plan, grids, adds)
+
+    @property
+    def reduces_rows(self) -> bool:
+        return bool(self.conv.follow)
 
     def width(self, plan: ScheduleOp) -> int:
         return WARP
@@ -137,7 +141,9 @@ class Windows(Contracted):
                 Operand(image.name, image.read, (M, K)),
                 Operand(filter.name, filter.read, (N, K)),
             ],
-            staged=plan.staged_tile if whole else None,
+            staged=plan.staged_tile if whole and not conv.reduces_filters else None,
+            follow=[op for op in conv.follow if isinstance(op, ReduceOp)],
+            has_tail=conv.size(conv.filters) != Dim.const(plan.tile_sizes[N]),
             adds=adds,
         )
         self.conv = conv
@@ -166,7 +172,7 @@ class Windows(Contracted):
 
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
-        return [Target(view, self.axes)]
+        return [Target(view, self.axes[:1] if self.conv.reduces_filters else self.axes)]
 
     @property
     def wraps(self) -> Dim | None:

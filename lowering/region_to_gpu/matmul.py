@@ -21,8 +21,8 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.families.facts import holds_always
+from polyc.families.follow import width_of
 from polyc.families.matmul import flat, gathered, merged, tensor_float
-from polyc.families.matmul.follow import width_of
 from polyc.families.matmul.padded import alignments, copied
 from polyc.families.matmul.recognise import Contraction, staged_tile
 from polyc.families.matmul.schedules import as_planned

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.common.precision import TF32
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import ALGORITHMS, RESTATED, record_of
 from polyc.dialects.region import KernelOp, ReduceTogetherOp
@@ -30,6 +31,7 @@ from polyc.rewriting.region.chunks import chunk_ops, copy_of, rescales, together
 WHOLE = {
     "loops": ALGORITHMS["loops"],
     "matmul": ("tiled", "partial_sums"),
+    "conv": ("implicit_gemm", TF32),
     "rows": ("resident", "kept"),
 }
 """The choices of a plan that take a reduction over all of its points at once."""

@@ -30,6 +30,7 @@ from polyc.dialects.region import (
     SortOp,
 )
 from polyc.families.attention.schedules import ATTENTION
+from polyc.families.conv.schedules import CONV
 from polyc.families.facts import holds_always
 from polyc.families.family import or_refusal
 from polyc.families.loops.schedules import LOOPS, turned_names
@@ -106,6 +107,10 @@ class UnitsOutside(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         if not sums_products(op) or any(where.data == "deferred" for where in op.materialize):
+            return
+        plain = without_unread(op)
+        if plain is not op and not CONV.takes(op) and CONV.takes(plain):
+            rewriter.replace(op, plain, [])
             return
         gemm = or_refusal(lambda: find_contraction(op))
         if isinstance(gemm, PolycError):

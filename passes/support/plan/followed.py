@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import MBARRIER_BYTES, SUM_BYTES
-from polyc.families.matmul.follow import steps_of
+from polyc.families.follow import steps_of
 from polyc.families.matmul.recognise import Contraction
 
 ROWS_HELD = 8

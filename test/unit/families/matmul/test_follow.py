@@ -13,7 +13,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.module import ModuleOp as GpuModule
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.matmul.follow import WIDTHS, find_following, steps_of
+from polyc.families.follow import WIDTHS, find_following, steps_of
 from polyc.families.matmul.recognise import find_contraction
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.pipeline import build
