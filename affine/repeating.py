@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import lcm
+from math import gcd, lcm
+from typing import NamedTuple
 
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineSymExpr
 
@@ -116,19 +117,34 @@ def _step_of(atom: object, points: int) -> int | None:
     return points - atom.num.constant
 
 
-def floor_line(values: Sequence[int]) -> tuple[int, int, int, int] | None:
-    """``times``, ``plus``, ``by`` and ``base`` so that value ``i`` is ``floor((times * i + plus) /
-    by) + base``, with the least ``by``; None where numbers follow no such line.
+class FloorLine(NamedTuple):
+    """Numbers of which number ``i`` is ``each * floor((times * i + plus) / by) + base``."""
+
+    times: int
+    plus: int
+    by: int
+    base: int
+    each: int = 1
+
+    def at(self, axis: AffineExpr) -> AffineExpr:
+        """The number at a place."""
+        return (axis * self.times + self.plus) // self.by * self.each + self.base
+
+
+def floor_line(values: Sequence[int]) -> FloorLine | None:
+    """The line of which numbers are the floor, or multiples of it, with the least ``by``; None
+    where they follow no such line.
     """
     if not values:
         return None
     first, count = values[0], len(values)
-    rise = values[-1] - first
+    each = gcd(*(value - first for value in values)) or 1
+    rise = (values[-1] - first) // each
     for by in range(1, count + 1):
         # The numbers' slope says that of the line but for less than one over all of them.
         low, high = ((rise + off) * by // max(count - 1, 1) for off in (-1, 1))
         for times in range(low, high + 2):
             for plus in range(by):
-                if all((times * i + plus) // by == v - first for i, v in enumerate(values)):
-                    return times, plus, by, first
+                if all((times * i + plus) // by * each == v - first for i, v in enumerate(values)):
+                    return FloorLine(times, plus, by, first, each)
     return None

@@ -173,8 +173,7 @@ class Spread:
             found = floor_line([r for r, *_ in self.registers])
             if found is None:
                 raise
-            times, plus, by, base = found
-            return (AffineExpr.dimension(0) * times + plus) // by + (base + self.threads[0][0])
+            return found.at(AffineExpr.dimension(0)) + self.threads[0][0]
         expr = _expr(parts, 0, AffineExpr.dimension(0), total) + self.at(0, 0)[0]
         return _tidy(expr)
 

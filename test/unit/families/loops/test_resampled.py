@@ -62,6 +62,21 @@ def sliced(step: int, wide: int = 32) -> ModuleOp:
     return s.done(y=s.fn("add", *parts))
 
 
+def interleaved(wide: int, element: Attribute = f16) -> ModuleOp:
+    """Neighbours of a line turned against each other by an angle for each pair, as positions are."""
+    s = Sketch("interleaved", element)
+    x = s.input("x", 2, 3, wide)
+    cos, sin = s.input("cos", 3, wide // 2), s.input("sin", 3, wide // 2)
+    sizes, steps = [2, 3, wide], [1, 1, 2]
+    a, b = (s.add(frontend.SliceOp(x, [0, 0, at], sizes, steps)) for at in (0, 1))
+    turned = (
+        s.fn("sub", s.fn("mul", a, cos), s.fn("mul", b, sin)),
+        s.fn("add", s.fn("mul", a, sin), s.fn("mul", b, cos)),
+    )
+    pairs = s.concat(3, *(s.reshape(one, 2, 3, wide // 2, 1) for one in turned))
+    return s.done(y=s.reshape(pairs, 2, 3, wide))
+
+
 def resampled_of(module: ModuleOp) -> Resampled | None:
     return find_resampled(find_loops(only(lowered(module, "region"), KernelOp)))
 
@@ -94,6 +109,8 @@ MODULES = {
     "a third": resized((1, 2, 6, 36), (2, 12), "linear", f32),
     "every second": sliced(2),
     "ends of four": sliced(4),
+    "interleaved": interleaved(32),
+    "interleaved in f32": interleaved(12, f32),
 }
 
 
@@ -133,6 +150,19 @@ def test_an_infinity_and_a_number_that_is_none_stay_where_they_are(tmp_path: Pat
     # Pixels 9 to 12 of a line are between 4 and 6, and the last three between 14 and 15 or behind.
     lines = [[i for i, v in enumerate(line) if not np.isfinite(v)] for line in y[0, 0]]
     assert lines[0] == [9, 10, 11, 12] and lines[3] == [29, 30, 31]
+
+
+@pytest.mark.parametrize("element", [f16, f32])
+def test_neighbours_that_are_interleaved_are_read_and_stored_in_vectors(element: Attribute) -> None:
+    """A thread has several pairs: in a register of each kind it finds 0, 0, 2, 2, 4, 4 and so on."""
+    found = resampled_of(interleaved(128, element))
+    assert found is not None
+    own = {tile.outputs for tile in tiles(found)}
+    assert own >= {2, 4, 8}
+    (x,) = (one for one in found.resamples if len(one.places) == 2)
+    brought = Brought.of(x, next(tile for tile in tiles(found) if tile.outputs == 8))
+    assert (brought.span, brought.beside) == (8, 8)
+    assert brought.vector == (8 if element == f16 else 4)
 
 
 def test_lines_of_any_number_of_images_are_shared_by_a_tile() -> None:
