@@ -63,7 +63,7 @@ def sliced(step: int, wide: int = 32) -> ModuleOp:
 
 
 def interleaved(wide: int, element: Attribute = f16) -> ModuleOp:
-    """Neighbours of a line turned against each other by an angle for each pair, as positions are."""
+    """Neighbours of a line turned against each other by an angle for each pair."""
     s = Sketch("interleaved", element)
     x = s.input("x", 2, 3, wide)
     cos, sin = s.input("cos", 3, wide // 2), s.input("sin", 3, wide // 2)
@@ -154,7 +154,7 @@ def test_an_infinity_and_a_number_that_is_none_stay_where_they_are(tmp_path: Pat
 
 @pytest.mark.parametrize("element", [f16, f32])
 def test_neighbours_that_are_interleaved_are_read_and_stored_in_vectors(element: Attribute) -> None:
-    """A thread has several pairs: in a register of each kind it finds 0, 0, 2, 2, 4, 4 and so on."""
+    """A thread has several pairs, and finds 0, 0, 2, 2, 4, 4 and so on in its registers."""
     found = resampled_of(interleaved(128, element))
     assert found is not None
     own = {tile.outputs for tile in tiles(found)}
