@@ -28,6 +28,7 @@ from polyc.families.conv.problems import (
 )
 from polyc.families.conv.recognise import Convolution
 from polyc.families.exact import ANY, FMA, FMA_SMALL, WIDE, ExactTiling
+from polyc.families.exact import DEPTH as EXACT_DEPTH
 from polyc.families.facts import holds_always
 from polyc.families.family import Fields
 from polyc.families.follow import width_of
@@ -172,8 +173,8 @@ def followed(conv: Convolution, arch: str) -> Iterator[ConvVariant]:
     if conv.is_exact:
         # Four columns are a lane's.
         warp = [max(16, 1024 // columns), columns]
-        tile = [4 * warp[0], columns, FMA["tile"][2]]
-        yield ConvVariant("fma_whole", {**FMA, "tile": tile, "warp_tile": warp, "vectorize": 1})
+        exact: Fields = {**FMA, "tile": [4 * warp[0], columns, EXACT_DEPTH], "vectorize": 1}
+        yield ConvVariant("fma_whole", {**exact, "warp_tile": list(warp)})
         return
     whole: Fields = {"tile": [128, columns, 32], "warp_tile": [32, min(columns, 64)]}
     for variant in GATHERS:
@@ -199,11 +200,11 @@ def _whole_tiles(
         return
     form = replace(form_of(conv), sums=False)
     for _, plan in ranking.ranked((batch, m, n, k), arch, form):
-        fields = variant_of(plan, ()).fields
+        found = variant_of(plan, ()).fields
         alone = plan.columns == columns and plan.parts == plan.below == plan.beside == 1
         made = 0 if conv.reduces_filters else columns // 2
         if alone and registers_left(plan) >= made + BESIDE_SUMS:
-            yield dict(fields), 0
+            yield dict(found), 0
             return
 
 
