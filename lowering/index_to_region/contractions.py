@@ -239,7 +239,8 @@ class Products(Orders):
 
     def plain_as_given(self, value: SSAValue) -> Products:
         """The same, and what follows the product lies as the graph has its axes."""
-        return self.plain(value).given(self._epilogue(value)[0])
+        other = self.plain(value)
+        return other.given(other._epilogue(value)[0])
 
     def _copied(self) -> Products:
         other = copy(self)

@@ -457,6 +457,7 @@ class Settling:
                 products, kernels = one, other
                 said |= dict.fromkeys(group, PIXELS_PAY.format(after * 1e6, before * 1e6))
         tried = [(value, Products.given) for value in products.turned_ends()]
+        tried += [(value, Products.plain_as_given) for value in products.bare()]
         for value in products.read_across():
             tried += [(value, Products.plain), (value, Products.plain_as_given)]
         for value, other_way in tried[:MOST_ORDERS]:

@@ -234,6 +234,16 @@ class Orders(Attentions):
                     found.append(value)
         return found
 
+    def bare(self) -> list[SSAValue]:
+        """Convolutions that are stored pixels first before all that follows them, which may read
+        something that lies as the graph has its axes, as a residual does.
+        """
+        found: list[SSAValue] = []
+        for value, level in self.levels.items():
+            if level is Level.BARE and self._is_turned(value) and self.follows[value]:
+                found.append(value)
+        return found
+
     def turned(self) -> Iterator[SSAValue]:
         """What lies around convolutions: what they read windows of, and what they end with."""
         for value, level in self.levels.items():
