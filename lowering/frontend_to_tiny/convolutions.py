@@ -71,6 +71,8 @@ class Convolution:
     precision: StringAttr | None
     shape: Shape
     """Of the result."""
+    alone: bool = True
+    """Whether the result is nothing else's part, as a phase of a transposed one is."""
     apart: Shape = ()
     """Images and planes that those of an image are together, where the result has them apart, with
     filters between them."""
@@ -179,7 +181,7 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
         padding=padding,
         dilation=dilation,
         shape=(n * planes, f, *pixels) if first else (n * planes, *pixels, f),
-        apart=(n, planes) if conv.first and not first and planes.constant() else (),
+        apart=(n, planes) if conv.alone and conv.first and not first and planes.constant() else (),
     )
     made = _over_pixels(flat, build, x, w)
     if tiny.tensor_of(made).dims == conv.shape:

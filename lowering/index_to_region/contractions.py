@@ -237,6 +237,12 @@ class Products(Orders):
         other.levels.update(dict.fromkeys(values, Level.PLAIN))
         return other
 
+    def lone(self, value: SSAValue) -> Products:
+        """The same with a product that is stored before all that follows it."""
+        other = self._copied()
+        other.stored_alone = self.stored_alone | {value}
+        return other
+
     def plain_as_given(self, value: SSAValue) -> Products:
         """The same, and what follows the product lies as the graph has its axes."""
         other = self.plain(value)

@@ -12,6 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, RingType, SharedType
 from polyc.passes.support.gpu.guards import guards_of
@@ -314,7 +315,12 @@ class Producer:
             self.produce(loop, copied.ops, now)
 
         count = self.flow.counts.counts[number]
-        emit.loop(self.values.get(count, count), step, hint="i")
+        bound = self.values.get(count, count)
+        if any(_is_taken(inner) for inner in op.body.walk()):
+            # Of a known count the places of all copies would be kept beside what the consumers
+            # hold: there are no registers for both.
+            bound = emit.value(hw.OpaqueOp(bound))
+        emit.loop(bound, step, hint="i")
 
     def produce(
         self, emit: Emit, copied: Sequence[Operation], numbers: Mapping[SSAValue, SSAValue]
@@ -439,3 +445,8 @@ def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:
     block.insert_op_after(tile.AwaitOp(1), last)
     for guard in guards:
         guard.false_region.add_block(Block([tile.AwaitOp(0), scf.YieldOp()]))
+
+
+def _is_taken(op: Operation) -> bool:
+    """Whether an op takes a tile to registers."""
+    return isinstance(op, tile.CopyOp) and isinstance(op.target.type, FragmentType)
