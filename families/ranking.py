@@ -94,8 +94,8 @@ CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
 
 BROUGHT_REGISTERS = 48
-"""The same of a thread that brings the rows of its own tile alone, of f32: with 40, tiles of 128x256
-spilled of 64 bytes, and with 32 those of 192x192 and 256x128 of 192."""
+"""Registers beside its sums that a thread of one tile begins with at least which brings its rows of
+f32: with 40, tiles of 128x256 spilled of 64 bytes, and with 32 those of 192x192 of 192."""
 
 HELD_REGISTERS = 40
 """Registers beside its sums that a thread has at least which holds an operand, in two buffers, and

@@ -58,9 +58,10 @@ class Convolution:
     ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, or where it
     has its ``filters_first`` that before rows and columns, ``channels`` the summed axis beside the
     taps.  Where images of the output are planes of others, as those along the depth of three axes,
-    ``plane`` is their axis, before the rows.  The image has its channels last, or with ``planes`` before rows and columns.  Where it is
-    ``turned``, rows of the product are filters, and columns pixels of one image: so is one with its
-    filters first, but where a plan merges the pixels of all images (:meth:`merged`).
+    ``plane`` is their axis, before the rows.  The image has its channels last, or with ``planes``
+    before rows and columns.  Where it is ``turned``, rows of the product are filters, and columns
+    pixels of one image: so is one with its filters first, but where a plan merges the pixels of all
+    images (:meth:`merged`).
     """
 
     kernel: KernelOp
