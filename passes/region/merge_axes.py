@@ -37,6 +37,7 @@ from polyc.families.loops.tiles import VECTOR
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.recognise import find_rows
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
@@ -181,7 +182,10 @@ class RowsApart(RewritePattern):
         axes = {label for one in op.walk() if isinstance(one, ReduceOp) for label in one.labels}
         made = {axis.label for axis in op.iters}
         deferred = any(where.data == "deferred" for where in op.materialize)
-        if deferred or len(axes) != 1 or not axes <= made or ROWS.takes(op):
+        if deferred or len(axes) != 1 or not axes <= made:
+            return
+        rows = or_refusal(partial(find_rows, op))
+        if not isinstance(rows, PolycError) and rows.are_lines:
             return
         found = with_digits_apart(op)
         if found is not op and ROWS.takes(found):
