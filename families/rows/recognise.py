@@ -276,14 +276,16 @@ def _row_axis(kernel: KernelOp) -> AxisAttr:
 
 def _check_read(rows: Rows, read: ReadOp) -> None:
     """Refuse a read along the row whose last coordinate alone does not walk it, one by one; a row
-    may begin where its place says, as a phase of pixels does."""
+    whose results lie across may begin where its place says, as a phase of pixels does."""
     coordinates = rows.coordinates(read)
     position = len(rows.outer)
     for size in reversed(cast("MemRefType", read.tensor.type).shape):
         if size != Dim.const(1) or len(coordinates) == 1:
             break
         coordinates.pop()  # Of one point, as what repeats along pixels: the row lies before it.
-    walked = bool(coordinates) and _begins(coordinates[-1], position)
+    row = AffineExpr.dimension(position)
+    walked = bool(coordinates) and _plain(coordinates[-1], row)
+    walked |= bool(coordinates and rows.across) and _begins(coordinates[-1], position)
     if not walked or any(_names(c, position) for c in coordinates[:-1]):
         raise _unsupported(rows.kernel, _across(rows, read), read)
 
