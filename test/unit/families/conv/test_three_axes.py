@@ -135,3 +135,27 @@ def test_a_residual_stays_with_an_image_of_the_graphs_order(element: str) -> Non
     conv = conv_of(module)
     assert conv.kernel is last and conv.filters_first
     assert conv.kernel.outs.data[0].shape == tuple(map(Dim.const, (8, 64, 28, 28)))
+
+
+@pytest.mark.parametrize(("filters", "alone"), [(16, True), (128, False)])
+def test_long_epilogues_of_few_filters_are_what_turns_them(filters: int, alone: bool) -> None:
+    """Filters that fill no warpgroup's rows lie last, and what follows is computed once they are
+    turned; others are stored as the graph has them, with what follows."""
+    x, w, y = (
+        tensor(shape, "f32")
+        for shape in ((16, 8, 18, 66, 66), (filters, 8, 3, 3, 3), (16, filters, 16, 64, 64))
+    )
+    text = f"""frontend.graph @g(%X: {x}, %W: {w}) -> (Y: {y}) {{
+  %0 = frontend.conv3d ncdhw %X, %W stride [1, 1, 1] padding {[0] * 6} dilation [1, 1, 1] groups 1
+      {{acc = f32{TF32}}} : ({x}, {w}) -> {y}
+  %1 = frontend.elementwise gelu %0 : {y}
+  %2 = frontend.elementwise sigmoid %1 : {y}
+  %3 = frontend.elementwise silu %2 : {y}
+  frontend.output %3 : {y}
+}}
+"""
+    module = lowered(text, "tiny", "index", "region")
+    last = [op for op in module.walk() if isinstance(op, KernelOp)][-1]
+    conv = conv_of(module)
+    assert (conv.kernel is not last) == alone
+    assert conv.filters_first != alone and (len(conv.epilogue) == 0) == alone
