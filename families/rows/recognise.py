@@ -96,6 +96,12 @@ class Rows:
         return 0 if self.turned else min(found, default=0)
 
     @property
+    def has_ones(self) -> bool:
+        """Whether a tensor has dimensions of one point behind the row."""
+        shapes = [cast(MemRefType, op.tensor.type).shape for op in self.reads]
+        return any(len(s) > 1 and s[-1] == Dim.const(1) for s in shapes) and not self.turned
+
+    @property
     def are_lines(self) -> bool:
         """Whether all rows begin where a line of a tensor does, or at a place of its own."""
         row = AffineExpr.dimension(len(self.outer))

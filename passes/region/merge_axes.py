@@ -47,6 +47,7 @@ from polyc.rewriting.region.merge_axes import (
     merged,
     sums_products,
     with_digits_apart,
+    without_ones,
     without_points,
     without_unread,
 )
@@ -192,6 +193,25 @@ class RowsApart(RewritePattern):
             rewriter.replace(op, found, [])
 
 
+class OnesLeftOut(RewritePattern):
+    """A region of rows that reads what has one point behind its row, as a bias ``[C, 1, 1]`` → one
+    that sees it without, and reads vectors of it.
+
+    Legal where nothing else is computed than rows (``rewriting/region/merge_axes.py``).  Exact: it
+    is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        rows = or_refusal(partial(find_rows, op))
+        deferred = any(where.data == "deferred" for where in op.materialize)
+        if deferred or isinstance(rows, PolycError) or not rows.has_ones:
+            return
+        found = without_ones(op)
+        if found is not op and ROWS.takes(found):
+            rewriter.replace(op, found, [])
+
+
 class FlattenShort(RewritePattern):
     """A region whose innermost axis is short → the same with some inner axes as one: as many as
     make a long line of whole vectors.
@@ -327,6 +347,7 @@ def merge_axes(module: ModuleOp) -> None:
     rewrite(module, [MergeAxes()])
     rewrite(module, [HeadsApart()])
     rewrite(module, [RowsApart()])
+    rewrite(module, [OnesLeftOut()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])
 
