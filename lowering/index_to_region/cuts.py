@@ -462,9 +462,9 @@ class Settling:
                 said |= dict.fromkeys(group, PIXELS_PAY.format(after * 1e6, before * 1e6))
         tried = [(value, Products.given) for value in products.turned_ends()]
         tried += [(value, Products.plain_as_given) for value in products.bare()]
-        tried += [(value, Products.lone) for value in products.whole()]
         for value in products.read_across():
             tried += [(value, Products.plain), (value, Products.plain_as_given)]
+        tried += [(value, Products.lone) for value in products.whole()]
         for value, other_way in tried[:MOST_ORDERS]:
             one = other_way(products, value)
             other = self._beside(one, stored, kernels[0])
