@@ -283,7 +283,7 @@ def test_copies_of_a_known_count_spill_nothing_beside_held_rows() -> None:
     """Of 16 steps the places of all would be kept, where threads hold rows that lie across k."""
     module = parse_text(
         make_context(),
-        text("tf32", ("transpose_a", "transpose_b"), (32,), (900, 512, 512)),
+        text("tf32", ("transpose_a", "transpose_b"), ("32",), (900, 512, 512)),
         "t.mlir",
     )
     kernels = gpu_module_of(run(module, "gpu"))
