@@ -30,6 +30,7 @@ from math import exp, log, prod
 from typing import Any, NamedTuple, TypeGuard
 
 from polyc.bench import race
+from polyc.bench.graphs import kernel_times
 from polyc.bench.race import Contestant
 from polyc.bench.regret import mean
 from polyc.dialects.plan import ScheduleOp
@@ -466,6 +467,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--cases", nargs="*", default=[], help="parts of names; others are left")
     parser.add_argument("--part", default="1/1", help="i/n: each n-th case, from the i-th on")
+    parser.add_argument("--kernels", action="store_true", help="time each kernel of what is chosen")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--out", help="a folder for the report")
     parser.add_argument("--commit", help="what to record where there is no git")
@@ -502,10 +504,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sets = tensors(torch, case)
                 racers = contestants(torch, case, sets, jobs)
                 measure(torch, racers, len(sets))
+                own = next(racer for racer in racers if racer.name == "own")
+                parts = kernel_times(torch, own.run, len(sets)) if args.kernels else []
         except Exception as error:  # A case that fails must not stop the others.
             print(f"FAILED {case.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue
-        print(line(case, racers), flush=True)
+        print(line(case, racers), *parts, flush=True)
         us = {racer.name: racer.median * 1e3 for racer in racers}
         mine = [us[r.name] for r in racers if not r.peer and r.name != "own"]
         rows.append(
@@ -519,6 +523,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "peer_us": min(us["cuDNN"], us["cuDNN other"]),
                 "own_us": us["own"],
                 "best_us": min(mine, default=None),
+                "kernels_us": parts,
                 "contestants": [{"name": r.name, "us": us[r.name], **r.traits} for r in racers],
             }
         )

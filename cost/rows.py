@@ -6,7 +6,7 @@ from math import log2
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.cost.device import Device
 from polyc.cost.values import Values, operations, size_in_bytes
@@ -24,6 +24,9 @@ EXCHANGE = 2
 PART_OF_SECTOR = 2 * SECTOR
 """Bytes of L2's time that a store of part of a sector takes: 4096 rows of 2048 halves that were
 stored turned took 126 us."""
+
+TURNED = 2
+"""Accesses of shared memory of an element that is stored turned."""
 
 MEETING = 0.5
 """Of a load's latency, what the threads of a row wait for each other's parts of a result."""
@@ -112,7 +115,10 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     for kind, value in zip(values.kernel.outs, values.kernel.yield_op.values, strict=True):
         labels = val_type(value).labels
         points = values.points(labels)
-        if row in labels and labels[-1] != beside:
+        if row in labels and labels[-1] != beside and stores_turned(plan, kind.element_type):
+            work.operations += (TURNED * LOAD + STORE) * points
+            work.cache += points * size_in_bytes(kind.element_type)
+        elif row in labels and labels[-1] != beside:
             # Neighbours of the row lie apart: each element is a store of part of a sector.
             work.operations += SCATTERED * points
             work.cache += points * PART_OF_SECTOR
@@ -144,6 +150,13 @@ def rows_work(values: Values, plan: ScheduleOp, there: int, device: Device) -> W
     if rows_read * share > device.cache_bytes:
         work.again = (brought - 1) * rows_read
     return work
+
+
+def stores_turned(plan: ScheduleOp, element: Attribute) -> bool:
+    """Whether a tile that has rows whole has a sector of what lies across them, where results are
+    stored so: they go through shared memory then."""
+    resident = plan.algo_choice.data["rows"] == StringAttr("resident")
+    return resident and plan.tile_sizes[0] * size_in_bytes(element) >= SECTOR
 
 
 def _results(values: Values) -> int:

@@ -62,6 +62,9 @@ CLUSTERED = (2, 4, 8)
 SHARED_COLUMNS = 8
 """Columns of an accumulator that four threads of a warp hold together: the least share of a CTA."""
 
+STAGED_PAD = 8
+"""Elements that rows of f32 have between them on their way through shared memory."""
+
 STAGED_COLUMNS = (128, 64)
 """Columns of the output that are stored at once, the most first: whole panels of a swizzle."""
 
@@ -269,12 +272,21 @@ class ScheduleResources(Schedule):
             widths = [w for w in panels if n % w == 0] or [n]
         else:
             return None
-        width = next((w for w in widths if row * w <= room), None)
+        width = next((w for w in widths if row * (w + self.staged_pad) <= room), None)
         if width is None:
             # Products of 16 bits have room by their rule, and are refused without it.
             loose = self.tensor_float or self.pattern == "conv"
             return None if loose else (m, widths[-1])
         return m, width
+
+    @property
+    def staged_pad(self) -> int:
+        """Elements that rows of ``staged_tile`` are longer by in shared memory, so that four of a
+        fragment of f32, of which a warp stores eight elements each at once, lie in all banks: where
+        threads take them from there.  TMA takes its own swizzle.
+        """
+        by_threads = not self.stores_lines and not self.turns_stores
+        return STAGED_PAD if self.operand_bytes == SUM_BYTES and by_threads else 0
 
     @property
     def tiles_at_once(self) -> int:
@@ -286,7 +298,7 @@ class ScheduleResources(Schedule):
         staged = self.staged_tile
         if staged is None:
             return 0
-        return self.tiles_at_once * staged[0] * staged[1] * self.operand_bytes
+        return self.tiles_at_once * staged[0] * (staged[1] + self.staged_pad) * self.operand_bytes
 
     def turned_bytes(self) -> int:
         """Bytes of the tiles in which threads that compute alone turn tensors, of 4 an element at

@@ -5,7 +5,8 @@ stride·q + dilation·s - pad, c] * W[f, r, s, c])``, with zeros outside of X, o
 reason.  Taken pixel by pixel it is a product of matrices (an implicit GEMM): rows are pixels of the
 output, columns filters, and the sum runs over the taps and the channels.  Where the output lies as
 ``C[n, f, p, q]``, rows are filters, and columns pixels of an image, which may lie as
-``X[n, c, h, w]`` then: a plane for each channel.
+``X[n, c, h, w]`` then: a plane for each channel.  As ``C[m, f, d, p, q]`` it has planes d of images
+m, of an image ``n = m · planes + d`` each.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from polyc.families.follow import (
     find_following,
     width_of,
 )
-from polyc.poly.contraction import Operand, Window
+from polyc.poly.contraction import Coordinate, Operand, Window
 from polyc.poly.pieces import Concat, guard_of, is_within_bounds
 from polyc.rewriting.region.products import (
     Factor,
@@ -71,9 +72,11 @@ class Convolution:
 
     ``pixel_axes`` are image, row and column of the output, ``filters`` its last axis, or where it
     has its ``filters_first`` that before rows and columns, ``channels`` the summed axis beside the
-    taps.  The image has its channels last, or with ``planes`` before rows and columns.  Where it is
-    ``turned``, rows of the product are filters, and columns pixels of one image: so is one with its
-    filters first, but where a plan merges the pixels of all images (:meth:`merged`).
+    taps.  Where images of the output are planes of others, as those along the depth of three axes,
+    ``plane`` is their axis, before the rows.  The image has its channels last, or with ``planes``
+    before rows and columns.  Where it is ``turned``, rows of the product are filters, and columns
+    pixels of one image: so is one with its filters first, but where a plan merges the pixels of all
+    images (:meth:`merged`).
     """
 
     kernel: KernelOp
@@ -92,6 +95,8 @@ class Convolution:
     whole: bool = False
     """Whether a step has points of whole windows: ``channels`` are those, plane by plane, and in
     each its taps."""
+    plane: str | None = None
+    """The axis of the output's planes, where the images of ``pixel_axes`` have several each."""
     follow: tuple[ReduceOp | ReduceTogetherOp, ...] = ()
     """Reductions along the filters in the epilogue, in order."""
 
@@ -135,11 +140,14 @@ class Convolution:
     def output_dims(self) -> Shape:
         """The output's sizes: images, rows, columns, filters, which may be reduced."""
         if self.follow:
-            return tuple(self.size(axis) for axis in (*self.pixel_axes, self.filters))
-        shape = self.kernel.outs.data[0].shape
+            *outer, rows, columns = map(self.size, self.inside)
+            return (prod(outer, start=Dim.const(1)), rows, columns, self.size(self.filters))
+        images, *inside = self.kernel.outs.data[0].shape
         if self.filters_first:
-            return (shape[0], *shape[2:], shape[1])
-        return shape
+            inside = [*inside[1:], inside[0]]
+        if self.plane is not None:
+            images *= inside.pop(0)
+        return (images, *inside)
 
     @property
     def pixels(self) -> Dim:
@@ -156,8 +164,19 @@ class Convolution:
 
     @property
     def batch(self) -> tuple[str, ...]:
-        """The axes of which a tile has one point: the images of a ``turned`` output."""
-        return self.pixel_axes[:1] if self.turned else ()
+        """The axes of which a tile has one point: the images of a ``turned`` output, and their
+        planes."""
+        if not self.turned:
+            return ()
+        return (self.pixel_axes[0],) if self.plane is None else (self.pixel_axes[0], self.plane)
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The axes that pixels of the implicit GEMM are together."""
+        images, *inside = self.pixel_axes
+        if self.turned:
+            return tuple(inside)
+        return (images, *inside) if self.plane is None else (images, self.plane, *inside)
 
     @property
     def reduces_filters(self) -> bool:
@@ -181,15 +200,24 @@ class Convolution:
 
     @property
     def matrix_dims(self) -> Shape:
-        """The output's sizes as a matrix, pixels and filters; images, filters and pixels of one
-        where it has its filters first, and pixels alone where filters are reduced.
+        """The output's sizes as a matrix, pixels and filters; images, filters, planes if there are
+        any, and pixels of one, where it has its filters first, and pixels alone where filters are
+        reduced.
         """
         if self.reduces_filters:
             return (self.pixels,)
-        images, rows, columns, filters = self.output_dims
         if self.filters_first:
-            return (images, filters, rows * columns)
-        return (self.pixels, filters)
+            *first, rows, columns = self.kernel.outs.data[0].shape
+            return (*first, rows * columns)
+        return (self.pixels, self.output_dims[-1])
+
+    @property
+    def matrix_axes(self) -> tuple[str, ...]:
+        """The axes of ``matrix_dims``."""
+        if not self.turned:
+            return self.tile_axes[:1] if self.reduces_filters else self.tile_axes
+        first, *planes = self.batch
+        return (first, self.filters, *planes, PIXELS)
 
     @property
     def merged(self) -> Convolution:
@@ -201,6 +229,8 @@ class Convolution:
         """Why its pixels are no rows that are stored with filters first; None where they are."""
         if not self.filters_first:
             return "its output has its filters last, so that its pixels are rows anyway"
+        if self.plane is not None:
+            return f"its images have planes along {self.plane}, with filters before them"
         if self.planes or self.groups.filters or self.is_exact:
             return "it is of one group of 16 bits, of an image with its channels last"
         if any(size.constant() is None for size in self.output_dims):
@@ -264,8 +294,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         raise refused(product, why, image.read)
     images, *inside = _axes_of(kernel)
     turned = product.names[rows.axis] != inside[0]
-    filters = inside[0 if turned else 2]
-    pixels = inside[1:] if turned else inside[:2]
+    filters = inside.pop(0 if turned else -1)
     _check_filter(product, filter, plain, (rows, columns, channels), filters)
     geometry = _geometry(product, image, rows, columns)
     _check_guards(product, image, (2, 3) if planes else (1, 2))
@@ -275,7 +304,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         image,
         filter,
         geometry,
-        (images, pixels[0], pixels[1]),
+        (images, inside[-2], inside[-1]),
         filters,
         product.names[channels],
         epilogue_steps(kernel, product.reduce, transposed=True, follow=follow),
@@ -283,6 +312,7 @@ def find_convolution(kernel: KernelOp) -> Convolution:
         turned,
         planes,
         filters_first=turned,
+        plane=inside[0] if len(inside) > 2 else None,
         follow=follow,
     )
     if follow:
@@ -357,8 +387,7 @@ def reads_pixels(conv: Convolution, read: ReadOp) -> bool:
     """Whether an epilogue's read moves with the pixels of the output, its images apart where these
     are no axis of a tile.
     """
-    axes = conv.pixel_axes[len(conv.batch) :]
-    return any(uses(read, e, axes) for e in read.map.data.results)
+    return any(uses(read, e, conv.inside) for e in read.map.data.results)
 
 
 def merged_pixels(conv: Convolution, read: ReadOp) -> int:
@@ -366,11 +395,12 @@ def merged_pixels(conv: Convolution, read: ReadOp) -> int:
     and columns of a tensor of the output's images are; those of its images are too where the
     output's are.  -1 where there are none.
     """
-    axes = conv.pixel_axes[len(conv.batch) :]
+    axes = conv.inside
     labels, results = read.result.type.labels, read.map.data.results
     walked = [labels[e.position] if isinstance(e, AffineDimExpr) else None for e in results]
     shape = cast("MemRefType", read.tensor.type).shape
-    sizes, many = conv.output_dims[3 - len(axes) : 3], len(axes)
+    known = {axis.label: axis.size for axis in conv.kernel.iters}
+    sizes, many = tuple(known[axis] for axis in axes), len(axes)
     for first in range(len(walked) - many + 1 if conv.turned else 1):
         if walked[first : first + many] == list(axes) and shape[first : first + many] == sizes:
             return first
@@ -384,7 +414,7 @@ def _why_not_by_pixels(conv: Convolution, op: Operation) -> str | None:
     A read moves with all of them, beside each other in its tensor, where image too is one of them
     as its first axes, or with none.
     """
-    axes = conv.pixel_axes[len(conv.batch) :]
+    axes = conv.inside
     if isinstance(op, InsideOp):
         rows = op.set.data.constraints
         if any(uses(op, side, axes) for row in rows for side in (row.lhs, row.rhs)):
@@ -426,11 +456,10 @@ def _image_axes(
         raise refused(product, f"{how}, not in windows of rows and columns", image.read)
     rows, columns = windows[1 + planes], windows[2 + planes]
     first, channels = read.coordinates[0], read.coordinates[1 if planes else 3]
-    batch, depth = first.axis, channels.axis
-    pixels = [None if axis is None else names[axis] for axis in (batch, rows.axis, columns.axis)]
-    if batch is None and _is_one_image(product, image):
-        pixels[0] = out[0]
-    if len(out) != 4 or pixels not in (list(out[:3]), [out[0], *out[2:]]):
+    depth = channels.axis
+    images = _images(product, image, first)
+    pixels = [*images, names[rows.axis], names[columns.axis]]
+    if len(out) != len(pixels) + 1 or pixels not in ([*out[:-1]], [out[0], *out[2:]]):
         where = ", ".join(out)
         raise refused(
             product, f"{how}, and its output is [{where}]: pixels are not its rows", image.read
@@ -455,6 +484,18 @@ def _check_planes(product: Product, image: Factor, size: Dim) -> None:
     if not same_size(product.kernel, channels, size):
         why = f"it reads {size} channels of {image.name}, which has {channels}"
         raise refused(product, why, image.read)
+
+
+def _images(product: Product, image: Factor, first: Coordinate) -> list[str | None]:
+    """The axes of the output that count the image's first: one, or those of images and of planes in
+    each, the outer one first."""
+    if first.axis is None and _is_one_image(product, image):
+        return [labels_of(product.kernel)[0]]
+    match first.terms:
+        case [(images, step), (planes, 1)] if _size(product, planes) == Dim.const(step):
+            return [product.names[images], product.names[planes]]
+        case _:
+            return [None if first.axis is None else product.names[first.axis]]
 
 
 def _is_one_image(product: Product, image: Factor) -> bool:

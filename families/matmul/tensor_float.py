@@ -279,7 +279,8 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     way, found = permitted[0], list[MatmulVariant]()
     for loader, multiple in (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1)):
         seen = oriented(gemm, way, loader)
-        problem, form = problem_of(seen, way), _form(seen, crowded)
+        brings = loader == "tma" and not lies_along_k(seen.lhs, gemm.k)
+        problem, form = problem_of(seen, way), _form(seen, crowded, brings)
         if loader == "padded" and multiple > 1 and found:
             continue  # What lies as it is taken, whose rows these have too, needs no copies.
         probe = _variant(gemm, way, loader, multiple, Tiling(128, 128, 4), ())
@@ -291,8 +292,8 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     return found
 
 
-def _form(gemm: Contraction, crowded: bool) -> ranking.Form:
-    """What there is of a product beside its sizes."""
+def _form(gemm: Contraction, crowded: bool, brings: bool) -> ranking.Form:
+    """What there is of a product beside its sizes, of which threads may bring an operand."""
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     return ranking.Form(
@@ -302,6 +303,7 @@ def _form(gemm: Contraction, crowded: bool) -> ranking.Form:
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads),
         sums=False,
+        brings=brings,
     )
 
 

@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from polyc.affine.expressions import linear_of
+from polyc.affine.expressions import Floor, Linear, linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import is_integer
+from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import GatherOp, KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.scope import behind
 from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, axes_text
@@ -80,6 +81,31 @@ class Rows:
         """Those over all axes: each row has its own."""
         known = {self.row.label, *(axis.label for axis in self.outer)}
         return [op for op in self.reads if set(op.result.type.labels) == known]
+
+    @property
+    def across(self) -> int:
+        """Bytes of the narrowest element of results that have the row, and in memory the last of
+        ``outer`` innermost; 0 where there are none."""
+        beside = [axis.label for axis in self.outer[-1:]]
+        values = zip(self.kernel.yield_op.values, self.kernel.outs, strict=True)
+        found = [
+            element_bytes(without_sign(out.element_type))
+            for value, out in values
+            if self.has_row(value) and [*cast(ValType, value.type).labels[-1:]] == beside
+        ]
+        return 0 if self.turned else min(found, default=0)
+
+    @property
+    def has_ones(self) -> bool:
+        """Whether a tensor has dimensions of one point behind the row."""
+        shapes = [cast(MemRefType, op.tensor.type).shape for op in self.reads]
+        return any(len(s) > 1 and s[-1] == Dim.const(1) for s in shapes) and not self.turned
+
+    @property
+    def are_lines(self) -> bool:
+        """Whether all rows begin where a line of a tensor does, or at a place of its own."""
+        row = AffineExpr.dimension(len(self.outer))
+        return all(_plain(self.coordinates(op)[-1], row) for op in self.whole)
 
     @property
     def gathers(self) -> list[GatherOp]:
@@ -148,6 +174,8 @@ class Rows:
             or not self.has_row(read.result)
             or len(coordinates) < 2
         ):
+            return False
+        if not _plain(coordinates[-1], AffineExpr.dimension(len(self.outer))):
             return False
         if rows == 1:
             return True
@@ -253,10 +281,17 @@ def _row_axis(kernel: KernelOp) -> AxisAttr:
 
 
 def _check_read(rows: Rows, read: ReadOp) -> None:
-    """Refuse a read along the row whose last coordinate alone does not walk it, one by one."""
+    """Refuse a read along the row whose last coordinate alone does not walk it, one by one; a row
+    whose results lie across may begin where its place says, as a phase of pixels does."""
     coordinates = rows.coordinates(read)
     position = len(rows.outer)
-    walked = bool(coordinates) and _plain(coordinates[-1], AffineExpr.dimension(position))
+    for size in reversed(cast("MemRefType", read.tensor.type).shape):
+        if size != Dim.const(1) or len(coordinates) == 1:
+            break
+        coordinates.pop()  # Of one point, as what repeats along pixels: the row lies before it.
+    row = AffineExpr.dimension(position)
+    walked = bool(coordinates) and _plain(coordinates[-1], row)
+    walked |= bool(coordinates and rows.across) and _begins(coordinates[-1], position)
     if not walked or any(_names(c, position) for c in coordinates[:-1]):
         raise _unsupported(rows.kernel, _across(rows, read), read)
 
@@ -319,13 +354,23 @@ def _plain(coordinate: AffineExpr, axis: AffineExpr) -> bool:
     return all(isinstance(atom, tuple) and atom[0] == "s" for atom, _ in rest.terms)
 
 
+def _begins(coordinate: AffineExpr, position: int) -> bool:
+    """Whether a coordinate is an axis, from a place on that the others say."""
+
+    def holds(linear: Linear) -> bool:
+        atoms = (atom for atom, _ in linear.terms)
+        return any(holds(a.num) if isinstance(a, Floor) else a == ("d", position) for a in atoms)
+
+    return not holds(linear_of(coordinate - AffineExpr.dimension(position)))
+
+
 def _names(expr: AffineExpr, position: int) -> bool:
     return any(e == AffineExpr.dimension(position) for e in expr.dfs())
 
 
 def row_lengths(rows: Rows) -> list[Dim]:
     """The size of the axis of neighbours, the row's as a rule, and those in memory of all that is
-    read and written along it, each once."""
+    read and written along it, each once; not of what is written across it."""
     known = {rows.row.label, *(axis.label for axis in rows.outer)}
     reads = [op for op in rows.reads if not rows.turned or set(op.result.type.labels) == known]
     reads += [
@@ -335,5 +380,11 @@ def row_lengths(rows: Rows) -> list[Dim]:
     ]
     tensors = [cast(MemRefType, read.tensor.type) for read in reads]
     values = zip(rows.kernel.yield_op.values, rows.kernel.outs, strict=True)
-    tensors += [kind for value, kind in values if rows.has_row(value)]
-    return list(dict.fromkeys([rows.column.size, *(t.shape[-1] for t in tensors)]))
+    along = rows.column.label
+    tensors += [kind for value, kind in values if along in cast(ValType, value.type).labels[-1:]]
+    return list(dict.fromkeys([rows.column.size, *map(_line_of, tensors)]))
+
+
+def _line_of(tensor: MemRefType) -> Dim:
+    """The size of the last axis of a tensor that has several points, or of its last one."""
+    return next((n for n in reversed(tensor.shape) if n != Dim.const(1)), tensor.shape[-1])

@@ -96,6 +96,11 @@ class RowsVariant:
                 taken = min(taken, power_of_two(-(-count // self.rows)))
             taken = max(taken, WARP // columns)
             height = self.rows * taken
+            if warps == 1 and self.way == "resident" and rows.across:
+                # What is stored across the rows fills lines of memory, two of them: a softmax of
+                # 128 channels in lines of 129 pixels takes 856 us so, and 1160 by one.
+                while height * rows.across < 2 * LINE and height < MOST_WARPS * taken:
+                    height *= 2
         return {
             "tile": [height, columns, self.chunks(rows)],
             "warp_tile": [taken, columns // warps],
@@ -170,6 +175,9 @@ class RowsVariant:
 
 WARP = 32
 """Threads of a warp."""
+
+LINE, MOST_WARPS = 128, 16
+"""Bytes of a cache line; and warps of a block at most, to have as many rows side by side."""
 
 FEW_WARPS, FEW_VECTOR, FEW_BYTES = 4, 2, 128
 """Warps of a block, elements of a vector at least, and bytes of a thread at most, where threads

@@ -71,6 +71,11 @@ class Convolution:
     precision: StringAttr | None
     shape: Shape
     """Of the result."""
+    alone: bool = True
+    """Whether the result is nothing else's part, as a phase of a transposed one is."""
+    apart: Shape = ()
+    """Images and planes that those of an image are together, where the result has them apart, with
+    filters between them."""
 
 
 class LowerConv(RewritePattern):
@@ -176,8 +181,11 @@ def _plane_by_plane(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
         padding=padding,
         dilation=dilation,
         shape=(n * planes, f, *pixels) if first else (n * planes, *pixels, f),
+        apart=(n, planes) if conv.alone and conv.first and not first and planes.constant() else (),
     )
     made = _over_pixels(flat, build, x, w)
+    if tiny.tensor_of(made).dims == conv.shape:
+        return made
     if first:
         return build.permute(build.reshape(made, (n, planes, f, *pixels)), (0, 2, 1, 3, 4))
     made = build.reshape(made, (n, planes, *pixels, f))
@@ -231,13 +239,20 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
         summed = tiny.tensor_of(w).dims[1:]
     else:
         summed = (*taps, tiny.tensor_of(w).dims[3])
-    n, f = tiny.tensor_of(x).dims[0], tiny.tensor_of(w).dims[0]
-    kept, image_axes, filters = (
-        ((n, f, *pixels), (0, 2, 3), 1) if conv.first else ((n, *pixels, f), (0, 1, 2), 3)
-    )
-    left = build.expand(image, (*image_axes, 4, 5, 6), (*kept, *summed))
-    right = build.expand(w, (filters, 4, 5, 6), (*kept, *summed))
-    return build.contract(left, right, (4, 5, 6), conv.precision)
+    (n, *inside), f = tiny.tensor_of(image).dims, tiny.tensor_of(w).dims[0]
+    if conv.apart:
+        image = build.reshape(image, (*conv.apart, *inside))
+        n, *planes = conv.apart
+        kept, filters = (n, f, *planes, *pixels), 1
+    elif conv.first:
+        kept, filters = (n, f, *pixels), 1
+    else:
+        kept, filters = (n, *pixels, f), 3
+    own = [axis for axis in range(len(kept)) if axis != filters]
+    over = tuple(range(len(kept), len(kept) + len(summed)))
+    left = build.expand(image, (*own, *over), (*kept, *summed))
+    right = build.expand(w, (filters, *over), (*kept, *summed))
+    return build.contract(left, right, over, conv.precision)
 
 
 def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue | None:

@@ -185,6 +185,7 @@ class _Transposed:
             frontend.tensor_of(op.image).element_type,
             op.precision,
             shape,
+            self.is_plain,
         )
         value = over_axes(conv, build, x, self.filter(phases))
         if self.is_plain:

@@ -239,9 +239,16 @@ class Products(Orders):
         other.levels.update(dict.fromkeys(values, Level.PLAIN))
         return other
 
+    def lone(self, value: SSAValue) -> Products:
+        """The same with a product that is stored before all that follows it."""
+        other = self._copied()
+        other.stored_alone = self.stored_alone | {value}
+        return other
+
     def plain_as_given(self, value: SSAValue) -> Products:
         """The same, and what follows the product lies as the graph has its axes."""
-        return self.plain(value).given(self._epilogue(value)[0])
+        other = self.plain(value)
+        return other.given(other._epilogue(value)[0])
 
     def _copied(self) -> Products:
         other = copy(self)

@@ -73,6 +73,10 @@ GIVEN = (
 )
 """Why one around a convolution has not."""
 
+ALONE = 0.9
+"""Of the time, what a kernel more takes at most that computes what follows a convolution: a block
+that goes on to another tile computes that while the next one is loaded."""
+
 MOST_ORDERS = 24
 """Values around convolutions of a graph that are tried in another order, each by itself."""
 
@@ -457,16 +461,20 @@ class Settling:
                 products, kernels = one, other
                 said |= dict.fromkeys(group, PIXELS_PAY.format(after * 1e6, before * 1e6))
         tried = [(value, Products.given) for value in products.turned_ends()]
+        tried += [(value, Products.plain_as_given) for value in products.bare()]
         for value in products.read_across():
             tried += [(value, Products.plain), (value, Products.plain_as_given)]
+        tried += [(value, Products.lone) for value in products.whole()]
         for value, other_way in tried[:MOST_ORDERS]:
-            one, given = other_way(products, value), other_way is Products.given
+            one = other_way(products, value)
             other = self._beside(one, stored, kernels[0])
             before, after = self._apart(kernels[0], other[0])
-            if after < before:
+            if after < before * (ALONE if other_way is Products.lone else 1):
+                said |= {
+                    end: GIVEN.format(after * 1e6, before * 1e6)
+                    for end in one.as_given - products.as_given
+                }
                 products, kernels = one, other
-                if given:
-                    said[value] = GIVEN.format(after * 1e6, before * 1e6)
         if self.composing.parted:
             kernels = self.composing.limited(products.settled().also(stored))
         found = kernels[0].stored

@@ -50,6 +50,8 @@ class Epilogues(Factors):
     """Two products of which the second weighs by a softmax of the first: that factor of it."""
     as_given: frozenset[SSAValue] = frozenset()
     """Values around convolutions that lie as the graph has their axes."""
+    stored_alone: frozenset[SSAValue] = frozenset()
+    """Products with which nothing stays that follows them."""
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions and
@@ -59,7 +61,7 @@ class Epilogues(Factors):
             for first, second in self.partners.items()
             if second is value and self._is_pair(first, second)
         )
-        key = ("epilogue", value, self.levels[value], before)
+        key = ("epilogue", value, self.levels[value], before, value in self.stored_alone)
         if key not in self.told:
             self.told[key] = self._found_epilogue(value, before)
         return self.told[key]
@@ -134,6 +136,8 @@ class Epilogues(Factors):
 
     def _behind_product(self, value: SSAValue) -> list[SSAValue]:
         """What follows a product and may stay with it."""
+        if value in self.stored_alone:
+            return []
         rows = self.levels[value] in (Level.ROWS, Level.ROWS_PLAIN)
         return (self.rows if rows else self.follows)[value]
 

@@ -234,6 +234,27 @@ class Orders(Attentions):
                     found.append(value)
         return found
 
+    def whole(self) -> list[SSAValue]:
+        """Convolutions that are stored with something that follows them, in another order than the
+        graph's: what turns them may compute that while it waits for memory.
+        """
+        return [
+            value
+            for value, level in self.levels.items()
+            if Level.AS_IT_IS < level < Level.BARE and self.follows[value]
+            if self._pixels_first(value) not in (None, _as_they_are(value))
+        ]
+
+    def bare(self) -> list[SSAValue]:
+        """Convolutions that are stored pixels first before all that follows them, which may read
+        something that lies as the graph has its axes, as a residual does.
+        """
+        found: list[SSAValue] = []
+        for value, level in self.levels.items():
+            if level is Level.BARE and self._is_turned(value) and self.follows[value]:
+                found.append(value)
+        return found
+
     def turned(self) -> Iterator[SSAValue]:
         """What lies around convolutions: what they read windows of, and what they end with."""
         for value, level in self.levels.items():

@@ -25,11 +25,8 @@ from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, Wanted, element_of
-from polyc.passes.support.gpu.free_layouts import row_layout
+from polyc.passes.support.gpu.free_layouts import BANK_BYTES, row_layout
 from polyc.rewriting.driver import located
-
-BANK_BYTES = 4
-"""What lines in shared memory are longer by, so that neighbours across them are of unlike banks."""
 
 
 def box_grid(kernel: KernelOp, box: Box) -> Grid:

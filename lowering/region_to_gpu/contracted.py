@@ -371,6 +371,8 @@ class Contracted(Builder):
         labels = list(target.axes)
         axes = along((labels.index(m), labels.index(n)), len(labels))
         kind = SharedType.of(staged, fragment.type.element_type)
+        if pad := self.plan.staged_pad:
+            kind = kind.like(swizzle=0, pad=pad)
         shared = emit.value(SharedTileOp(kind), "out_tile")
         loader = "tma" if self.plan.stores_lines else "register"
         for start in range(0, fragment.type.sizes[1], staged[1]):

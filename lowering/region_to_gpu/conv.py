@@ -70,7 +70,7 @@ class ConvLowering(ContractedLowering):
     def grids(self, plan: ScheduleOp) -> list[Grid]:
         conv = as_planned(self.conv, plan)
         ends = [(a, conv.pixels if a == PIXELS else conv.size(a)) for a in conv.tile_axes]
-        return [Grid.of(plan, [(a, conv.output_dims[0]) for a in conv.batch], *ends)]
+        return [Grid.of(plan, list(zip(conv.batch, outer_sizes(conv), strict=True)), *ends)]
 
     def builder(self, plan: ScheduleOp, grids: Sequence[Grid], adds: bool = False) -> Windows:
         return Windows(as_planned(self.conv, plan), plan, grids, adds)
@@ -84,6 +84,12 @@ class ConvLowering(ContractedLowering):
 
 
 LOWERING = ConvLowering
+
+
+def outer_sizes(conv: Convolution) -> list[Dim]:
+    """The points of each axis of which a tile has one."""
+    shape = conv.kernel.outs.data[0].shape
+    return [shape[0], *shape[2:]][: len(conv.batch)]
 
 
 class PixelPoint(Point):
@@ -107,7 +113,7 @@ class PixelPoint(Point):
         if not reads_pixels(self.conv, op):
             return super().source(op)
         assert isinstance(op.tensor, BlockArgument)
-        first, many = merged_pixels(self.conv, op), 3 - len(self.conv.batch)
+        first, many = merged_pixels(self.conv, op), len(self.conv.inside)
         shape, results = cast("MemRefType", op.tensor.type).shape, op.map.data.results
         dims = (*shape[:first], self.conv.pixels, *shape[first + many :])
 
@@ -162,7 +168,7 @@ class Windows(Contracted):
         self.count = emit.apply(affine_dim(0) * conv.taps, [self.blocks], hint="steps")
         filters = frame.size(conv.size(conv.filters))
         self.height, self.width = (filters, pixels) if conv.turned else (pixels, filters)
-        outer = [images] if conv.turned else []
+        outer = [frame.size(size) for size in outer_sizes(conv)]
         parts = [axis for axis in grid.axes if axis.label == PART]
         return [*(frame.size(axis.size) for axis in parts), *outer, self.height, self.width]
 
@@ -172,7 +178,7 @@ class Windows(Contracted):
 
     def targets(self) -> list[Target]:
         view = self.frame.view(len(self.kernel.arg_names), self.conv.matrix_dims)
-        return [Target(view, self.axes[:1] if self.conv.reduces_filters else self.axes)]
+        return [Target(view, self.conv.matrix_axes)]
 
     @property
     def wraps(self) -> Dim | None:
@@ -233,12 +239,20 @@ class Windows(Contracted):
         height, width = self.output
         line, column = self.divided(at[PIXELS], width)
         if self.conv.turned:
-            image, row = at[self.conv.pixel_axes[0]], line
+            image, row = self.image(at), line
         else:
             image, row = self.divided(line, height)
         for value, axis in zip((image, row, column), self.conv.pixel_axes, strict=True):
             value.name_hint = f"{axis}0"
         return image, row, column
+
+    def image(self, at: Coordinates) -> SSAValue:
+        """The image that a tile of one is of: among those with planes a plane of one."""
+        first, *planes = (at[axis] for axis in self.conv.batch)
+        for plane in planes:
+            many = self.frame.size(outer_sizes(self.conv)[1])
+            first = self.emit.value(arith.AddiOp(self.emit.value(arith.MuliOp(first, many)), plane))
+        return first
 
     def first_channel(self, filter: SSAValue) -> SSAValue | None:
         """The first channel of the group that a tile of filters is in; None for one group."""

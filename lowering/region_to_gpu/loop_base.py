@@ -75,12 +75,9 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     tile_sizes,
 )
 from polyc.lowering.region_to_gpu.point import Held, Wanted, element_of
-from polyc.passes.support.gpu.free_layouts import row_layout
+from polyc.passes.support.gpu.free_layouts import BANK_BYTES, row_layout
 from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
-
-BANK_BYTES = 4
-"""A word of shared memory, which a bank gives at once."""
 
 ZERO = AffineExpr.constant(0)
 """Where an element of a fragment with one row or one column is along it."""

@@ -5,28 +5,28 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i1
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from polyc.cost.rows import stores_turned
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import (
-    ClusterRankOp,
-)
+from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.types import (
     BindAttr,
     FragmentLayoutAttr,
     FragmentType,
+    SharedType,
     element_bytes,
     index_attr,
 )
-from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import (
     CompareOp,
     GatherOp,
@@ -55,6 +55,7 @@ from polyc.lowering.region_to_gpu.row_maps import RowMaps, Span, Tile
 from polyc.lowering.region_to_gpu.row_point import RowPoint
 from polyc.lowering.region_to_gpu.row_steps import ALONG, Output, RowSteps
 from polyc.lowering.region_to_gpu.rows_flat import flattened
+from polyc.passes.support.gpu.free_layouts import BANK_BYTES, row_layout
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit
 from polyc.rewriting.region.chunks import Chunk
@@ -289,13 +290,66 @@ class RowBuilder(Builder):
 
 
 class Resident(RowBuilder):
-    """Whole rows in registers."""
+    """Whole rows in registers.
+
+    Results whose neighbours in memory are those of other rows, as channels last in NCHW are, go
+    through shared memory, and from there along the lines of the outputs.
+    """
+
+    @property
+    def outputs(self) -> list[Output]:
+        return [
+            replace(one, whole=self.maps.wide(element_of(one.tensor), "out"))
+            if self.is_across(one)
+            else one
+            for one in super().outputs
+        ]
+
+    def is_across(self, output: Output) -> bool:
+        """Whether a tile of a result is turned on its way to memory."""
+        row, beside = self.rows.row.label, self.rows.outer[-1:]
+        lies = row in output.axes and [output.axes[-1]] == [axis.label for axis in beside]
+        turned = self.rows.turned or row == output.axes[-1]
+        return lies and not turned and stores_turned(self.plan, element_of(output.tensor))
 
     def reduce(self) -> None:
         reductions = [op for op in self.rows.reductions if isinstance(op, ReduceOp)]
         over = Tile()
         self.load(over, self.steps.roots(reductions))
         self.steps.whole(over, reductions)
+        start = len(self.maps.emit.ops)
+        for one in self.steps.outputs:
+            if one.whole is not None:
+                self.turn(one, one.whole)
+        for op in self.maps.emit.ops[start:]:
+            located(op, self.rows.kernel.yield_op)
+
+    def turn(self, output: Output, fragment: SSAValue) -> None:
+        """Bring a tile of a result to shared memory, and from there to its lines."""
+        emit, kind, span = self.maps.emit, element_of(fragment), self.maps.span
+        (height, width), size = span.sizes, element_bytes(kind)
+        # A word more than a row needs: threads of neighbouring rows read of unlike banks.
+        line = width + -(-BANK_BYTES // size)
+        shared = emit.value(SharedTileOp(SharedType.of([height, line], kind, 0)), "turned")
+        emit.op(tile.CopyOp(tile.CopyEnd(fragment), tile.CopyEnd(shared), tile.CopyView((0, 0))))
+        known = self.rows.outer[-1].size.constant()
+        vector = 1 if known is None else gcd(MAX_VECTOR_BYTES // size, known, height)
+        layout, _ = row_layout(width, height, vector, size, self.plan.threads())
+        space = emit.value(tile.FragmentOp(FragmentType.of([width, height], kind, layout)))
+        places = dict(span.places)
+        last = self.rows.outer[-1].label
+        places[last] = places[last].replace_dims_and_symbols(
+            [COLUMN, ROW], [AffineExpr.symbol(i) for i in range(len(span.origin))]
+        )
+        places[self.rows.row.label] = ROW
+        block = Block(arg_types=[kind, kind])
+        block.args[1].name_hint = "turned"
+        block.add_op(tile.YieldOp([block.args[1]]))
+        maps = [
+            AffineMap(2, len(span.origin), (COLUMN, ROW)),
+            AffineMap(2, len(span.origin), tuple(places[axis] for axis in output.axes)),
+        ]
+        emit.op(tile.MapOp(space, span.origin, [shared], [output.tensor], maps, Region(block)))
 
 
 class Streaming(RowBuilder):

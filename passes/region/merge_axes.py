@@ -38,6 +38,7 @@ from polyc.families.loops.tiles import VECTOR
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.registry import FAMILIES
+from polyc.families.rows.recognise import find_rows
 from polyc.families.rows.schedules import ROWS
 from polyc.families.scans.recognise import has_scan
 from polyc.rewriting.driver import rewrite
@@ -47,6 +48,7 @@ from polyc.rewriting.region.merge_axes import (
     merged,
     sums_products,
     with_digits_apart,
+    without_ones,
     without_points,
     without_unread,
 )
@@ -209,9 +211,31 @@ class RowsApart(RewritePattern):
         axes = {label for one in op.walk() if isinstance(one, ReduceOp) for label in one.labels}
         made = {axis.label for axis in op.iters}
         deferred = any(where.data == "deferred" for where in op.materialize)
-        if deferred or len(axes) != 1 or not axes <= made or ROWS.takes(op):
+        if deferred or len(axes) != 1 or not axes <= made:
+            return
+        rows = or_refusal(partial(find_rows, op))
+        if not isinstance(rows, PolycError) and rows.are_lines:
             return
         found = with_digits_apart(op)
+        if found is not op and ROWS.takes(found):
+            rewriter.replace(op, found, [])
+
+
+class OnesLeftOut(RewritePattern):
+    """A region of rows that reads what has one point behind its row, as a bias ``[C, 1, 1]`` → one
+    that sees it without, and reads vectors of it.
+
+    Legal where nothing else is computed than rows (``rewriting/region/merge_axes.py``).  Exact: it
+    is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        rows = or_refusal(partial(find_rows, op))
+        deferred = any(where.data == "deferred" for where in op.materialize)
+        if deferred or isinstance(rows, PolycError) or not rows.has_ones:
+            return
+        found = without_ones(op)
         if found is not op and ROWS.takes(found):
             rewriter.replace(op, found, [])
 
@@ -357,6 +381,7 @@ def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     merge_products(module)
     rewrite(module, [RowsApart()])
+    rewrite(module, [OnesLeftOut()])
     rewrite(module, [FlattenShort()])
     rewrite(module, [FlattenKept()])
 

@@ -167,6 +167,16 @@ def without_unread(kernel: KernelOp) -> KernelOp:
     return _Merge(kernel, reads, [], points).built()
 
 
+def without_ones(kernel: KernelOp) -> KernelOp:
+    """The region that sees no dimension of one point of what it reads: a copy that stands nowhere,
+    or itself where it has regions that are no reductions."""
+    ops = list(kernel.body.block.ops)
+    if any(op.regions and not _is_together(op) for op in ops):
+        return kernel
+    reads = [_Reading.of(op, set()) for op in ops if isinstance(op, ReadOp)]
+    return kernel if _uneven(reads, []) is not None else _Merge(kernel, reads, [], set()).built()
+
+
 def _is_together(op: Operation) -> bool:
     """Whether an op is a reduction of several values whose parts read no tensor."""
     inner = (part for region in op.regions for part in region.walk())

@@ -36,6 +36,9 @@ WARP = 32
 LINE_BYTES = 128
 """A cache line: neighbouring threads should cover whole ones."""
 
+BANK_BYTES = 4
+"""Of a word of a bank of shared memory: lines of a tile that is read across are one longer."""
+
 
 def row_layout(
     rows: int,

@@ -265,9 +265,10 @@ def _staged_bytes(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None
 
 def _pair_conflicts(plan: ScheduleOp, outputs: int, staged: tuple[int, int] | None) -> int:
     """Conflicts of fragments of f32 on their way out: of the eight rows that a warp stores pairs of
-    two share chunks of 16 bytes, so that it takes twice the two cycles that its bytes do.
+    two share chunks of 16 bytes in TMA's swizzle, so that it takes twice the two cycles that its
+    bytes do.
     """
-    if staged is None or plan.operand_bytes == OPERAND_BYTES:
+    if staged is None or plan.operand_bytes == OPERAND_BYTES or plan.staged_pad:
         return 0
     rows, columns, _ = plan.tile_sizes
     return outputs * rows * columns // 32

@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.module import ModuleOp as GpuModule
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.flat import chunk, rows
@@ -27,7 +28,7 @@ from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.rewriting.driver import verify
 from polyc.runtime import nvrtc
 from polyc.test.support.gemm_programs import Product, inputs_of, regions
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.split_programs import written
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -143,6 +144,13 @@ def test_the_kernels_agree_with_the_region(text: str) -> None:
     foretold = estimate(only(module, KernelOp), plan, {}, 132).as_dict()
     for field in ("ctas", "tma_loads", "tma_bytes", "wgmma", "mbarrier_waits", "peak_shared_bytes"):
         assert getattr(found.counters, field) == foretold[field], field
+
+
+def test_each_step_waits_for_its_sums() -> None:
+    """A GPU had wrong ones of wide tiles where the last step's stayed under way."""
+    module = finished(built(product(49, 256)))
+    waits = [op.pending.value.data for op in find(module, hw.WgmmaWaitOp)]
+    assert waits and set(waits) == {0}
 
 
 def test_numbers_behind_a_row_are_in_no_sum() -> None:

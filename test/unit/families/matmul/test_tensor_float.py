@@ -22,6 +22,7 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import rows
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
+from polyc.families.ranking import Form
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
@@ -276,6 +277,29 @@ def test_nothing_spills(precision: str, flags: tuple[str, ...], variant: str) ->
     found = gpu_module_of(run(module, "gpu", variant=variant))
     for result in nvrtc.compile_each(list(cuda_units(found)), "sm_90a"):
         assert {info.spill_bytes for info in result.kernels.values()} == {0}
+
+
+def test_copies_of_a_known_count_spill_nothing_beside_held_rows() -> None:
+    """Of 16 steps the places of all would be kept, where threads hold rows that lie across k."""
+    module = parse_text(
+        make_context(),
+        text("tf32", ("transpose_a", "transpose_b"), ("32",), (900, 512, 512)),
+        "t.mlir",
+    )
+    kernels = gpu_module_of(run(module, "gpu"))
+    (name,) = [kernel.sym_name.data for kernel in kernels.kernels()]
+    assert name.startswith("g_tf32_192x128")
+    for result in nvrtc.compile_each(list(cuda_units(kernels)), "sm_90a"):
+        assert {info.spill_bytes for info in result.kernels.values()} == {0}
+
+
+def test_blocks_of_one_tile_have_registers_for_rows_that_threads_bring() -> None:
+    names = [
+        {plan.named("tf32") for plan in Form(sums=False, brings=brings).space("sm_90a")}
+        for brings in (False, True)
+    ]
+    assert names[0] - names[1] >= {"tf32_128x256_once", "tf32_192x192_once", "tf32_256x128_once"}
+    assert names[1] >= {"tf32_128x256", "tf32_192x160_once", "tf32_128x224_once"}
 
 
 BESIDE = text("tf32", ("transpose_a",))

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import GraphOp, tensor_of
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ReduceOp
 from polyc.lowering.index_to_region import BOUNDARY
 from polyc.playback.reference import make_inputs
 from polyc.test.support.agreeing import assert_agree, meant
@@ -127,9 +127,18 @@ def test_a_chain_changes_its_layout_where_it_begins_and_ends() -> None:
 
 
 def test_what_others_share_lies_as_the_graph_has_it_where_that_takes_less() -> None:
-    """A norm of groups of channels reads and writes these; the convolution reads a copy."""
-    made = kernels(normed())
+    """A mean of pixels and a maximum of channels read what a convolution stores."""
+    made = kernels(headed())
     assert any("its axes lie as the graph has them: the kernels" in why for why in reasons(made))
+
+
+def test_a_residual_of_the_graphs_order_stays_with_its_convolution() -> None:
+    """Pixels that lie first would part them: the last convolution stores its output, with x."""
+    made = kernels(normed())
+    last = made[-1]
+    assert shapes([last]) == [[2, 32, 14, 14]]
+    assert any(op.fn.data == "sum" for op in find(last, ReduceOp))
+    assert "x" in [a.name_hint for a in last.body.block.args]
 
 
 def test_what_a_step_skips_is_not_copied() -> None:
