@@ -169,7 +169,8 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     if plan.pattern != "matmul":
         return False
     gemm = find_contraction(kernel)
-    return plan.mma.data == "fma" or is_plain(gemm, plan.arch.data)
+    ranked = plan.mma.data == "fma" or plan.tensor_float is not None
+    return ranked or is_plain(gemm, plan.arch.data)
 
 
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
@@ -358,8 +359,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
     if way == "implicit_gemm":
         refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
-    if way == "partial_sums" and parts == 1:
-        there = '"tiled", or a split_k of 2 or more'
+    if way == plan.summed_way and parts == 1:
+        there = f'"{plan.whole_way}", or a split_k of 2 or more'
         refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     if plan.tensor_float:
         tensor_float.check(gemm, plan)

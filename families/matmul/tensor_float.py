@@ -22,7 +22,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import COARSER, F32X3, TF32
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.fields import IN_PARTS, PRECISION_OF, Value
 from polyc.dialects.plan.k_major import ELEMENT_BYTES, PARTS, SEGMENTS, STEPS, VECTOR
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import ReadOp
@@ -84,8 +84,13 @@ def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
 
 def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
     """The same of a schedule's fields."""
+    return oriented(gemm, _way(fields), str(fields["loader"]))
+
+
+def _way(fields: Mapping[str, Value]) -> str | None:
+    """The precision of products on tensor cores of a schedule's fields; None of others."""
     way = cast("dict[str, str]", fields.get("algo_choice", {})).get("matmul")
-    return oriented(gemm, way, str(fields["loader"]))
+    return PRECISION_OF.get(way or "")
 
 
 def is_held(gemm: Contraction, plan: ScheduleOp) -> bool:
@@ -243,8 +248,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
 
 def way_of(variant: MatmulVariant) -> str | None:
     """The way of a variant on tensor cores; None of others."""
-    way = cast("dict[str, str]", variant.fields.get("algo_choice", {})).get("matmul")
-    return way if way in COARSER else None
+    return _way(variant.fields)
 
 
 def stored_vector(gemm: Contraction) -> int:
@@ -301,7 +305,6 @@ def _form(gemm: Contraction, crowded: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads),
-        sums=False,
     )
 
 
@@ -318,7 +321,7 @@ def _variant(
         "tile": [plan.rows, plan.columns, plan.depth // 2],
         "loader": loader,
         "vectorize": multiple if multiple > 1 else stored_vector(gemm),
-        "algo_choice": {"matmul": way},
+        "algo_choice": {"matmul": IN_PARTS[way] if plan.summed else way},
     }
     name = {"tma": way, "padded": f"{way}_copied"}[loader] + ("" if multiple > 1 else "_any")
     fields = {**plan.fields(), **chosen}
