@@ -40,6 +40,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     GROUP_ROWS,
     MOST_COLUMNS,
+    OWN,
     Tiling,
     loading_registers,
     registers_begun,
@@ -192,6 +193,7 @@ class Form:
                   they do not
     ``gathers``   registers that a thread of the producer has at least, where those load the operand
                   of the columns; 0 where they do not
+    ``own``       registers of a consumer's thread beside its sums, that it takes and that it needs
     """
 
     crowded: bool = False
@@ -210,6 +212,7 @@ class Form:
     image: Image | None = None
     held: int = 0
     gathers: int = 0
+    own: tuple[int, int] = OWN
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -221,7 +224,7 @@ class Form:
         found = tuple(
             plan
             for depth in (self.depths if every else self.depths[:1])
-            for plan in space(arch, self.products, most, self.loose, depth)
+            for plan in space(arch, self.products, most, self.loose, depth, self.own)
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))

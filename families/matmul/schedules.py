@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from math import inf
@@ -247,7 +247,9 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     tile, for what measures them.
     """
     if gemm.is_exact:
-        return list(_measured_exact(gemm, arch))
+        ways = tensor_float.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED)
+        fit = ([*_fitted(gemm, arch, way)] for way in ways)
+        return [*next(filter(None, fit), []), *_measured_exact(gemm, arch)]
     found: list[ScheduleOp] = []
     for way in merged.NAMES:
         for _, plan in merged.ranked(gemm, arch, way)[:MERGES]:
@@ -267,6 +269,14 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
             fields = schedule_fields(gemm, arch, variant)
             found.append(fitted(gemm.kernel.sym_name.data, plan.name, fields, when))
     return found
+
+
+def _fitted(gemm: Contraction, arch: str, found: Iterable[MatmulVariant]) -> Iterator[ScheduleOp]:
+    """The schedules of variants that may run."""
+    for variant in found:
+        if (when := conditions(gemm, variant, arch)) is not None:
+            fields = schedule_fields(gemm, arch, variant)
+            yield fitted(gemm.kernel.sym_name.data, variant.name, fields, when)
 
 
 def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:

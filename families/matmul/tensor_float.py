@@ -9,7 +9,7 @@ threads multiply that, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import cast
@@ -33,7 +33,7 @@ from polyc.families.matmul import flat
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 from polyc.families.matmul.split import tiles_of
 from polyc.families.matmul.variants import MatmulVariant
-from polyc.families.space import Tiling
+from polyc.families.space import OWN, TAKING, Tiling
 
 LAUNCH = 2500
 """What a launch that copies takes beside its bytes, in ns."""
@@ -273,6 +273,25 @@ def problem_of(gemm: Contraction, way: str) -> ranking.Problem:
     return ranking.Problem(gemm.kernel, sizes)
 
 
+WAYS = (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1))
+"""Loaders, and what rows are multiples of, in order of dispatch."""
+
+
+def fastest(
+    gemm: Contraction, arch: str, crowded: bool, count: int
+) -> Iterator[list[MatmulVariant]]:
+    """So many variants of a product of known sizes that the model of time has ahead, of each way to
+    load in turn: the first that may run are those to take."""
+    if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
+        return
+    way = permitted[0]
+    for loader, multiple in WAYS:
+        seen = oriented(gemm, way, loader)
+        form = _form(seen, crowded, loader)
+        plans = ranking.fastest(problem_of(seen, way), arch, form, count)
+        yield [_variant(gemm, way, loader, multiple, plan, ()) for plan in plans]
+
+
 def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]:
     """The variants on tensor cores that the model of time chooses, in order of dispatch.
 
@@ -281,9 +300,9 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
         return []
     way, found = permitted[0], list[MatmulVariant]()
-    for loader, multiple in (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1)):
+    for loader, multiple in WAYS:
         seen = oriented(gemm, way, loader)
-        problem, form = problem_of(seen, way), _form(seen, crowded)
+        problem, form = problem_of(seen, way), _form(seen, crowded, loader)
         if loader == "padded" and multiple > 1 and found:
             continue  # What lies as it is taken, whose rows these have too, needs no copies.
         probe = _variant(gemm, way, loader, multiple, Tiling(128, 128, 4), ())
@@ -295,8 +314,9 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     return found
 
 
-def _form(gemm: Contraction, crowded: bool) -> ranking.Form:
-    """What there is of a product beside its sizes."""
+def _form(gemm: Contraction, crowded: bool, loader: str) -> ranking.Form:
+    """What there is of a product beside its sizes, as a loader's kernels see it."""
+    taken = loader == "tma" and not lies_along_k(gemm.lhs, gemm.k)
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     return ranking.Form(
@@ -305,6 +325,7 @@ def _form(gemm: Contraction, crowded: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads),
+        own=TAKING if taken else OWN,
     )
 
 
