@@ -14,6 +14,10 @@ load rounds."""
 
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 
+L2_PROMOTION = 2
+"""Of what L2 asks memory at once where TMA asks it of less: 128 bytes; 1 is 64 and 3 is 256 (CUDA
+driver API, CUtensorMapL2promotion)."""
+
 
 class TensorMap:
     """A CUtensorMap: 128 bytes on a 64-byte boundary, passed to a kernel by value."""
@@ -78,7 +82,7 @@ def tensor_map(
         (c_uint * rank)(*([1] * rank)),
         0,
         _SWIZZLES[swizzle],
-        2,
+        L2_PROMOTION,
         0,
     )
     return result
@@ -133,7 +137,7 @@ def im2col_map(
         (c_uint * 4)(1, steps[1], steps[0], 1),
         0,
         _SWIZZLES[swizzle],
-        2,
+        L2_PROMOTION,
         0,
     )
     return result
