@@ -19,6 +19,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import record_of
 from polyc.dialects.plan.k_major import rows
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
@@ -26,6 +27,7 @@ from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
+from polyc.passes.support.plan.given import user_schedule
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of
@@ -308,6 +310,33 @@ def test_a_plan_of_tf32_that_is_refused(changes: dict[str, Any], sentence: str) 
     with pytest.raises(VerifyException) as caught:
         ScheduleOp(first.region, "own", {**first.fields(), **changes}).verify_()
     assert sentence in str(caught.value)
+
+
+def test_a_user_gives_the_number_of_parts_alone() -> None:
+    """Clusters share out what they can, and other parts are added by a second kernel."""
+    first = next(p for p in COPIED if p.variant.data == "tf32_copied_128x128")
+    alone = {"persistent": False, "registers": []}
+
+    def way(parts: int, base: ScheduleOp = first) -> tuple[str, bool]:
+        found = user_schedule(base, {**alone, "stages": 3, "split_k": parts})
+        return str(record_of(found.algo_choice)["matmul"]), found.stores_sums
+
+    assert (way(2), way(5)) == (("tf32", False), ("tf32_partial_sums", True))
+    five = user_schedule(first, {**alone, "stages": 3, "split_k": 5})
+    assert (five.tensor_float, way(1, five)) == ("tf32", ("tf32", False))
+    one = ScheduleOp(first.region, "own", {**five.fields(), "split_k": 1})
+    with pytest.raises(PolycError, match='adds sums of parts, and there is 1; use "tf32"'):
+        GEMM.check(only(regions(BESIDE), KernelOp), one)
+
+
+def test_deep_sums_of_few_tiles_are_parted() -> None:
+    """Each multiprocessor has a block, and no two parts are more than a step apart."""
+    for precision, flags in (("tf32", ()), ("tf32", ("transpose_b",)), ("f32x3", ())):
+        plan = schedules(text(precision, flags, sizes=(256, 256, 65536)))[0]
+        assert plan.stores_sums and plan.tensor_float == precision
+        rows, columns, _ = plan.tile_sizes
+        tiles = -(-256 // rows) * -(-256 // columns)
+        assert 120 <= tiles * plan.integer("split_k") <= 264
 
 
 def both_ways() -> ModuleOp:
