@@ -248,8 +248,9 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     """
     if gemm.is_exact:
         ways = tensor_float.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED)
-        fit = ([*_fitted(gemm, arch, way)] for way in ways)
-        return [*next(filter(None, fit), []), *_measured_exact(gemm, arch)]
+        fit = (list(_fitted(gemm, arch, way)) for way in ways)
+        rounded = next((some for some in fit if some), list[ScheduleOp]())
+        return [*rounded, *_measured_exact(gemm, arch)]
     found: list[ScheduleOp] = []
     for way in merged.NAMES:
         for _, plan in merged.ranked(gemm, arch, way)[:MERGES]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, memref, scf, vector
@@ -232,7 +233,8 @@ def _joined(emit: Emit, parts: Sequence[SSAValue], kind: Attribute) -> SSAValue:
     if _kinds(kind) == [kind]:
         return parts[0]
     assert isinstance(kind, VectorType)
-    return emit.value(vector.BitcastOp(emit.value(hw.PackOp(parts)), kind))
+    same = cast("VectorType[Attribute]", kind)
+    return emit.value(vector.BitcastOp(emit.value(hw.PackOp(parts)), same))
 
 
 def _room(op: scf.ForOp, body: Sequence[Operation]) -> int:
@@ -255,8 +257,8 @@ def _room(op: scf.ForOp, body: Sequence[Operation]) -> int:
 def _size(array: SSAValue) -> int:
     """Registers of an array."""
     count = register_count(array.type)
-    assert isinstance(array.type, MemRefType)
-    return 0 if count is None else -(-count * element_bytes(array.type.element_type) // WORD)
+    element = cast("MemRefType[Attribute]", array.type).element_type
+    return 0 if count is None else -(-count * element_bytes(element) // WORD)
 
 
 @dataclass(frozen=True)

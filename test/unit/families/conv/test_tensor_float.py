@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,8 @@ def test_sums_of_parts_go_through_memory(name: str) -> None:
     plan, kernels = only(module, ScheduleOp), gpu_module_of(built(module))
     assert plan.stores_sums and plan.tensor_float == "tf32"
     rng = np.random.default_rng(3)
-    inputs = [rng.standard_normal(x.shape).astype(np.float32) for x in inputs_of(module, {})]
+    shapes: list[Any] = [x.shape for x in inputs_of(module, {})]
+    inputs: list[Any] = [np.float32(rng.standard_normal(shape)) for shape in shapes]
     wanted = play(module, "g", inputs, {})
     assert wanted is not None
     runs = [simulate(finished(kernels), inputs, {}, schedule="random", seed=n) for n in (1, 2)]

@@ -315,7 +315,7 @@ def test_a_plan_of_tf32_that_is_refused(changes: dict[str, Any], sentence: str) 
 def test_a_user_gives_the_number_of_parts_alone() -> None:
     """Clusters share out what they can, and other parts are added by a second kernel."""
     first = next(p for p in COPIED if p.variant.data == "tf32_copied_128x128")
-    alone = {"persistent": False, "registers": []}
+    alone: dict[str, Any] = {"persistent": False, "registers": []}
 
     def way(parts: int, base: ScheduleOp = first) -> tuple[str, bool]:
         found = user_schedule(base, {**alone, "stages": 3, "split_k": parts})
