@@ -96,7 +96,7 @@ def test_sums_of_parts_go_through_memory(name: str) -> None:
     module = planned(PARTED[name])
     plan, kernels = only(module, ScheduleOp), gpu_module_of(built(module))
     assert plan.stores_sums and plan.tensor_float == "tf32"
-    rng = np.random.default_rng(3)
+    rng: Any = np.random.default_rng(3)
     shapes: list[Any] = [x.shape for x in inputs_of(module, {})]
     inputs: list[Any] = [np.float32(rng.standard_normal(shape)) for shape in shapes]
     wanted = play(module, "g", inputs, {})
