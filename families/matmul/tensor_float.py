@@ -113,14 +113,21 @@ def lies(gemm: Contraction, side: MatrixOperand, when: Sequence[Assumption] = ()
     )
 
 
-def can_copy(gemm: Contraction, side: MatrixOperand) -> bool:
+def can_copy(gemm: Contraction, side: MatrixOperand, way: str) -> bool:
     """Whether an operand is all of a tensor that nothing else reads, k its last dimension or the
-    one before that."""
+    one before that.
+
+    Of TF32, whose copies are alike on either side, the other operand may be the same tensor, read
+    with k along the same dimension.
+    """
     tensor = side.read.tensor
     if side.pieces or not isinstance(tensor, BlockArgument):
         return False
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
-    if sum(op.tensor is tensor for op in reads) != 1:
+    sides = [s for s in gemm.sides if s.read.tensor is tensor]
+    if sum(op.tensor is tensor for op in reads) != len(sides):
+        return False
+    if len(sides) > 1 and (way != TF32 or len({s.axes.index(gemm.k) for s in sides}) > 1):
         return False
     shape = gemm.kernel.seen[tensor.index].shape
     whole = all(
@@ -136,6 +143,11 @@ def copied(gemm: Contraction, plan: ScheduleOp) -> list[MatrixOperand]:
     if way is None or plan.loader.data != "padded":
         return []
     return [s for s in gemm.sides if way == F32X3 or not lies(gemm, s, plan.when.data)]
+
+
+def copies(gemm: Contraction, plan: ScheduleOp) -> list[MatrixOperand]:
+    """Of those the ones that are copied: one for each tensor."""
+    return list({number_of(side): side for side in reversed(copied(gemm, plan))}.values())[::-1]
 
 
 def as_copied(gemm: Contraction, side: MatrixOperand) -> MatrixOperand:
@@ -174,9 +186,10 @@ def alignments(gemm: Contraction, plan: ScheduleOp, others: Sequence[int]) -> li
 def copying(gemm: Contraction, way: str, sides: Collection[MatrixOperand]) -> Dim:
     """What copies of operands take, in ns."""
     moved = ELEMENT_BYTES * (1 + PARTS[way])
-    sizes = (prod(gemm.kernel.seen[number_of(s)].shape, start=Dim.const(1)) for s in sides)
+    numbers = {number_of(side) for side in sides}
+    sizes = (prod(gemm.kernel.seen[n].shape, start=Dim.const(1)) for n in sorted(numbers))
     bytes_of = sum((size * moved for size in sizes), Dim.const(0))
-    return bytes_of.floordiv(BANDWIDTH) + LAUNCH * len(sides)
+    return bytes_of.floordiv(BANDWIDTH) + LAUNCH * len(numbers)
 
 
 def pays(gemm: Contraction, way: str, sides: Collection[MatrixOperand], arch: str) -> Assumption:
@@ -216,7 +229,7 @@ def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumpti
         for side in gemm.sides
         if way == F32X3 or not (lies(gemm, side) or (vectors and lies_along_k(side, gemm.k)))
     ]
-    if not sides or not all(can_copy(gemm, side) for side in sides):
+    if not sides or not all(can_copy(gemm, side, way) for side in sides):
         return None
     return [pays(gemm, way, sides, arch)]
 
@@ -238,7 +251,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         why = f"takes one operand along {gemm.k} at least, and {names} are stored along other axes"
         refuse_choice(plan, "loader (tma)", why, '"padded"')
     for side in copied(gemm, plan):
-        if not can_copy(gemm, side):
+        if way is not None and not can_copy(gemm, side, way):
             why = (
                 f"copies {side.name}, of which it multiplies a part, or which it reads elsewhere "
                 "too"

@@ -373,6 +373,30 @@ def test_a_product_refuses_a_way_that_is_not_its_own(
     assert sentence in str(caught.value)
 
 
+SQUARE = """frontend.graph @g(%y: !frontend.tensor<[K, M], f32>) -> (c: !frontend.tensor<[M, M], f32>) {
+  %0 = frontend.gemm %y, %y {acc = f32, transpose_a, precision = "tf32"} : (!frontend.tensor<[K, M], f32>, !frontend.tensor<[K, M], f32>) -> !frontend.tensor<[M, M], f32>
+  frontend.output %0 : !frontend.tensor<[M, M], f32>
+}
+"""  # noqa: E501
+
+
+def test_a_tensor_times_itself_is_copied_once(tmp_path: Path) -> None:
+    """Both operands lie across k, in one tensor: of TF32 one copy is both."""
+    variant, sizes = "tf32_copied_any_64x32_once_by2", {"M": 70, "K": 37}
+    kernel, plan, kernels = lowered(SQUARE, variant, ["K >= 1"], tmp_path)
+    y = np.random.default_rng(2).standard_normal((37, 70)).astype(np.float32)
+    found = simulate(finished(kernels), [y], sizes, schedule="random")
+    found.check()
+    assert len(kernels.kernels()) == 2 and off(found.outputs[0], ("transpose_a",), [y, y]) < 2**-9
+    expected = estimate(kernel, plan, sizes, MULTIPROCESSORS).as_dict()
+    for name in ("ctas", "global_write_bytes"):
+        assert getattr(found.counters, name) == expected[name], name
+    large = schedules(SQUARE.replace("K,", "8192,").replace("M", "512"))
+    assert large[0].tensor_float == "tf32"
+    three = schedules(SQUARE.replace("tf32", "f32x3"))
+    assert kinds(three) == {("exact", "cp_async")}
+
+
 def test_an_operand_that_is_read_twice_is_not_copied() -> None:
     module = run(both_ways(), "region")
     for op in module.walk():
