@@ -251,7 +251,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         why = f"takes one operand along {gemm.k} at least, and {names} are stored along other axes"
         refuse_choice(plan, "loader (tma)", why, '"padded"')
     for side in copied(gemm, plan):
-        if way is not None and not can_copy(gemm, side, way):
+        if not can_copy(gemm, side, way):
             why = (
                 f"copies {side.name}, of which it multiplies a part, or which it reads elsewhere "
                 "too"
