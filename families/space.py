@@ -248,7 +248,7 @@ def _of_tile(
     deep = stages(room - staged(columns))
     # Code is made for the registers that a thread begins with, whatever it has later.
     begun = registers_at_launch(chip.registers, groups)
-    if held + TURNED <= most and held + WGMMA_OWN <= begun and deep >= LEAST_STAGES:
+    if held + max(TURNED, own[0]) <= most and held + WGMMA_OWN <= begun and deep >= LEAST_STAGES:
         yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
     threads = 128 * (1 + groups)
