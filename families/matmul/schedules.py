@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from math import inf
+from math import inf, prod
 from typing import cast
 
-from polyc.dialects.common.dim import Assumption, AssumptionsAttr
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE, Record, Value, record_of
 from polyc.dialects.region import KernelOp
@@ -37,15 +38,18 @@ from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.partial_sums import parted
 from polyc.families.matmul.problems import form_of, is_crowded, problem_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
-from polyc.families.matmul.split import named, splits
+from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
     COPIED,
+    FEW_TILES,
     PAIRS,
     ROWS_OF_REGISTERS,
+    SHALLOW,
     VARIANTS,
     WGMMA,
     MatmulVariant,
     followed,
+    of_few_tiles,
 )
 from polyc.families.remembered import Remembered, alike
 from polyc.families.space import Tiling
@@ -290,6 +294,15 @@ def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:
                 break
 
 
+def _has_few_tiles(gemm: Contraction, arch: str) -> bool:
+    """Whether a product of known sizes, whose rows are read, has few tiles of single elements."""
+    rows, columns, _ = cast("list[int]", SHALLOW["tile"])
+    tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1)).constant()
+    chip = ARCHS[arch]
+    few = tiles is not None and tiles <= FEW_TILES * chip.multiprocessors
+    return few and chip.wgmma and not gemm.lhs.factor.is_computed and not gemm.follow
+
+
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     """The variants whose registers suffice; without the larger tile a smaller one is for all.
 
@@ -299,9 +312,12 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     if gemm.is_exact:
         ways = tensor_float.variants(gemm, arch, is_crowded(gemm, arch))
         return [*ways, *exact_variants(gemm, arch)]
-    others = PAIRS if gemm.beside else VARIANTS
+    if gemm.beside:
+        others = PAIRS[arch]
+    else:
+        others = [of_few_tiles(v) if _has_few_tiles(gemm, arch) else v for v in VARIANTS[arch]]
     if found := ranked_variants(gemm, arch):
-        return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
+        return [*found, *(v for v in others if v.fields["mma"] != "wgmma")]
     few = [
         *in_parts(gemm, arch),
         *(
@@ -315,7 +331,7 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         columns = width_of(gemm.kernel, gemm.size(gemm.n))
         assert columns is not None, "a product whose rows are longer is refused"
         return [*few, *followed(columns, arch)]
-    found = VARIANTS[arch]
+    found = others
     if is_crowded(gemm, arch):
         found = [replace(v, larger=None) for v in found if v.crowded is not None]
     return [*few, *found]

@@ -5,7 +5,7 @@
 // CHECK:      plan.schedule @batch variant "tma_small" when (K mod 8 == 0, N mod 8 == 0, {{.*}}((((M + 127) floordiv 128) * ((N + 127) floordiv 128) * B + 131) floordiv 132){{.*}}, K >= 1) {
 // CHECK:        bind = {"b" = "block.x", "m.o" = "block.x", "n.o" = "block.x", "m.i.o" = "warpgroup"},
 // CHECK:      plan.schedule @batch variant "scalar" {
-// CHECK:        tile = [32, 64, 32],
+// CHECK:        tile = [64, 64, 32],
 // GPU:        gpu.kernel @batch_tma(%A: !gpu.global<[B, M, K], f16> = tensor 0, %W: !gpu.global<[B, K, N], f16> = tensor 1
 // GPU:          gpu.tile_loop (%b, %m0, %n0, %tile) = [%B, %M, %N] tile <1, 128, 256> raster "grouped" 16 {
 // GPU:            gpu.copy %A[%b, %m0, %k0] to %A_tile loader "tma"

@@ -54,7 +54,7 @@
 // CHECK-NEXT:     gpu.launch @gemm_padded grid [(M + 127) floordiv 128, (N + 127) floordiv 128] persistent
 // CHECK-NEXT:   }
 // CHECK-NEXT:   gpu.launch @gemm_cp_async when (K mod 2 == 0, N mod 2 == 0) align [4, 4, 4, 4] grid [(M + 63) floordiv 64, (N + 63) floordiv 64]
-// CHECK-NEXT:   gpu.launch @gemm_scalar align [2, 2, 2, 2] grid [(M + 31) floordiv 32, (N + 63) floordiv 64]
+// CHECK-NEXT:   gpu.launch @gemm_scalar align [2, 2, 2, 2] grid [(M + 63) floordiv 64, (N + 63) floordiv 64]
 // CHECK-NEXT: }
 // CHECK-NOT: region.
 // CHECK-NOT: plan.

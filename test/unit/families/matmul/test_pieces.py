@@ -217,13 +217,13 @@ def test_guards_say_where_pieces_are() -> None:
         (
             along_k(64, "K"),
             "scalar",
-            {"tile": [128, 128, 128], "warp_tile": [32, 32], "stages": 2},
+            {"tile": [128, 128, 128]},
             "along r0 by 128, and x1 begins at 64 there",
         ),
         (
             of_rows,
             "scalar",
-            {"tile": [256, 128, 32], "warp_tile": [64, 32]},
+            {"tile": [256, 128, 32]},
             "along i0 by 256, and image begins at 128 there",
         ),
         (

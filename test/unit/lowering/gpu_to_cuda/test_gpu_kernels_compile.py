@@ -54,7 +54,7 @@ KERNELS = {
         "padded": Expected(384, 168, 6 * (128 + 128) * 64 * 2 + 2 * 6 * 8 + 128 * 128 * 2, wgmma=4),
         # Rows that begin anywhere are stored through shared memory.
         "cp_async": Expected(128, 255, 3 * (64 + 64) * 32 * 2 + 64 * 64 * 2, mma=16),
-        "scalar": Expected(128, 255, 4 * (32 + 64) * 32 * 2 + 32 * 64 * 2, mma=8),
+        "scalar": Expected(128, 255, 2 * (64 + 64) * 32 * 2 + 64 * 64 * 2, mma=16),
     },
     "sm_80": {
         "cp_async16_128x128_parts8": Expected(128, 255, 3 * (128 + 128) * 64 * 2, mma=128),
