@@ -2,8 +2,8 @@
 
 A loop over an accumulator reads a bias or a residual, and computes functions of the sums.  Many of
 these branch, as a division does for what is not normal, and the assembler moves no load across a
-branch: each turn waits for memory, which takes longer than all that a block multiplies.  Here the
-loads of several turns come first, into registers of their own, and the functions behind them.
+branch: each turn waits for memory once more.  Here the loads of several turns come first, into
+registers of their own, and the functions behind them.
 """
 
 from __future__ import annotations
