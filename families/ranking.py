@@ -40,6 +40,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     GROUP_ROWS,
     MOST_COLUMNS,
+    OWN,
     Tiling,
     loading_registers,
     registers_begun,
@@ -92,10 +93,6 @@ CROWDED_COLUMNS = 128
 
 CROWDED_REGISTERS = 72
 """Registers beside its sums that a thread of such an epilogue has at least, if its tile is wide."""
-
-BROUGHT_REGISTERS = 48
-"""Registers beside its sums that a thread of one tile begins with at least which brings its rows of
-f32: with 40, tiles of 128x256 spilled of 64 bytes, and with 32 those of 192x192 of 192."""
 
 HELD_REGISTERS = 40
 """Registers beside its sums that a thread has at least which holds an operand, in two buffers, and
@@ -194,9 +191,9 @@ class Form:
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
                   they do not
-    ``brings``    whether threads bring that operand to registers, of tiles of any rows
     ``gathers``   registers that a thread of the producer has at least, where those load the operand
                   of the columns; 0 where they do not
+    ``own``       registers of a consumer's thread beside its sums, that it takes and that it needs
     """
 
     crowded: bool = False
@@ -215,7 +212,7 @@ class Form:
     image: Image | None = None
     held: int = 0
     gathers: int = 0
-    brings: bool = False
+    own: tuple[int, int] = OWN
 
     def most(self, opened: int, padded: bool) -> int:
         """Kernels at most of a product of which so many sizes are open; ``padded`` for others."""
@@ -227,13 +224,11 @@ class Form:
         found = tuple(
             plan
             for depth in (self.depths if every else self.depths[:1])
-            for plan in space(arch, self.products, most, self.loose, depth)
+            for plan in space(arch, self.products, most, self.loose, depth, self.own)
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
-        picks = (
-            self.joined or self.alone or self.within or not self.sums or self.held or self.brings
-        )
+        picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
 
@@ -245,8 +240,6 @@ class Form:
         if plan.summed and not self.sums:
             return False
         if self.held and (plan.rows != self.held or registers_begun(plan) < held_by(plan)):
-            return False
-        if self.brings and not plan.persistent and registers_begun(plan) < BROUGHT_REGISTERS:
             return False
         if self.gathers:
             few = loading_registers(plan) < self.gathers

@@ -57,6 +57,12 @@ PIXEL_REGISTERS = {False: 80, True: 56}
 """Of a producer's thread that loads pixels: those on their way and where they lie, or with cp.async
 where they lie."""
 
+OWN = (WGMMA_OWN, WGMMA_OWN)
+"""Registers of a thread beside its sums, that it takes and that it needs."""
+
+TAKING = (58, 42)
+"""The same of one that takes rows of a step of f32 to registers, by two buffers in turn."""
+
 ENOUGH_STAGES = 4
 """Stages of blocks whose sums go through memory."""
 
@@ -189,13 +195,19 @@ def registers_begun(plan: Tiling) -> int:
 
 @cache
 def space(
-    arch: str, products: int = 1, most: int = 128, loose: bool = False, depth: int = DEPTH
+    arch: str,
+    products: int = 1,
+    most: int = 128,
+    loose: bool = False,
+    depth: int = DEPTH,
+    own: tuple[int, int] = OWN,
 ) -> tuple[Tiling, ...]:
     """The plans that an architecture has for products; none where it has no wgmma.
 
     ``products`` share the rows of a tile, with accumulators of their own each; a thread has at most
     ``most`` registers of these.  ``loose`` are plans of outputs whose rows begin at any element:
     all of them have room to store through shared memory.  A step has ``depth`` elements of k.
+    ``own`` are the registers that a thread of a block of one tile takes beside its sums, and needs.
     """
     if not ARCHS[arch].wgmma:
         return ()
@@ -203,12 +215,18 @@ def space(
     for groups in GROUPS:
         for columns in range(COLUMN_STEP, MOST_COLUMNS + 1, COLUMN_STEP):
             if products * columns // 2 <= most:
-                found += _of_tile(arch, products, groups, columns, loose, depth)
+                found += _of_tile(arch, products, groups, columns, loose, depth, own)
     return tuple(found)
 
 
 def _of_tile(
-    arch: str, products: int, groups: int, columns: int, loose: bool, depth: int
+    arch: str,
+    products: int,
+    groups: int,
+    columns: int,
+    loose: bool,
+    depth: int,
+    own: tuple[int, int],
 ) -> Iterator[Tiling]:
     chip, rows = ARCHS[arch], groups * GROUP_ROWS
     stage = (rows + products * columns) * depth * OPERAND_BYTES + 2 * MBARRIER_BYTES
@@ -226,15 +244,16 @@ def _of_tile(
 
     # A block that goes on to other tiles: it has the multiprocessor, and stores by TMA.
     split = registers_of(groups, chip.registers)
-    own = split[1] if split else 255
+    most = split[1] if split else 255
     deep = stages(room - staged(columns))
     # Code is made for the registers that a thread begins with, whatever it has later.
     begun = registers_at_launch(chip.registers, groups)
-    if held + TURNED <= own and held + WGMMA_OWN <= begun and deep >= LEAST_STAGES:
+    if held + max(TURNED, own[0]) <= most and held + WGMMA_OWN <= begun and deep >= LEAST_STAGES:
         yield tiling(deep, persistent=True)
     # Blocks of one tile, several on a multiprocessor: as many as registers have room for.
-    threads, took = 128 * (1 + groups), -(-(held + WGMMA_OWN) // 8) * 8
-    most = min(MOST_AT_ONCE, chip.registers // (threads * took), 2048 // threads)
+    threads = 128 * (1 + groups)
+    takes, needs = (chip.registers // (threads * (-(-(held + one) // 8) * 8)) for one in own)
+    most = min(MOST_AT_ONCE, max(takes, min(1, needs)), 2048 // threads)
     last, summed = 0, False
     for at_once in range(most, 0, -1):
         left = (chip.shared_bytes + RESERVED) // at_once - RESERVED - SHARED_ALIGN

@@ -101,5 +101,5 @@ def check_split(plan: ScheduleOp) -> None:
             "split_k",
             "no cluster has: one of 2, 4 or 8 CTAs of wgmma shares out a tile's columns by "
             f"{SHARED_COLUMNS}",
-            f'algo_choice {{"{plan.pattern}": "partial_sums"}}',
+            f'algo_choice {{"{plan.pattern}": "{plan.summed_way}"}}',
         )

@@ -55,6 +55,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-lower-shared-layout",
     "gpu-hoist-invariants",
     "gpu-roll-maps",
+    "gpu-load-ahead",
     "gpu-merge-ifs",
     "gpu-plan-shared-memory",
 )

@@ -22,13 +22,15 @@ class TensorMap(NamedTuple):
     """A TMA descriptor: the box of one transfer, and the span of its swizzle in bytes.
 
     ``window`` makes it one of im2col: the lower and upper corners, and the steps.  What one loads
-    that is ``tf32`` is rounded to that.
+    that is ``tf32`` is rounded to that.  With ``onward`` loads go along the tensor's rows, a line
+    of the L2 cache after another.
     """
 
     box: tuple[int, ...]
     swizzle: int
     window: tuple[tuple[int, int], tuple[int, int], tuple[int, int]] | None = None
     tf32: bool = False
+    onward: bool = False
 
 
 class Argument(NamedTuple):
@@ -195,7 +197,7 @@ def launch_json(launch: Launch) -> Json:
 
 def _argument_json(one: Argument) -> Json:
     made = one.map
-    mapped = None if made is None else [made.box, made.swizzle, made.window, made.tf32]
+    mapped = None if made is None else [*made]
     return [one.source, one.symbol, _shape_json(one.view), mapped, one.used]
 
 
@@ -225,12 +227,13 @@ def _read_argument(data: Json) -> Argument:
     source, symbol, view, mapped, used = _list(data)
     made = None
     if mapped is not None:
-        box, swizzle, window, tf32 = _list(mapped)
+        box, swizzle, window, tf32, onward = _list(mapped)
         corners = None if window is None else tuple(_pair(one) for one in _list(window))
         if corners is not None and len(corners) != 3:
             raise ValueError("an im2col map has two corners and steps")
         sizes = tuple(map(_whole, _list(box)))
-        made = TensorMap(sizes, _whole(swizzle), cast("Any", corners), _flag(tf32))
+        flags = _flag(tf32), _flag(onward)
+        made = TensorMap(sizes, _whole(swizzle), cast("Any", corners), *flags)
     shape = None if view is None else _read_shape(view)
     return Argument(_source(source), _flag(symbol), shape, made, _flag(used))
 

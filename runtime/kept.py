@@ -34,7 +34,7 @@ from polyc.runtime.versions import versions
 if TYPE_CHECKING:
     from polyc.dialects.gpu.module import ModuleOp
 
-FORMAT = 3
+FORMAT = 4
 """Changes when the layout of an entry does."""
 
 

@@ -7,13 +7,14 @@ from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.module import gpu_module_of
+from polyc.dialects.gpu.onward import goes_onward
 from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
 from polyc.lowering.gpu_to_cuda import cuda_unit, cuda_units
 from polyc.passes.finish import finished
@@ -161,13 +162,14 @@ def _launch(op: LaunchOp, kernel: KernelOp) -> Launch:
         op.overlapped is not None,
         op.fills_name,
         tuple(
-            _argument(op.bound(binding), arg.type)._replace(used=arg.first_use is not None)
+            _argument(op.bound(binding), arg)._replace(used=arg.first_use is not None)
             for binding, arg in zip(kernel.bindings, kernel.body.block.args, strict=True)
         ),
     )
 
 
-def _argument(binding: BindAttr, kind: Attribute) -> Argument:
+def _argument(binding: BindAttr, arg: SSAValue) -> Argument:
+    kind = arg.type
     if (symbol := binding.symbol_name) is not None:
         return Argument(symbol, True)
     index = binding.tensor_index
@@ -177,5 +179,7 @@ def _argument(binding: BindAttr, kind: Attribute) -> Argument:
         corners = kind.lower_corner, kind.upper_corner, kind.steps
         made = TensorMap(kind.sizes, kind.swizzle.data, corners, kind.rounds)
     elif isinstance(kind, TensorMapType):
-        made = TensorMap(kind.sizes, kind.swizzle.data, tf32=kind.rounds)
+        made = TensorMap(
+            kind.sizes, kind.swizzle.data, tf32=kind.rounds, onward=goes_onward(arg, kind)
+        )
     return Argument(source, False, binding.view_dims, made)

@@ -14,6 +14,13 @@ load rounds."""
 
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 
+LINE, LINES = 2, 3
+"""What L2 asks memory for at once where TMA asks it of less, 128 bytes or 256 (CUDA driver API,
+CUtensorMapL2promotion)."""
+
+PAIR = 256
+"""Bytes of two lines, which begin at their multiples."""
+
 
 class TensorMap:
     """A CUtensorMap: 128 bytes on a 64-byte boundary, passed to a kernel by value."""
@@ -43,11 +50,14 @@ def tensor_map(
     strides: tuple[int, ...],
     box: tuple[int, ...],
     swizzle: int,
+    onward: bool = False,
 ) -> TensorMap:
     """A tiled tensor map.
 
     ``shape``, ``strides`` (in elements; the last is 1) and ``box`` are in row-major
-    order, outermost first; ``swizzle`` is 0, 32, 64 or 128 bytes.  Reads outside give 0.
+    order, outermost first; ``swizzle`` is 0, 32, 64 or 128 bytes.  Reads outside give 0.  Where
+    loads go ``onward`` along rows of whole pairs of lines, memory is asked for both of a pair: the
+    second one comes with the first, and not a step later.
     Raises PolycError when the hardware's rules do not hold: a 16-byte base and strides,
     sizes of at least 1, a box of at most 256 an axis whose row fits the swizzle (CUDA
     driver API, cuTensorMapEncodeTiled).
@@ -66,6 +76,7 @@ def tensor_map(
     if problem:
         raise PolycError("TensorMapFailed", f"TMA cannot read the tensor: {problem}")
     result = TensorMap()
+    row = size * (strides[-2] if rank > 1 else shape[-1])
     driver.call(
         "cuTensorMapEncodeTiled",
         ctypes.byref(result.argument),
@@ -78,7 +89,7 @@ def tensor_map(
         (c_uint * rank)(*([1] * rank)),
         0,
         _SWIZZLES[swizzle],
-        2,
+        LINES if onward and not any(one % PAIR for one in (pointer, row)) else LINE,
         0,
     )
     return result
@@ -133,7 +144,7 @@ def im2col_map(
         (c_uint * 4)(1, steps[1], steps[0], 1),
         0,
         _SWIZZLES[swizzle],
-        2,
+        LINE,
         0,
     )
     return result

@@ -364,7 +364,7 @@ class Plan:
         else:
             strides = row_major(memory.shape) if memory.strides is None else memory.strides
             made = tensor_maps.tensor_map(
-                pointer, element, memory.shape, strides, kind.box, kind.swizzle
+                pointer, element, memory.shape, strides, kind.box, kind.swizzle, kind.onward
             )
         self._maps[source].append(made)
         return made.argument

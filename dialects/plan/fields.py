@@ -27,7 +27,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from polyc.dialects.common.precision import COARSER, TF32
+from polyc.dialects.common.precision import F32X3, TF32
 
 Scalar = bool | int | str
 Record = dict[str, Scalar]
@@ -197,9 +197,25 @@ SPREAD_SUMS = "spread_sums"
 """The way of loops whose parts are as many as blocks are there for each tile: ``split_k`` blocks in
 all share the tiles, however many these are when the kernel runs."""
 
+SUMMED = "partial_sums"
+"""The way whose parts are added by a second kernel, as their sums go through memory."""
+
+IN_PARTS: Mapping[str, str] = {TF32: "tf32_partial_sums", F32X3: "f32x3_partial_sums"}
+"""The same of f32 on tensor cores, by precision."""
+
+PRECISION_OF: Mapping[str, str] = {
+    **{way: precision for precision, way in IN_PARTS.items()},
+    **{precision: precision for precision in IN_PARTS},
+}
+"""What a product's precision has to permit for each way of f32 on tensor cores."""
+
+
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("tiled", "partial_sums", "implicit_gemm", MERGED_ROWS, TURNED_STORE, *COARSER),
-    "conv": ("implicit_gemm", "partial_sums", "im2col", MERGED_ROWS, TF32),
+    "matmul": (
+        *("tiled", SUMMED, "implicit_gemm", MERGED_ROWS, TURNED_STORE),
+        *PRECISION_OF,
+    ),
+    "conv": ("implicit_gemm", SUMMED, "im2col", MERGED_ROWS, TF32, IN_PARTS[TF32]),
     "attention": ("streaming_softmax", "streaming_softmax_2pass", "shared_keys"),
     "rows": ("resident", "kept", "streaming"),
     "scatters": ("serial", "pooled", "listed", "last", "atomic"),

@@ -135,7 +135,7 @@ class ScheduleResources(Schedule):
         those of a product, a convolution or loops that says so, and of attention.
         """
         parts, pattern = self.integer("split_k"), self.pattern
-        summed = "partial_sums" in record_of(self.algo_choice).values()
+        summed = self.summed_way in record_of(self.algo_choice).values()
         return parts > 1 and (summed or self.spreads_sums or pattern == plan_attention.PATTERN)
 
     @property

@@ -18,10 +18,12 @@ from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 
 from polyc.dialects.common.arch import ARCHS, Arch
 from polyc.dialects.common.dim import AssumptionsAttr
-from polyc.dialects.common.precision import COARSER
 from polyc.dialects.plan.fields import (
     FIELDS,
+    IN_PARTS,
     MERGED_ROWS,
+    PRECISION_OF,
+    SUMMED,
     TURNED_STORE,
     Record,
     Value,
@@ -164,8 +166,17 @@ class Schedule(IRDLOperation):
         """The precision of products of f32 on tensor cores, ``tf32`` or ``f32x3``; None of
         others."""
         choice = record_of(self.algo_choice)
-        way = str(choice.get("matmul", choice.get("conv")))
-        return way if way in COARSER else None
+        return PRECISION_OF.get(str(choice.get("matmul", choice.get("conv"))))
+
+    @property
+    def whole_way(self) -> str:
+        """The way of a product or a convolution each of whose tiles is one block's."""
+        return self.tensor_float or ("tiled" if self.pattern == "matmul" else "implicit_gemm")
+
+    @property
+    def summed_way(self) -> str:
+        """The way of what it multiplies whose parts are added by a second kernel."""
+        return SUMMED if self.tensor_float is None else IN_PARTS[self.tensor_float]
 
     @property
     def merges_rows(self) -> bool:

@@ -371,8 +371,8 @@ def check(conv: Convolution, plan: ScheduleOp) -> None:
     check_structure(plan, bool(conv.follow))
     _check_whole(conv, plan)
     way, parts = record_of(plan.algo_choice)["conv"], plan.integer("split_k")
-    if way == "partial_sums" and parts == 1:
-        there = '"implicit_gemm", or a split_k of 2 or more'
+    if way == plan.summed_way and parts == 1:
+        there = f'"{plan.whole_way}", or a split_k of 2 or more'
         refuse_choice(plan, f"way of conv ({way})", "adds sums of parts, and there is 1", there)
     if way == "im2col":
         why = "stores the columns of the image first; run region-im2col, and plan-select again"

@@ -10,7 +10,7 @@ from typing import cast
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.common.precision import TF32
-from polyc.dialects.plan.fields import MERGED_ROWS, Value
+from polyc.dialects.plan.fields import IN_PARTS, MERGED_ROWS, Value
 from polyc.dialects.plan.k_major import STEPS
 from polyc.families import ranking
 from polyc.families.conv.problems import (
@@ -279,7 +279,7 @@ def tensor_float_variants(conv: Convolution, arch: str) -> tuple[ConvVariant, ..
     the model of time chooses of the space, with as many bytes in a step as of 16 bits."""
     if not takes_tensor_float(conv, arch):
         return ()
-    problem, form = problem_of(conv, STEPS[TF32]), replace(form_of(conv), sums=False)
+    problem, form = problem_of(conv, STEPS[TF32]), form_of(conv)
     plans = ranking.chosen(problem, arch, form)
     where = ranking.conditions(problem, plans, arch, form)
     return tuple(tensor_float_of(conv, *one) for one in zip(plans, where, strict=True))
@@ -290,7 +290,8 @@ def tensor_float_of(conv: Convolution, plan: Tiling, where: Sequence[Assumption]
     found, width = variant_of(plan, where), gcd(stored_width(conv), VECTOR // conv.halves)
     rows, columns, depth = cast("list[int]", found.fields["tile"])
     tile = [rows, columns, depth // conv.halves]
-    fields = {**found.fields, "tile": tile, "vectorize": width, "algo_choice": {"conv": TF32}}
+    way: Value = {"conv": IN_PARTS[TF32] if plan.summed else TF32}
+    fields = {**found.fields, "tile": tile, "vectorize": width, "algo_choice": way}
     return replace(found, name=plan.named(TF32), fields=fields, channels=4, filters=width)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from math import inf
+from math import inf, prod
 from typing import cast
 
-from polyc.dialects.common.dim import Assumption, AssumptionsAttr
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE, Record, Value, record_of
 from polyc.dialects.region import KernelOp
@@ -37,15 +38,18 @@ from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.partial_sums import parted
 from polyc.families.matmul.problems import form_of, is_crowded, problem_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
-from polyc.families.matmul.split import named, splits
+from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
     COPIED,
+    FEW_TILES,
     PAIRS,
     ROWS_OF_REGISTERS,
+    SHALLOW,
     VARIANTS,
     WGMMA,
     MatmulVariant,
     followed,
+    of_few_tiles,
 )
 from polyc.families.remembered import Remembered, alike
 from polyc.families.space import Tiling
@@ -169,7 +173,8 @@ def is_ranked(kernel: KernelOp, plan: ScheduleOp) -> bool:
     if plan.pattern != "matmul":
         return False
     gemm = find_contraction(kernel)
-    return plan.mma.data == "fma" or is_plain(gemm, plan.arch.data)
+    ranked = plan.mma.data == "fma" or plan.tensor_float is not None
+    return ranked or is_plain(gemm, plan.arch.data)
 
 
 def _of_space(plan: Tiling, copied: bool, where: Sequence[Assumption]) -> MatmulVariant:
@@ -246,7 +251,10 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     tile, for what measures them.
     """
     if gemm.is_exact:
-        return list(_measured_exact(gemm, arch))
+        ways = tensor_float.fastest(gemm, arch, is_crowded(gemm, arch), MEASURED)
+        fit = (list(_fitted(gemm, arch, way)) for way in ways)
+        rounded = next((some for some in fit if some), list[ScheduleOp]())
+        return [*rounded, *_measured_exact(gemm, arch)]
     found: list[ScheduleOp] = []
     for way in merged.NAMES:
         for _, plan in merged.ranked(gemm, arch, way)[:MERGES]:
@@ -268,6 +276,14 @@ def measured(gemm: Contraction, arch: str) -> list[ScheduleOp]:
     return found
 
 
+def _fitted(gemm: Contraction, arch: str, found: Iterable[MatmulVariant]) -> Iterator[ScheduleOp]:
+    """The schedules of variants that may run."""
+    for variant in found:
+        if (when := conditions(gemm, variant, arch)) is not None:
+            fields = schedule_fields(gemm, arch, variant)
+            yield fitted(gemm.kernel.sym_name.data, variant.name, fields, when)
+
+
 def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:
     for plan in ranking.fastest(problem_of(gemm), arch, _exact_form(gemm), MEASURED):
         for width in (WIDE, ANY):
@@ -276,6 +292,15 @@ def _measured_exact(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:
                 fields = schedule_fields(gemm, arch, variant)
                 yield fitted(gemm.kernel.sym_name.data, variant.name, fields, when)
                 break
+
+
+def _has_few_tiles(gemm: Contraction, arch: str) -> bool:
+    """Whether a product of known sizes, whose rows are read, has few tiles of single elements."""
+    rows, columns, _ = cast("list[int]", SHALLOW["tile"])
+    tiles = prod(tiles_of(gemm, rows, columns), start=Dim.const(1)).constant()
+    chip = ARCHS[arch]
+    few = tiles is not None and tiles <= FEW_TILES * chip.multiprocessors
+    return few and chip.wgmma and not gemm.lhs.factor.is_computed and not gemm.follow
 
 
 def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
@@ -287,9 +312,12 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
     if gemm.is_exact:
         ways = tensor_float.variants(gemm, arch, is_crowded(gemm, arch))
         return [*ways, *exact_variants(gemm, arch)]
-    others = PAIRS if gemm.beside else VARIANTS
+    if gemm.beside:
+        others = PAIRS[arch]
+    else:
+        others = [of_few_tiles(v) if _has_few_tiles(gemm, arch) else v for v in VARIANTS[arch]]
     if found := ranked_variants(gemm, arch):
-        return [*found, *(v for v in others[arch] if v.fields["mma"] != "wgmma")]
+        return [*found, *(v for v in others if v.fields["mma"] != "wgmma")]
     few = [
         *in_parts(gemm, arch),
         *(
@@ -303,7 +331,7 @@ def variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         columns = width_of(gemm.kernel, gemm.size(gemm.n))
         assert columns is not None, "a product whose rows are longer is refused"
         return [*few, *followed(columns, arch)]
-    found = VARIANTS[arch]
+    found = others
     if is_crowded(gemm, arch):
         found = [replace(v, larger=None) for v in found if v.crowded is not None]
     return [*few, *found]
@@ -358,8 +386,8 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
     way, parts = record_of(plan.algo_choice)["matmul"], plan.integer("split_k")
     if way == "implicit_gemm":
         refuse_choice(plan, f"way of matmul ({way})", "belongs to convolutions", '"tiled"')
-    if way == "partial_sums" and parts == 1:
-        there = '"tiled", or a split_k of 2 or more'
+    if way == plan.summed_way and parts == 1:
+        there = f'"{plan.whole_way}", or a split_k of 2 or more'
         refuse_choice(plan, f"way of matmul ({way})", "adds sums of parts, and there is 1", there)
     if plan.tensor_float:
         tensor_float.check(gemm, plan)

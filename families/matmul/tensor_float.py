@@ -9,7 +9,7 @@ threads multiply that, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import cast
@@ -22,7 +22,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import COARSER, F32X3, TF32
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.plan.fields import Value
+from polyc.dialects.plan.fields import IN_PARTS, PRECISION_OF, Value
 from polyc.dialects.plan.k_major import ELEMENT_BYTES, PARTS, SEGMENTS, STEPS, VECTOR
 from polyc.dialects.plan.k_major import rows as rows_of
 from polyc.dialects.region import ReadOp
@@ -33,7 +33,7 @@ from polyc.families.matmul import flat
 from polyc.families.matmul.recognise import Contraction, MatrixOperand
 from polyc.families.matmul.split import tiles_of
 from polyc.families.matmul.variants import MatmulVariant
-from polyc.families.space import Tiling
+from polyc.families.space import OWN, TAKING, Tiling
 
 LAUNCH = 2500
 """What a launch that copies takes beside its bytes, in ns."""
@@ -84,8 +84,13 @@ def as_planned(gemm: Contraction, plan: ScheduleOp) -> Contraction:
 
 def as_fields(gemm: Contraction, fields: Mapping[str, Value]) -> Contraction:
     """The same of a schedule's fields."""
+    return oriented(gemm, _way(fields), str(fields["loader"]))
+
+
+def _way(fields: Mapping[str, Value]) -> str | None:
+    """The precision of products on tensor cores of a schedule's fields; None of others."""
     way = cast("dict[str, str]", fields.get("algo_choice", {})).get("matmul")
-    return oriented(gemm, way, str(fields["loader"]))
+    return PRECISION_OF.get(way or "")
 
 
 def is_held(gemm: Contraction, plan: ScheduleOp) -> bool:
@@ -108,14 +113,21 @@ def lies(gemm: Contraction, side: MatrixOperand, when: Sequence[Assumption] = ()
     )
 
 
-def can_copy(gemm: Contraction, side: MatrixOperand) -> bool:
+def can_copy(gemm: Contraction, side: MatrixOperand, way: str) -> bool:
     """Whether an operand is all of a tensor that nothing else reads, k its last dimension or the
-    one before that."""
+    one before that.
+
+    Of TF32, whose copies are alike on either side, the other operand may be the same tensor, read
+    with k along the same dimension.
+    """
     tensor = side.read.tensor
     if side.pieces or not isinstance(tensor, BlockArgument):
         return False
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
-    if sum(op.tensor is tensor for op in reads) != 1:
+    sides = [s for s in gemm.sides if s.read.tensor is tensor]
+    if sum(op.tensor is tensor for op in reads) != len(sides):
+        return False
+    if len(sides) > 1 and (way != TF32 or len({s.axes.index(gemm.k) for s in sides}) > 1):
         return False
     shape = gemm.kernel.seen[tensor.index].shape
     whole = all(
@@ -131,6 +143,11 @@ def copied(gemm: Contraction, plan: ScheduleOp) -> list[MatrixOperand]:
     if way is None or plan.loader.data != "padded":
         return []
     return [s for s in gemm.sides if way == F32X3 or not lies(gemm, s, plan.when.data)]
+
+
+def copies(gemm: Contraction, plan: ScheduleOp) -> list[MatrixOperand]:
+    """Of those the ones that are copied: one for each tensor."""
+    return list({number_of(side): side for side in reversed(copied(gemm, plan))}.values())[::-1]
 
 
 def as_copied(gemm: Contraction, side: MatrixOperand) -> MatrixOperand:
@@ -169,9 +186,10 @@ def alignments(gemm: Contraction, plan: ScheduleOp, others: Sequence[int]) -> li
 def copying(gemm: Contraction, way: str, sides: Collection[MatrixOperand]) -> Dim:
     """What copies of operands take, in ns."""
     moved = ELEMENT_BYTES * (1 + PARTS[way])
-    sizes = (prod(gemm.kernel.seen[number_of(s)].shape, start=Dim.const(1)) for s in sides)
+    numbers = {number_of(side) for side in sides}
+    sizes = (prod(gemm.kernel.seen[n].shape, start=Dim.const(1)) for n in sorted(numbers))
     bytes_of = sum((size * moved for size in sizes), Dim.const(0))
-    return bytes_of.floordiv(BANDWIDTH) + LAUNCH * len(sides)
+    return bytes_of.floordiv(BANDWIDTH) + LAUNCH * len(numbers)
 
 
 def pays(gemm: Contraction, way: str, sides: Collection[MatrixOperand], arch: str) -> Assumption:
@@ -211,7 +229,7 @@ def facts(gemm: Contraction, variant: MatmulVariant, arch: str) -> list[Assumpti
         for side in gemm.sides
         if way == F32X3 or not (lies(gemm, side) or (vectors and lies_along_k(side, gemm.k)))
     ]
-    if not sides or not all(can_copy(gemm, side) for side in sides):
+    if not sides or not all(can_copy(gemm, side, way) for side in sides):
         return None
     return [pays(gemm, way, sides, arch)]
 
@@ -233,7 +251,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
         why = f"takes one operand along {gemm.k} at least, and {names} are stored along other axes"
         refuse_choice(plan, "loader (tma)", why, '"padded"')
     for side in copied(gemm, plan):
-        if not can_copy(gemm, side):
+        if not can_copy(gemm, side, way):
             why = (
                 f"copies {side.name}, of which it multiplies a part, or which it reads elsewhere "
                 "too"
@@ -243,8 +261,7 @@ def check(gemm: Contraction, plan: ScheduleOp) -> None:
 
 def way_of(variant: MatmulVariant) -> str | None:
     """The way of a variant on tensor cores; None of others."""
-    way = cast("dict[str, str]", variant.fields.get("algo_choice", {})).get("matmul")
-    return way if way in COARSER else None
+    return _way(variant.fields)
 
 
 def stored_vector(gemm: Contraction) -> int:
@@ -269,6 +286,25 @@ def problem_of(gemm: Contraction, way: str) -> ranking.Problem:
     return ranking.Problem(gemm.kernel, sizes)
 
 
+WAYS = (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1))
+"""Loaders, and what rows are multiples of, in order of dispatch."""
+
+
+def fastest(
+    gemm: Contraction, arch: str, crowded: bool, count: int
+) -> Iterator[list[MatmulVariant]]:
+    """So many variants of a product of known sizes that the model of time has ahead, of each way to
+    load in turn: the first that may run are those to take."""
+    if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
+        return
+    way = permitted[0]
+    for loader, multiple in WAYS:
+        seen = oriented(gemm, way, loader)
+        form = _form(seen, crowded, loader)
+        plans = ranking.fastest(problem_of(seen, way), arch, form, count)
+        yield [_variant(gemm, way, loader, multiple, plan, ()) for plan in plans]
+
+
 def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]:
     """The variants on tensor cores that the model of time chooses, in order of dispatch.
 
@@ -277,10 +313,9 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     if not is_plain(gemm, arch) or not (permitted := ways(gemm)):
         return []
     way, found = permitted[0], list[MatmulVariant]()
-    for loader, multiple in (("tma", VECTOR), ("tma", 1), ("padded", VECTOR), ("padded", 1)):
+    for loader, multiple in WAYS:
         seen = oriented(gemm, way, loader)
-        brings = loader == "tma" and not lies_along_k(seen.lhs, gemm.k)
-        problem, form = problem_of(seen, way), _form(seen, crowded, brings)
+        problem, form = problem_of(seen, way), _form(seen, crowded, loader)
         if loader == "padded" and multiple > 1 and found:
             continue  # What lies as it is taken, whose rows these have too, needs no copies.
         probe = _variant(gemm, way, loader, multiple, Tiling(128, 128, 4), ())
@@ -292,8 +327,9 @@ def variants(gemm: Contraction, arch: str, crowded: bool) -> list[MatmulVariant]
     return found
 
 
-def _form(gemm: Contraction, crowded: bool, brings: bool) -> ranking.Form:
-    """What there is of a product beside its sizes, of which threads may bring an operand."""
+def _form(gemm: Contraction, crowded: bool, loader: str) -> ranking.Form:
+    """What there is of a product beside its sizes, as a loader's kernels see it."""
+    taken = loader == "tma" and not lies_along_k(gemm.lhs, gemm.k)
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
     return ranking.Form(
@@ -302,8 +338,7 @@ def _form(gemm: Contraction, crowded: bool, brings: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads),
-        sums=False,
-        brings=brings,
+        own=TAKING if taken else OWN,
     )
 
 
@@ -320,7 +355,7 @@ def _variant(
         "tile": [plan.rows, plan.columns, plan.depth // 2],
         "loader": loader,
         "vectorize": multiple if multiple > 1 else stored_vector(gemm),
-        "algo_choice": {"matmul": way},
+        "algo_choice": {"matmul": IN_PARTS[way] if plan.summed else way},
     }
     name = {"tma": way, "padded": f"{way}_copied"}[loader] + ("" if multiple > 1 else "_any")
     fields = {**plan.fields(), **chosen}

@@ -74,7 +74,7 @@ class GemmLowering(ContractedLowering):
 
     def copies(self, plan: ScheduleOp) -> Sequence[Padded | KMajor]:
         if plan.tensor_float:
-            sides = tensor_float.copied(self.gemm, plan)
+            sides = tensor_float.copies(self.gemm, plan)
             return [KMajor.of(self.gemm, side, plan) for side in sides]
         return [Padded.of(self.kernel, number) for number in copied(self.gemm, plan)]
 

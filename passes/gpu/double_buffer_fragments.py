@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -25,6 +25,7 @@ from polyc.dialects.gpu.tile.steps import (
     step_of,
 )
 from polyc.dialects.gpu.types import SharedType
+from polyc.passes.support.gpu.tile_contracts import sharing
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, clone_into
 
@@ -48,50 +49,42 @@ class DoubleBufferFragments(RewritePattern):
     L0 after the last iteration reads that iteration's own slot again, since no other one need have
     been filled, and nothing uses it.  The number of steps is even, so that step 0 always finds
     buffer 0.
+
+    Several contracts by mma.sync that follow one another with one left tile are taken together: L
+    loads that once, and a right operand for each, and M are all of their products.
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tile.ContractOp, rewriter: PatternRewriter) -> None:
         if op.buffers == 1:
             return
-        steps = self.steps(op)
-        loop = _loop_of(op)
-        parts = _cut(op, loop)
         assert isinstance(op.rhs.type, SharedType)
         element = op.rhs.type.element_type
+        group = [op] if element == f32 else sharing(op)
+        steps, *_ = [self.steps(one) for one in group]
+        loop = _loop_of(op)
+        parts = _cut(group, loop)
         before = Emit()
-        needed, kind = operand_registers(op.warp_sizes, element), buffer_type(element)
-        a, b = (
-            before.registers(2 * count, kind, name)
-            for count, name in zip(needed, "ab", strict=True)
-        )
+        (of_a, of_b), kind = operand_registers(op.warp_sizes, element), buffer_type(element)
+        a = before.registers(2 * of_a, kind, "a")
+        right = [before.registers(2 * of_b, kind, "b") for _ in group]
 
-        def load(emit: Emit, step: int, lhs_slot: SSAValue | None, rhs_slot: SSAValue | None):
-            emit.op(
-                LoadOperandsOp(
-                    step,
-                    op.lhs,
-                    op.lhs_map.data,
-                    op.rhs,
-                    op.rhs_map.data,
-                    step % 2,
-                    a,
-                    b,
-                    op.warp_sizes,
-                    lhs_slot,
-                    rhs_slot,
-                )
-            )
+        def load(emit: Emit, step: int, values: Mapping[SSAValue, SSAValue]) -> None:
+            for one, b in zip(group, right, strict=True):
+                left = (step, one.lhs, one.lhs_map.data)
+                slots = (s and values.get(s, s) for s in (one.lhs_slot, one.rhs_slot))
+                ends = (one.rhs, one.rhs_map.data, step % 2, a, b, one.warp_sizes)
+                emit.op(LoadOperandsOp(*left, *ends, *slots, right=one is not op))
 
         def first(emit: Emit, iteration: SSAValue) -> None:
             """Step 0 of an iteration, with the slots computed for it."""
             values: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: iteration}
             clone_into(parts.slots, values, emit)
-            slots = [None if s is None else values.get(s, s) for s in (op.lhs_slot, op.rhs_slot)]
-            load(emit, 0, *slots)
+            load(emit, 0, values)
 
-        def multiply(step: int) -> MultiplyOp:
-            return MultiplyOp(step % 2, a, b, op.acc, op.warp_sizes, element)
+        def multiply(emit: Emit, step: int) -> None:
+            for one, b in zip(group, right, strict=True):
+                emit.op(MultiplyOp(step % 2, a, b, one.acc, one.warp_sizes, element))
 
         def meet(emit: Emit) -> None:
             clone_into(parts.meet, {}, emit)
@@ -107,23 +100,25 @@ class DoubleBufferFragments(RewritePattern):
             moved.detach()
             rewriter.insert(moved, InsertPoint.before(start))
         ahead = Emit()
-        load(ahead, 1, op.lhs_slot, op.rhs_slot)
+        load(ahead, 1, {})
         rewriter.insert(ahead.ops, InsertPoint.before(start))
         rest = Emit()
         for step in range(steps - 1):
             if step:
-                load(rest, step + 1, op.lhs_slot, op.rhs_slot)
-            rest.op(multiply(step))
+                load(rest, step + 1, {})
+            multiply(rest, step)
         meet(rest)
         this = loop.body.block.args[0]
         following = rest.value(arith.AddiOp(this, one), "next")
         there_is = rest.compare("slt", following, loop.ub)
         first(rest, rest.value(arith.SelectOp(there_is, following, this), "next"))
-        rest.op(multiply(steps - 1))
+        multiply(rest, steps - 1)
         for new in rest.ops:
             located(new, op)
         for old in parts.meet:
             rewriter.erase(old)
+        for other in group[1:]:
+            rewriter.erase(other)
         rewriter.replace(op, rest.ops, [])
 
     @staticmethod
@@ -202,11 +197,11 @@ class _Parts:
     slots: Sequence[Operation]
 
 
-def _cut(op: tile.ContractOp, loop: scf.ForOp) -> _Parts:
+def _cut(group: Sequence[tile.ContractOp], loop: scf.ForOp) -> _Parts:
     """Cut the loop's body; raises PolycError ``NoBuffers`` where its order is another one."""
     body = list(loop.body.block.ops)
-    at = body.index(op)
-    after = [o for o in body[at + 1 :] if not isinstance(o, scf.YieldOp)]
+    at = body.index(group[0])
+    after = [o for o in body[at + len(group) :] if not isinstance(o, scf.YieldOp)]
     acting = [o for o in body[:at] if not is_side_effect_free(o)]
     waits = [i for i, o in enumerate(acting) if isinstance(o, _MEETING)]
     meet = acting[: waits[-1] + 1] if waits else []
@@ -214,10 +209,10 @@ def _cut(op: tile.ContractOp, loop: scf.ForOp) -> _Parts:
         raise PolycError(
             "NoBuffers",
             f"{odd.name} stands where the loop's order is waits and barriers, then copies, then "
-            "one contract; move it out of the loop or between them",
+            "one contract, or several of one left tile; move it out of the loop or between them",
             odd,
         )
-    slots = _needs(body, [s for s in (op.lhs_slot, op.rhs_slot) if s is not None])
+    slots = _needs(body, [s for op in group for s in (op.lhs_slot, op.rhs_slot) if s is not None])
     if (impure := next((o for o in slots if not is_side_effect_free(o)), None)) is not None:
         raise PolycError(
             "NoBuffers",

@@ -94,6 +94,8 @@ class FakeCuda:
         """Streams where an event was recorded, and that waited for it."""
         self.maps: list[tuple[list[int], list[int]]] = []
         """Sizes, and strides in bytes, of the tensor maps that were made, the innermost first."""
+        self.promotions: list[int] = []
+        """What L2 asks memory for at once by each of them."""
         self.waited: list[int] = []
         self.synchronized = 0
         self.memory: dict[int, Memory] = {}
@@ -325,6 +327,7 @@ class FakeCuda:
     def cuTensorMapEncodeTiled(self, made: Any, *given: Any) -> int:
         made._obj[0] = given[2].value
         self.maps.append((list(given[3]), list(given[4])))
+        self.promotions.append(given[9])
         return 0
 
     def cuTensorMapReplaceAddress(self, made: Any, pointer: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, MemRefType, f32, i32
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, MemRefType, UnitAttr, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
@@ -20,6 +20,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     traits_def,
 )
@@ -79,7 +80,8 @@ class LoadOperandsOp(IRDLOperation):
     f32 for these, that hold one or more buffers, each as long as the warp's tile needs
     (``operand_registers``); ``buffer`` is the one that is written.  Maps and slots are those of
     ``gpu.contract``; operands of f32 are stored ``[k, m]`` and ``[k, n]``, so that a thread loads
-    four rows or columns of one k at once.
+    four rows or columns of one k at once.  With ``right`` only the right operand is loaded, as the
+    registers of the left one have what another contract of the same step has loaded.
     """
 
     name = "gpu.load_operands"
@@ -95,9 +97,11 @@ class LoadOperandsOp(IRDLOperation):
     step = prop_def(IndexAttr)
     buffer = prop_def(IndexAttr)
     warp_tile = prop_def(IntsAttr)
+    right = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "`step` $step $lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs (`slot` $rhs_slot^)? $rhs_map "
+        "(`right` $right^)? `step` $step $lhs (`slot` $lhs_slot^)? $lhs_map `,` $rhs "
+        "(`slot` $rhs_slot^)? $rhs_map "
         "`to` `buffer` $buffer $lhs_registers `,` $rhs_registers `warp_tile` $warp_tile attr-dict "
         "`:` type($lhs) `,` type($rhs) `,` type($lhs_registers) `,` type($rhs_registers)"
     )
@@ -115,6 +119,7 @@ class LoadOperandsOp(IRDLOperation):
         warp_tile: Sequence[int],
         lhs_slot: SSAValue | None = None,
         rhs_slot: SSAValue | None = None,
+        right: bool = False,
     ) -> None:
         super().__init__(
             operands=[lhs, lhs_slot, rhs, rhs_slot, lhs_registers, rhs_registers],
@@ -124,6 +129,7 @@ class LoadOperandsOp(IRDLOperation):
                 "step": index_attr(step),
                 "buffer": index_attr(buffer),
                 "warp_tile": IntsAttr(tuple(warp_tile)),
+                "right": UnitAttr() if right else None,
             },
         )
 
@@ -176,6 +182,8 @@ class LoadOperandsOp(IRDLOperation):
                 "[k, m] and [k, n]"
             )
         _verify_warp_tile(self.warp_tile, m, n, element)
+        if element == f32 and self.right is not None:
+            raise VerifyException("steps of f32 load both operands; drop right")
         step, steps = self.step.value.data, k // step_of(element)
         if not 0 <= step < steps:
             raise VerifyException(f"{k} of k are steps 0 to {steps - 1}, not {step}")

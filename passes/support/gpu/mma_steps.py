@@ -192,18 +192,19 @@ class LowerLoadOperands(RewritePattern):
         zero, step = emit.index(0), emit.index(op.step.value.data)
         buffer = op.buffer.value.data
         of_a, of_b = operand_registers((wm, wn), element)
-        load_operand(
-            emit,
-            op.lhs,
-            op.lhs_slot or zero,
-            place,
-            step,
-            op.lhs_registers,
-            wm // 16,
-            lhs=True,
-            k_major=op.lhs_k_major,
-            offset=buffer * of_a,
-        )
+        if op.right is None:
+            load_operand(
+                emit,
+                op.lhs,
+                op.lhs_slot or zero,
+                place,
+                step,
+                op.lhs_registers,
+                wm // 16,
+                lhs=True,
+                k_major=op.lhs_k_major,
+                offset=buffer * of_a,
+            )
         load_operand(
             emit,
             op.rhs,

@@ -212,12 +212,32 @@ def clear_registers(emit: Emit, registers: SSAValue) -> None:
     )
 
 
+def sharing(op: tile.ContractOp) -> list[tile.ContractOp]:
+    """A contract and those that follow it at once with the same left tile and as many buffers.
+
+    They are of warps that have the same rows and as many columns, and are nobody's to await.
+    """
+    found = [op]
+    following = op.next_op
+    while isinstance(following, tile.ContractOp) and not op.results and not following.results:
+        same = (following.lhs, following.lhs_slot) == (op.lhs, op.lhs_slot)
+        alike = [
+            (one.mma, one.lhs_map, one.warp_tile, one.sizes, one.buffers) for one in (op, following)
+        ]
+        if not same or alike[0] != alike[1] or following.acc in [one.acc for one in found]:
+            break
+        found.append(following)
+        following = following.next_op
+    return found
+
+
 class LowerMmaSyncContract(RewritePattern):
     """A contract by warps: ldmatrix both operands, then m16n8k16, for every 16 of k (S9.1).
 
     A left operand may be a fragment in the accumulator's layout.  One buffer of registers takes
     every step's operands; ``gpu-double-buffer-fragments`` is for
-    contracts that should load ahead.
+    contracts that should load ahead.  Contracts that follow one another and have the left operand
+    of a shared tile alike load it once (``sharing``).
     """
 
     @op_type_rewrite_pattern
@@ -231,28 +251,29 @@ class LowerMmaSyncContract(RewritePattern):
         _, n, k = op.sizes
         wm, wn = op.warp_sizes
         emit = Emit()
-        acc = registers_of(emit, op.acc)
-        if op.clear is not None:
-            clear_registers(emit, acc)
+        group = sharing(op)
+        accs = [registers_of(emit, one.acc) for one in group]
+        for one, acc in zip(group, accs, strict=True):
+            if one.clear is not None:
+                clear_registers(emit, acc)
         place = WarpPart.of(emit, op, n, (wm, wn))
         zero = emit.index(0)
         of_a, of_b = operand_registers((wm, wn), element)
         a = emit.registers(of_a, i32, "a")
         b = emit.registers(of_b, i32, "b")
-        sides = (
-            (op.lhs, op.lhs_slot or zero, a, wm // 16, True, op.lhs_k_major),
-            (op.rhs, op.rhs_slot or zero, b, wn // 16, False, op.rhs_k_major),
-        )
 
         def step(inner: Emit, kk: SSAValue) -> None:
-            for operand, slot, registers, blocks, lhs, k_major in sides:
-                load_operand(
-                    inner, operand, slot, place, kk, registers, blocks, lhs=lhs, k_major=k_major
-                )
-            multiply_step(inner, a, b, acc, (wm, wn), element)
+            slot, left = op.lhs_slot or zero, op.lhs_k_major
+            load_operand(inner, op.lhs, slot, place, kk, a, wm // 16, lhs=True, k_major=left)
+            for one, acc in zip(group, accs, strict=True):
+                slot, right = one.rhs_slot or zero, one.rhs_k_major
+                load_operand(inner, one.rhs, slot, place, kk, b, wn // 16, lhs=False, k_major=right)
+                multiply_step(inner, a, b, acc, (wm, wn), element)
 
         emit.loop(k // K_STEP, step, unroll=True, hint="kk")
         rewriter.replace(op, emit.ops, [None] * len(op.results))
+        for one in group[1:]:
+            rewriter.erase(one)
 
     @staticmethod
     def from_registers(op: tile.ContractOp, rewriter: PatternRewriter) -> None:

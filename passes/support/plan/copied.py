@@ -44,7 +44,7 @@ class Copied:
     def _along_k(gemm: Contraction, plan: ScheduleOp, symbols: Mapping[str, int]) -> Copied:
         """Of a product of f32 on tensor cores."""
         ctas = turned = read = written = 0
-        for side in tensor_float.copied(gemm, plan):
+        for side in tensor_float.copies(gemm, plan):
             shape = gemm.kernel.seen[tensor_float.number_of(side)].shape
             *outer, high, wide = (size.evaluate(symbols) for size in shape)
             turns = not tensor_float.lies_along_k(side, gemm.k)

@@ -169,8 +169,8 @@ def estimate(
     ahead = ctas if plan.integer("fragment_buffers") == 2 else 0
     loads = steps * (tile[gemm.k] // MMA[2]) + (ahead if steps else 0)
     exact = plan.mma.data == "fma"
-    # Each product loads its own fragments of the rows they share.
-    depths, matrices = tile[gemm.k] // MMA[2], parts * (high // 16 + -(-wide // 16))
+    # Products load the fragments of the rows that they share once.
+    depths, matrices = tile[gemm.k] // MMA[2], high // 16 + parts * -(-wide // 16)
     return Estimate(
         ctas=ctas + copies.ctas,
         threads=ctas * plan.threads() + copies.threads,

@@ -110,9 +110,9 @@ def way_of_parts(plan: ScheduleOp) -> str:
     """
     assert plan.pattern in WHOLE
     if plan.integer("split_k") == 1:
-        return WHOLE[plan.pattern]
+        return plan.whole_way
     chosen = str(record_of(plan.algo_choice)[plan.pattern])
-    return chosen if plan.clusters_parts else "partial_sums"
+    return chosen if plan.clusters_parts else plan.summed_way
 
 
 def name_of(plan: GivenPlan, key: str, default: str, known: Sequence[str]) -> str:

@@ -227,3 +227,15 @@ gpu.module @m arch "sm_80" symbols [K] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: steps of f32 load both operands; drop right
+gpu.module @m arch "sm_80" symbols [K] {
+  gpu.kernel @k() threads 64 {
+    %w = gpu.shared_tile : !gpu.shared<[16, 64], f32, swizzle 0, pad 4>
+    %rw = memref.alloca() : memref<16xf32, #gpu<space register>>
+    gpu.load_operands right step 15 %w affine_map<(m, n, k) -> (k, m)>, %w affine_map<(m, n, k) -> (k, n)> to buffer 0 %rw, %rw warp_tile <64, 32> : !gpu.shared<[16, 64], f32, swizzle 0, pad 4>, !gpu.shared<[16, 64], f32, swizzle 0, pad 4>, memref<16xf32, #gpu<space register>>, memref<16xf32, #gpu<space register>>
+    gpu.return
+  }
+}

@@ -306,6 +306,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-lower-shared-layout": of(tile.ElementAddressOp),
     "gpu-hoist-invariants": invariant,
     "gpu-roll-maps": changes("gpu-roll-maps"),
+    "gpu-load-ahead": changes("gpu-load-ahead"),
     "gpu-merge-ifs": split_ifs,
     "gpu-plan-shared-memory": not_placed,
 }
@@ -333,6 +334,7 @@ IDLE = {
     "gpu-insert-barriers",
     "gpu-legalize-access",
     "gpu-linearize-access",
+    "gpu-load-ahead",
     "gpu-lower-barriers",
     "gpu-lower-roles",
     "gpu-lower-shared-layout",

@@ -22,6 +22,7 @@ from polyc.runtime import arenas, driver, tensor_maps, tensors
 from polyc.runtime.packed import Packing
 from polyc.runtime.program import Program
 from polyc.runtime.views import TensorView, row_major
+from polyc.test.support.fake_cuda import FakeCuda
 from polyc.tools.parsing import parse_text
 
 MODULE = """
@@ -204,7 +205,7 @@ def test_the_first_launch_that_holds_runs(ctx: Context, log: list[Any]) -> None:
     (out,) = program(ctx).run([halves(300, 64), halves(64, 5)])
     ((name, grid, block, shared, arguments, stream),) = log
     assert (name, grid, block, shared, stream) == ("fast", (15,), (384,), 100000, 0)
-    assert arguments[0][1:] == ["f16", (300, 64), (64, 1), (128, 64), 128]
+    assert arguments[0][1:] == ["f16", (300, 64), (64, 1), (128, 64), 128, False]
     assert [a.value for a in arguments[2:]] == [300, 64]
     result: Any = out
     assert result.shape == (300, 5)
@@ -341,6 +342,14 @@ def test_a_tensor_map_that_the_hardware_refuses_names_the_rule() -> None:
         assert sentence in error.message
 
 
+def test_two_lines_are_asked_for_where_rows_are_whole_pairs(cuda: FakeCuda) -> None:
+    memory = cuda.allocate(1 << 12)
+    for onward, width, first in ((True, 128, 0), (False, 128, 0), (True, 72, 0), (True, 128, 16)):
+        shape, strides = (4, width), (width, 1)
+        tensor_maps.tensor_map(memory + first, "f16", shape, strides, (4, 64), 128, onward)
+    assert cuda.promotions == [tensor_maps.LINES, *[tensor_maps.LINE] * 3]
+
+
 # Sequences -------------------------------------------------------------------------------
 
 SEQUENCE = """
@@ -392,7 +401,7 @@ def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[An
     assert (one[0], one[1], two[0]) == ("one", (5,), "two overlapped")
     # 132 multiprocessors, two blocks each, but only 30 clusters of two fit.
     assert two[1] == (60,)
-    assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0]
+    assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0, False]
 
 
 def test_zeroed_workspaces_side_by_side_are_cleared_at_once(ctx: Context, log: list[Any]) -> None:
@@ -655,7 +664,7 @@ def test_a_call_of_a_known_kind_looks_at_addresses_alone(
     first, again = log
     assert again[:4] == first[:4] and again[5] == 7
     # The map of A and the address of C have moved.
-    assert again[4][0] == [a.pointer, "f16", (300, 64), (64, 1), (128, 64), 128]
+    assert again[4][0] == [a.pointer, "f16", (300, 64), (64, 1), (128, 64), 128, False]
     assert again[4][1].value == result.pointer != first[4][1].value
     given = FakeTensor((300, 8))
     for _ in range(2):

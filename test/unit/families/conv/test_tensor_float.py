@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,13 @@ CASES = {
     ),
 }
 
+PARTED = {
+    "few pixels of many channels": replace(
+        TF32, x=(1, 5, 5, 128), filters=32, more=(((32,), "add"),), after=("relu",)
+    ),
+    "the same, filters first": replace(TF32, x=(1, 6, 6, 160), filters=40, turned=True),
+}
+
 
 def planned(conv: Conv, number: int = 0) -> ModuleOp:
     """A convolution under one of its schedules on tensor cores, or the last of them."""
@@ -80,6 +88,26 @@ def test_the_kernels_agree_with_the_region(name: str) -> None:
     )
     found.check()
     np.testing.assert_array_equal(found.outputs[0], wanted[0])
+
+
+@pytest.mark.parametrize("name", PARTED)
+def test_sums_of_parts_go_through_memory(name: str) -> None:
+    """Blocks share the steps of few tiles, and the sums are the same bits in every run."""
+    module = planned(PARTED[name])
+    plan, kernels = only(module, ScheduleOp), gpu_module_of(built(module))
+    assert plan.stores_sums and plan.tensor_float == "tf32"
+    rng: Any = np.random.default_rng(3)
+    shapes: list[Any] = [x.shape for x in inputs_of(module, {})]
+    inputs: list[Any] = [np.float32(rng.standard_normal(shape)) for shape in shapes]
+    wanted = play(module, "g", inputs, {})
+    assert wanted is not None
+    runs = [simulate(finished(kernels), inputs, {}, schedule="random", seed=n) for n in (1, 2)]
+    for found in runs:
+        found.check()
+        np.testing.assert_allclose(found.outputs[0], wanted[0], rtol=0, atol=0.1)
+    np.testing.assert_array_equal(runs[0].outputs[0], runs[1].outputs[0])
+    for result in nvrtc.compile_each(cuda_units(finished(kernels)), "sm_90a"):
+        assert {info.spill_bytes for info in result.kernels.values()} == {0}
 
 
 @pytest.mark.parametrize(

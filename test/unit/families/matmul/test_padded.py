@@ -17,6 +17,7 @@ from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime import nvrtc
 from polyc.test.support.gemm_programs import (
     Product,
@@ -47,6 +48,45 @@ def plans(m: str | int, n: str | int, k: str | int, arch: str = "sm_90a") -> lis
     module = regions(Product((m, k), (k, n), (m, n)).text)
     build("plan-select", arch).apply(make_context(), module)
     return find(module, ScheduleOp)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile"),
+    [
+        ((49, 905, 99), (32, 64, 32)),
+        ((1025, 1025, 65), (32, 64, 32)),
+        ((2049, 2049, 31), (64, 64, 32)),
+        ((16385, 65, 65), (64, 64, 32)),
+        (("M", 65, 65), (64, 64, 32)),
+    ],
+)
+def test_few_tiles_of_single_elements_are_small(
+    sizes: tuple[str | int, int, int], tile: tuple[int, int, int]
+) -> None:
+    """Where they are many, or nobody knows how many, larger ones read less."""
+    plan = plans(*sizes)[-1]
+    assert (plan.loader.data, plan.tile_sizes) == ("register", tile)
+    assert plan.integer("stages") == (4 if tile[0] == 32 else 2)
+
+
+def test_small_tiles_of_single_elements_compute_the_product() -> None:
+    product = Product((37, 45), (45, 71), (37, 71), more=(((71,), "add"),))
+    module = regions(product.text)
+    build("plan-select", "sm_90a").apply(make_context(), module)
+    (plan,) = find(module, ScheduleOp)
+    assert plan.tile_sizes == (32, 64, 32)
+    inputs = inputs_of(module, {})
+    wanted = play(module, "g", inputs, {})
+    assert wanted is not None
+    build("region-to-gpu", "sm_90a").apply(make_context(), module)
+    kernels = finished(gpu_module_of(module))
+    found = simulate(kernels, inputs, {}, schedule="random")
+    found.check()
+    np.testing.assert_allclose(
+        np.float32(found.outputs[0]), np.float32(wanted[0]), rtol=2**-9, atol=2**-6
+    )
+    for result in nvrtc.compile_each(list(cuda_units(kernels)), "sm_90a"):
+        assert {info.spill_bytes for info in result.kernels.values()} == {0}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
@@ -13,6 +15,7 @@ from polyc.dialects.gpu import tile
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.recognise import find_contraction
+from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.support.plan.estimate import estimate
@@ -24,6 +27,7 @@ from polyc.test.support.gpu_text import find, only
 from polyc.test.support.lowered import lowered as by_stages
 from polyc.test.support.plans import leave_widest
 from polyc.test.support.sketch import Sketch
+from polyc.test.support.split_programs import run
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -124,8 +128,29 @@ def test_a_plan_foretells_what_two_products_take(arch: str) -> None:
     kernels = gpu_module_of(lowered(gated(), arch, "gpu"))
     counted = simulate(kernels, inputs, sizes, plan.kernel_name).counters
     foretold = estimate(only(module, KernelOp), plan, sizes, MULTIPROCESSORS).as_dict()
-    for name in ("global_read_bytes", "peak_shared_bytes", "mma", "wgmma", "tma_loads"):
+    names = ("global_read_bytes", "peak_shared_bytes", "mma", "wgmma", "tma_loads")
+    for name in (*names, *(("shared_read_bytes",) if arch == "sm_80" else ())):
         assert getattr(counted, name) == foretold[name], name
+
+
+@pytest.mark.parametrize("name", ["gated", "a batch"])
+def test_two_products_load_ahead_together(name: str, tmp_path: Path) -> None:
+    """With two buffers of registers, of which that of the rows is for both products."""
+    make, sizes = PROGRAMS[name]
+    plans = find(lowered(make(), "sm_80", "plan"), ScheduleOp)
+    plan = next(one for one in plans if one.loader.data == "cp_async")
+    file = tmp_path / "plan.json"
+    own = {"fragment_buffers": 2, "tile": [128, 128, 64], "warp_tile": [64, 32]}
+    when = [str(fact) for fact in plan.when.data]
+    file.write_text(json.dumps({"variant": plan.variant.data, "when": when, **own}))
+    kernels = gpu_module_of(run(make(), "gpu", str(file), "sm_80"))
+    frontend = parse_text(make_context(), str(make()), "pair.mlir")
+    inputs = make_inputs(only(frontend, GraphOp), sizes, 4)
+    result = simulate(kernels, inputs, sizes, plan.kernel_name, schedule="random")
+    assert not result.findings
+    assert_agree(result.outputs, meant(frontend, inputs, sizes), name)
+    for one in nvrtc.compile_each(list(cuda_units(kernels)), "sm_80"):
+        assert {info.spill_bytes for info in one.kernels.values()} == {0}
 
 
 def test_both_products_are_contracted_in_one_pipeline() -> None:

@@ -19,14 +19,17 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import record_of
 from polyc.dialects.plan.k_major import rows
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.ranking import Form
+from polyc.families.space import OWN, TAKING
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.pipeline import build
 from polyc.passes.support.plan.estimate import estimate
+from polyc.passes.support.plan.given import user_schedule
 from polyc.playback import tile
 from polyc.playback.gpu import simulate
 from polyc.playback.gpu.simulate import MULTIPROCESSORS, gpu_module_of
@@ -174,6 +177,7 @@ def off(found: Any, flags: Sequence[str], inputs: Sequence[Any]) -> float:
 
 
 ODD, EVEN = {"M": 65, "K": 37, "N": 35}, {"M": 72, "K": 36, "N": 68}
+DEEP = {"M": 68, "K": 420, "N": 72}
 
 CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] = [
     ("tf32", ("transpose_b",), "tf32_64x32_once_by2", EVEN, ()),
@@ -184,6 +188,9 @@ CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] =
     ("f32x3", (), "f32x3_copied_any_64x32_once_by2", ODD, ()),
     ("f32x3", ("transpose_a", "transpose_b"), "f32x3_copied_64x64_split2", EVEN, ()),
     ("f32x3", (), "f32x3_copied_128x128", EVEN, ()),
+    ("tf32", ("transpose_b",), "tf32_64x64_parts32_by3", DEEP, ()),
+    ("tf32", (), "tf32_64x192_parts4", DEEP, (2,)),
+    ("f32x3", (), "f32x3_copied_64x192_parts4", DEEP, ()),
 ]
 
 
@@ -208,7 +215,10 @@ def test_tails_and_races(
     found = simulate(finished(kernels), inputs, known, schedule="random")
     found.check()
     assert off(played, flags, inputs) < bound and off(found.outputs[0], flags, inputs) < bound
-    if "split" not in variant:
+    if "parts" in variant:
+        again = simulate(finished(kernels), inputs, known, schedule="random", seed=7)
+        assert np.array_equal(again.outputs[0], found.outputs[0])
+    elif "split" not in variant:
         expected = estimate(kernel, plan, known, MULTIPROCESSORS).as_dict()
         counted = {name: getattr(found.counters, name) for name in expected}
         if plan.loader.data == "tma" and flags != ("transpose_b",):
@@ -270,6 +280,8 @@ def test_infinities_stay_what_they_are_or_are_not_known(
         ("tf32", ("transpose_a",), "tf32_copied_any_128x128"),
         ("tf32", ("transpose_b",), "tf32_128x192_once"),
         ("f32x3", (), "f32x3_copied_128x256"),
+        ("tf32", (), "tf32_64x64_parts32_by3"),
+        ("f32x3", (), "f32x3_copied_64x192_parts4"),
     ],
 )
 def test_nothing_spills(precision: str, flags: tuple[str, ...], variant: str) -> None:
@@ -295,8 +307,8 @@ def test_copies_of_a_known_count_spill_nothing_beside_held_rows() -> None:
 
 def test_blocks_of_one_tile_have_registers_for_rows_that_threads_bring() -> None:
     names = [
-        {plan.named("tf32") for plan in Form(sums=False, brings=brings).space("sm_90a")}
-        for brings in (False, True)
+        {plan.named("tf32") for plan in Form(sums=False, own=own).space("sm_90a")}
+        for own in (OWN, TAKING)
     ]
     assert names[0] - names[1] >= {"tf32_128x256_once", "tf32_192x192_once", "tf32_256x128_once"}
     assert names[1] >= {"tf32_128x256", "tf32_192x160_once", "tf32_128x224_once"}
@@ -323,6 +335,33 @@ def test_a_plan_of_tf32_that_is_refused(changes: dict[str, Any], sentence: str) 
     with pytest.raises(VerifyException) as caught:
         ScheduleOp(first.region, "own", {**first.fields(), **changes}).verify_()
     assert sentence in str(caught.value)
+
+
+def test_a_user_gives_the_number_of_parts_alone() -> None:
+    """Clusters share out what they can, and other parts are added by a second kernel."""
+    first = next(p for p in COPIED if p.variant.data == "tf32_copied_128x128")
+    alone: dict[str, Any] = {"persistent": False, "registers": []}
+
+    def way(parts: int, base: ScheduleOp = first) -> tuple[str, bool]:
+        found = user_schedule(base, {**alone, "stages": 3, "split_k": parts})
+        return str(record_of(found.algo_choice)["matmul"]), found.stores_sums
+
+    assert (way(2), way(5)) == (("tf32", False), ("tf32_partial_sums", True))
+    five = user_schedule(first, {**alone, "stages": 3, "split_k": 5})
+    assert (five.tensor_float, way(1, five)) == ("tf32", ("tf32", False))
+    one = ScheduleOp(first.region, "own", {**five.fields(), "split_k": 1})
+    with pytest.raises(PolycError, match='adds sums of parts, and there is 1; use "tf32"'):
+        GEMM.check(only(regions(BESIDE), KernelOp), one)
+
+
+def test_deep_sums_of_few_tiles_are_parted() -> None:
+    """Each multiprocessor has a block, and no two parts are more than a step apart."""
+    for precision, flags in (("tf32", ()), ("tf32", ("transpose_b",)), ("f32x3", ())):
+        plan = schedules(text(precision, flags, sizes=(256, 256, 65536)))[0]
+        assert plan.stores_sums and plan.tensor_float == precision
+        rows, columns, _ = plan.tile_sizes
+        tiles = -(-256 // rows) * -(-256 // columns)
+        assert 120 <= tiles * plan.integer("split_k") <= 264
 
 
 def both_ways() -> ModuleOp:
@@ -357,6 +396,30 @@ def test_a_product_refuses_a_way_that_is_not_its_own(
     with pytest.raises(PolycError) as caught:
         GEMM.check(only(regions(graph), KernelOp), plan)
     assert sentence in str(caught.value)
+
+
+SQUARE = """frontend.graph @g(%y: !frontend.tensor<[K, M], f32>) -> (c: !frontend.tensor<[M, M], f32>) {
+  %0 = frontend.gemm %y, %y {acc = f32, transpose_a, precision = "tf32"} : (!frontend.tensor<[K, M], f32>, !frontend.tensor<[K, M], f32>) -> !frontend.tensor<[M, M], f32>
+  frontend.output %0 : !frontend.tensor<[M, M], f32>
+}
+"""  # noqa: E501
+
+
+def test_a_tensor_times_itself_is_copied_once(tmp_path: Path) -> None:
+    """Both operands lie across k, in one tensor: of TF32 one copy is both."""
+    variant, sizes = "tf32_copied_any_64x32_once_by2", {"M": 70, "K": 37}
+    kernel, plan, kernels = lowered(SQUARE, variant, ["K >= 1"], tmp_path)
+    y = np.random.default_rng(2).standard_normal((37, 70)).astype(np.float32)
+    found = simulate(finished(kernels), [y], sizes, schedule="random")
+    found.check()
+    assert len(kernels.kernels()) == 2 and off(found.outputs[0], ("transpose_a",), [y, y]) < 2**-9
+    expected = estimate(kernel, plan, sizes, MULTIPROCESSORS).as_dict()
+    for name in ("ctas", "global_write_bytes"):
+        assert getattr(found.counters, name) == expected[name], name
+    large = schedules(SQUARE.replace("K,", "8192,").replace("M", "512"))
+    assert large[0].tensor_float == "tf32"
+    three = schedules(SQUARE.replace("tf32", "f32x3"))
+    assert kinds(three) == {("exact", "cp_async")}
 
 
 def test_an_operand_that_is_read_twice_is_not_copied() -> None:

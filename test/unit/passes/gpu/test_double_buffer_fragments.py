@@ -153,13 +153,45 @@ def test_a_loop_by_hand_needs_no_barrier() -> None:
     assert len(find(module, tile.LoadOperandsOp)) == 5 and not find(module, hw.BarrierOp)
 
 
+SECOND = (
+    "gpu.contract %t {slot} affine_map<(m, n, k) -> (m, k)>, %u affine_map<(m, n, k) -> (k, n)> "
+    'into %acc1 mma "mma.sync" warp_tile <32, 32> fragment_buffers 2 : '
+    "!gpu.shared<[64, 64], f16, swizzle 128, ring 2>, !gpu.shared<[64, 64], f16, swizzle 128>, "
+    "!gpu.fragment<[64, 64], f32>"
+)
+
+
+def two(second: str) -> str:
+    """The loop with another contract behind the first."""
+    made = (
+        "%u = gpu.shared_tile : !gpu.shared<[64, 64], f16, swizzle 128>\n"
+        "    %acc1 = gpu.fragment : !gpu.fragment<[64, 64], f32>\n    %zero = "
+    )
+    return in_loop(after=second, slot="slot %i").replace("%zero = ", made, 1)
+
+
+def test_contracts_of_one_left_tile_are_taken_together() -> None:
+    """The left operand of each step is loaded once."""
+    module = run(two(SECOND.format(slot="slot %i")), PASS)
+    loads = find(module, tile.LoadOperandsOp)
+    assert [op.right is not None for op in loads] == [False, True] * 5
+    assert len({op.lhs_registers for op in loads}) == 1
+    assert len({op.rhs_registers for op in loads}) == 2
+    assert len(find(module, tile.MultiplyOp)) == 8 and not find(module, tile.ContractOp)
+
+
+def test_contracts_of_two_left_tiles_are_refused() -> None:
+    text = two(SECOND.format(slot=""))
+    assert_refused(text, "NoBuffers", f"gpu.contract{ORDER}", "gpu.contract %t  affine", PASS)
+
+
 OUTSIDE = (
     "operands are loaded ahead from one iteration to the next; put the contract into a "
     "gpu.pipeline or into a loop of step 1 that carries no values"
 )
 ORDER = (
-    " stands where the loop's order is waits and barriers, then copies, then one contract; move "
-    "it out of the loop or between them"
+    " stands where the loop's order is waits and barriers, then copies, then one contract, or "
+    "several of one left tile; move it out of the loop or between them"
 )
 REFUSED = {
     "three buffers": (
