@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from polyc.affine.expressions import linear_of
-from polyc.affine.repeating import alone, at
+from polyc.affine.repeating import alone, at, inner_and_ends
 from polyc.cost.pinned import pinned_share
 from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
@@ -79,6 +79,9 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
         return work
     if plan.resamples_lines:
         _count_resampled(values, plan, work)
+        return work
+    if plan.resamples_rows:
+        _count_resampled_rows(values, plan, work)
         return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
@@ -169,7 +172,7 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
     work.blocks = float(-(-lines // rows) * -(-line // columns))
     threads = work.blocks * work.threads
-    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs)
+    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs, column)
     spans: dict[tuple[object, ...], tuple[int, int]] = {}
     for op in values.behind(roots):
         if not isinstance(op, ReadOp):
@@ -192,6 +195,63 @@ def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.operations += threads * each
     work.steps = 1.0
     work.cache += _stored_bytes(values, outputs, line) * lines
+
+
+def _count_resampled_rows(values: Values, plan: ScheduleOp, work: Work) -> None:
+    """The same of a plan whose threads have several rows of a vector, and bring those of a tensor
+    that these read."""
+    roots = list(values.kernel.yield_op.values)
+    labels = val_type(roots[0]).labels
+    (row,) = (a for a in labels[:-1] if f"{a}.o" in plan.bind.data)
+    rows, columns, _ = plan.tile_sizes
+    vector, column = plan.integer("vectorize"), labels[-1]
+    outputs = rows * columns // work.threads // vector
+    outer = prod(values.extents[a] for a in labels if a not in (row, column))
+    work.blocks = float(
+        outer * -(-values.extents[row] // rows) * -(-values.extents[column] // columns)
+    )
+    threads = work.blocks * work.threads
+    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs, row, vector)
+    spans: dict[tuple[object, ...], tuple[int, int]] = {}
+    for op in values.behind(roots):
+        if not isinstance(op, ReadOp):
+            continue
+        place, number = _place_of(values, op, row)
+        size = size_in_bytes(op.result.type.element_type)
+        if place is None:
+            own = vector if column in innermost(op) else 1
+            each += outputs * LOAD * vector / own
+            work.cache += outputs * threads * own * size
+            continue
+        read = [at(place, i) for i in range(outputs)]
+        rest = [str(e) for i, e in enumerate(op.map.data.results) if i != number]
+        key = (op.tensor, number, *rest, op.result.type.labels)
+        low, high = spans.get(key, (min(read), max(read)))
+        spans[key] = min(low, *read), max(high, *read)
+    for (tensor, *_), (low, high) in spans.items():
+        span = high + 1 - low
+        each += span * (LOAD + GUARD + vector)
+        kind = cast("MemRefType", cast(SSAValue, tensor).type).element_type
+        work.cache += threads * span * vector * size_in_bytes(kind)
+    work.operations += threads * each
+    work.steps, work.begins = 1.0, BEGINS
+    for kind in values.kernel.outs:
+        work.cache += size_in_bytes(kind.element_type) * values.points(labels)
+
+
+def _place_of(values: Values, op: ReadOp, row: str) -> tuple[AffineExpr | None, int]:
+    """Where along an axis of its tensor a read is, as a function of a row alone, without what ends
+    of the tensor change; and which axis."""
+    labels, results = op.result.type.labels, op.map.data.results
+    if row not in labels:
+        return None, 0
+    using = [i for i, e in enumerate(results) if labels.index(row) in e.used_dims()]
+    if len(using) != 1 or using[0] == len(results) - 1:
+        return None, 0
+    found = alone(results[using[0]], labels.index(row))
+    if found is not None:
+        found, _ = inner_and_ends(found, values.extents[row])
+    return found, using[0]
 
 
 def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
@@ -277,15 +337,16 @@ def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
     return alone(results[-1], labels.index(column)) if column in labels and results else None
 
 
-def resampled_operations(values: Values, outputs: int) -> float:
-    """The instructions of a thread for what so many neighbours of a line are made of, other than
-    loads, where it has what they read in registers.
+def resampled_operations(values: Values, outputs: int, along: str, vector: int = 1) -> float:
+    """The instructions of a thread for what so many neighbours of an axis are made of, other than
+    loads, where it has what they read in registers; where it has a ``vector`` of the innermost axis
+    of each, what depends on that is computed so often.
 
     An op is computed once where the neighbours are alike, not at all of a place alone, which its
     register says, and once for each element of a tensor where it is made of those of one place.
     """
     roots = list(values.kernel.yield_op.values)
-    column = val_type(roots[0]).labels[-1]
+    column, inner = along, val_type(roots[0]).labels[-1]
     total = 0.0
     made: dict[SSAValue, frozenset[tuple[int, ...] | None]] = {}
     """The elements that neighbours read of what a value is made of, by place; None of what is made
@@ -294,7 +355,7 @@ def resampled_operations(values: Values, outputs: int) -> float:
         (result,) = op.results
         found = frozenset[tuple[int, ...] | None]()
         if isinstance(op, ReadOp):
-            place = _place_along(op, column)
+            place = _place_along(op, column) if vector == 1 else _place_of(values, op, column)[0]
             read = None if place is None else tuple(at(place, i) for i in range(outputs))
             found = frozenset((read,)) if column in read_labels(op) else found
         elif isinstance(op, IndexOp | InsideOp) and column in op.result.type.labels:
@@ -304,12 +365,14 @@ def resampled_operations(values: Values, outputs: int) -> float:
         made[result] = found
         if isinstance(op, ReadOp):
             continue
+        own = set(values.own(result))
+        times = vector if inner in own else 1
         if not found:
-            total += operations(op)
+            total += times * operations(op)
         elif len(found) == 1 and None not in found:
-            total += len(set(next(iter(found)) or ())) * operations(op)
-        elif set(values.own(result)) != {column}:
-            total += outputs * operations(op)
+            total += times * len(set(next(iter(found)) or ())) * operations(op)
+        elif own != {column}:
+            total += times * outputs * operations(op)
     return total
 
 

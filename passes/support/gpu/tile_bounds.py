@@ -48,12 +48,12 @@ def _never_outside(
 ) -> bool:
     """Whether a coordinate is on an axis of a known number of points wherever its tile is."""
     size, known = dim.constant(), [*rows]
-    if size is None or not expr.used_dims():
+    if size is None:
         return False
     for position in expr.used_dims():
         place, leaf = AffineDimExpr(position), forms.leaves[position]
         bounds = [*_range(place, leaf, kernel), *_places(place, leaf)]
-        if len(bounds) < 2:
+        if len(bounds) < 2 and not rows:
             return False  # It has no end.
         known += bounds
     outside = at_least(expr, size), at_least(-expr, 1)
