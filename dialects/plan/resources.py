@@ -180,7 +180,7 @@ class ScheduleResources(Schedule):
 
     @property
     def resamples_rows(self) -> bool:
-        """Whether a thread of loops has neighbouring rows of a vector, and brings what they read."""
+        """Whether a thread of loops has several rows of a vector, and brings what they read."""
         return record_of(self.algo_choice).get("loops") == "resampled_rows"
 
     @property
