@@ -100,6 +100,7 @@ def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
     """Refuse windows where none slide along a tile's rows, rows that nothing resamples, or a tile
     that threads do not part."""
     resampled = find_resampled_rows(loops) if plan.resamples_rows else None
+    what = "rows are resampled" if plan.resamples_rows else "windows slide"
     if plan.slides_windows and find_window(loops) is None:
         why = "slides windows where no reduction of known size slides along the rows of a tile"
         refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
@@ -116,7 +117,7 @@ def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
             plan,
             f"gives each of {plan.threads() // plan.target.warp} warps "
             f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
-            f"threads go by {wanted} a warp",
+            f"{what} by {wanted} a warp",
         )
     if resampled is not None and not is_possible_rows(resampled, tile):
         raise bad_plan(

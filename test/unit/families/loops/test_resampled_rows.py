@@ -168,7 +168,7 @@ def test_what_shares_nothing_is_refused(module: ModuleOp, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"warp_tile": [128, 8]}, "threads go by 64x16 a warp"),
+        ({"warp_tile": [128, 8]}, "rows are resampled by 64x16 a warp"),
         ({"tile": [96, 16, 1], "warp_tile": [48, 16]}, "3 rows of a vector of 8"),
         ({"split_k": 2}, "asks for a split_k"),
     ],
