@@ -152,12 +152,16 @@ def _along(read: ReadOp, space: Space, rows: int) -> tuple[int, Place] | None:
     size = cast("MemRefType", read.tensor.type).shape[number].constant()
     if expr is None or not size:
         return None
-    inner, _ = inner_and_ends(expr, rows)
+    inner, ends = inner_and_ends(expr, rows)
     period = period_of(inner)
     if period > MOST_OUTPUTS or at(inner, period) <= at(inner, 0):
         return None
-    ends = all(at(expr, i) == min(max(at(inner, i), 0), size - 1) for i in range(rows))
-    return (number, Place(inner)) if ends else None
+    # Between its ends it is what it is inside, which never falls.
+    first = max((end.last + 1 for end in ends if end.in_front), default=0)
+    last = min((end.first - 1 for end in ends if not end.in_front), default=rows - 1)
+    asked = {*range(first + 1), *range(last, rows)}
+    whole = all(at(expr, i) == min(max(at(inner, i), 0), size - 1) for i in asked)
+    return (number, Place(inner)) if whole else None
 
 
 # Tiles --------------------------------------------------------------------------------------
@@ -170,13 +174,17 @@ def is_possible(found: ResampledRows, tile: WindowTile) -> bool:
 
 
 def tiles(found: ResampledRows, vector: int) -> Iterator[WindowTile]:
-    """All tiles of a small space, whose columns leave the fewest threads without any."""
-    columns = found.space.sizes[-1].constant() or MOST_COLUMNS
+    """All tiles of a small space, whose columns leave the fewest threads without any, and whose
+    rows are no more than there are if fewer threads may have these."""
+    rows, columns = (size.constant() or MOST_COLUMNS for size in found.space.sizes[-2:])
     widths = [vector << i for i in range(9) if vector << i <= MOST_COLUMNS]
     wide = min(widths, key=lambda w: (-(-columns // w) * w, -w))
     for outputs in COUNTS:
         for threads in THREADS:
             across = wide // vector
             tile = WindowTile(threads // across * outputs, wide, outputs, threads, vector)
+            if tile.rows > rows and threads > THREADS[-1]:
+                continue
             if is_possible(found, tile):
                 yield tile
+            break
