@@ -34,10 +34,14 @@ from polyc.dialects.frontend.pooling import WindowsOp
 from polyc.lowering.frontend_to_tiny.builder import STORABLE, Builder, lowered, replace
 from polyc.lowering.frontend_to_tiny.selection import (
     HALF,
+    element_above,
     element_in,
     is_wide,
     keyed,
+    low_bits,
+    narrow_of,
     ordered,
+    ordered_above,
     places,
     signed,
 )
@@ -245,30 +249,60 @@ def _by_taps(
     """The extreme of each window, where it is asked for, and its place, by keys of an element and
     the number of its tap: what a key has below is a constant, and an element outside is no more
     than the least integer above."""
-    fn, least = op.function, bounds(i32)[0]
-    above = ordered(build, value, turned=fn == "min", nan_above=True)
+    fn, least, taps = op.function, bounds(i32)[0], _taps(op)
+    turned, narrow = fn == "min", narrow_of(value)
+    count = prod(size.constant() or 1 for size in op.size)
+    if narrow is not None and count > 1 << low_bits(narrow):
+        narrow = None
+    # Below a number of 16 bits an i32 has room for the tap.
+    room = 0 if narrow is None else low_bits(narrow)
+    if narrow is None:
+        above = ordered(build, value, turned=turned, nan_above=True)
+    else:
+        above = ordered_above(build, value, narrow, turned=turned)
     above = _windows(op, build, above, least)
-    shape, taps = tiny.tensor_of(above).dims, _taps(op)
-    number = _flat(build, [(a, places(build, shape, a)) for a in taps], shape, taps, ui32)
-    key = keyed(build, above, build.unary("not", number))
+    shape = tiny.tensor_of(above).dims
+    kind = ui32 if narrow is None else i32
+    number = _flat(
+        build, [(a, _taps_along(build, shape, a, kind)) for a in taps], shape, taps, kind
+    )
+    if narrow is None:
+        key = keyed(build, above, build.unary("not", number))
+    else:
+        number = build.binary("sub", build.splat((1 << room) - 1, shape, i32), number)
+        key = build.binary("or", above, number)
     largest = build.reduce("max", key, taps)
     best: SSAValue | None = None
     shape = tiny.tensor_of(largest).dims
+    if narrow is None:
+        top = build.binary("shr", largest, build.splat(HALF, shape, i64))
+        top = build.cast(top, i32)
+    else:
+        top = build.binary("and", largest, build.splat(-1 << room, shape, i32))
     none: SSAValue | None = None
     if any(low or high for low, high in op.room()):
-        top = build.binary("shr", largest, build.splat(HALF, shape, i64))
-        none = build.compare("eq", build.cast(top, i32), build.splat(least, shape, i32))
+        none = build.compare("eq", top, build.splat(least, shape, i32))
     if beside is not None:
         element = tiny.tensor_of(value).element_type
-        best = element_in(build, largest, element, turned=fn == "min", nothing=None)
+        if narrow is None:
+            best = element_in(build, largest, element, turned=turned, nothing=None)
+        else:
+            best = element_above(build, top, turned=turned)
         if none is not None:
             best = build.select(none, build.splat(neutral(fn, element), shape, element), best)
     found = build.unary("not", build.cast(largest, ui32))
+    if narrow is not None:
+        found = build.binary("and", found, build.splat((1 << room) - 1, shape, ui32))
     element = frontend.tensor_of(op.result).element_type
     result = build.cast(_of_tap(op, build, found), element)
     if none is not None:
         result = build.select(none, build.splat(-1, shape, element), result)
     return best, result
+
+
+def _taps_along(build: Builder, shape: Shape, axis: int, kind: Attribute) -> SSAValue:
+    """The number of each tap along ``axis``."""
+    return build.expand(build.add(tiny.IotaOp(shape[axis], kind)), (axis,), shape)
 
 
 def _of_tap(op: frontend.ArgPoolOp, build: Builder, number: SSAValue) -> SSAValue:
