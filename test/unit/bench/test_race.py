@@ -37,14 +37,18 @@ class Result:
 
 def test_results_are_held_until_newer_ones_are_four_times_the_cache() -> None:
     """Else an allocator gives each launch the memory of the one before."""
-    stream = SimpleNamespace(wait_stream=lambda other: None)
+
+    def nothing(_: Any = None) -> Any:
+        return nullcontext()
+
+    stream = SimpleNamespace(wait_stream=nothing)
     cuda = SimpleNamespace(
         Stream=lambda: stream,
         current_stream=lambda: stream,
-        stream=lambda one: nullcontext(),
+        stream=nothing,
         CUDAGraph=object,
-        graph=lambda one: nullcontext(),
-        get_device_properties=lambda number: SimpleNamespace(L2_cache_size=100),
+        graph=nothing,
+        get_device_properties=dict(enumerate([SimpleNamespace(L2_cache_size=100)])).__getitem__,
     )
     let_go: list[int] = []
     seen: list[int] = []

@@ -82,7 +82,7 @@ MODULES = {
     "a part of a tile": resized((1, 3, 37, 40), (6, 74)),
     "beside": beside(),
 }
-VECTORS = {f16: 8, bf16: 8, f32: 4}
+VECTORS: dict[Attribute, int] = {f16: 8, bf16: 8, f32: 4}
 
 
 def vector_of(module: ModuleOp) -> int:
