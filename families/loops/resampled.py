@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import Floor, Linear, linear_of
 from polyc.affine.repeating import End, alone, at, floor_line, inner_and_ends, period_of
-from polyc.cost.loops import resampled_operations
+from polyc.cost.resampled import resampled_operations
 from polyc.cost.time import TYPICAL
 from polyc.cost.values import Values, operations
 from polyc.dialects.common.arch import ARCHS
