@@ -145,13 +145,15 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
 def tap_operations(made: Iterable[Operation], reduce: ReduceOp) -> float:
     """The instructions of a thread at a point of a window, of the ops by which it is ``made`` what
     is reduced: beside loads and their conversions, which neighbours share, and the step itself,
-    into which a last product goes.  Numbers of 64 bits take twice as many."""
+    into which a last product goes, and what depends on the point alone, as its number does, which
+    is the same for all outputs of a thread.  Numbers of 64 bits take twice as many."""
     last = reduce.operand.owner if reduce.fn.data == "sum" else None
     found = 0.0
     for op in made:
         converts = isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp)
         product = op is last and isinstance(op, BinaryOp) and op.fn.data == "mul"
-        if not (converts or product or isinstance(op, ReadOp)):
+        alike = set(val_type(op.results[0]).labels) <= set(reduce.labels)
+        if not (converts or product or alike or isinstance(op, ReadOp)):
             kind = val_type(op.results[0]).element_type
             found += operations(op) * (2 if size_in_bytes(kind) > 4 else 1)
     return found
