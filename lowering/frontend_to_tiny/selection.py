@@ -32,7 +32,7 @@ WIDEST = bounds(i32)[1]
 WIDE, NARROW = 32, 16
 """Bits of an element as an integer, and of one that was a number of 16 bits."""
 
-MANTISSA = {f32: 23, bf16: 7, f16: 10}
+MANTISSA: dict[Attribute, int] = {f32: 23, bf16: 7, f16: 10}
 """Bits of a number behind its exponent's."""
 
 INFINITE = {f16: 31 << 10}
