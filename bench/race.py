@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from polyc.runtime import driver, nvrtc
 from polyc.runtime.variants import Bound
@@ -122,7 +122,12 @@ def in_turns(torch: Any, launches: Sequence[Bound]) -> Callable[[int], None]:
 
 
 def captured(torch: Any, run: Callable[[int], object], several: int) -> Any:
-    """A CUDA graph of ``run(0)`` … ``run(several - 1)``, each of which runs before it once."""
+    """A CUDA graph of ``run(0)`` … ``run(several - 1)``, each of which runs before it once.
+
+    Results that a run allocates are let go when newer ones are four times the L2 cache: an
+    allocator that had each of them back at once would give all runs the same memory, which is in
+    the cache when it is written again.
+    """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -130,10 +135,22 @@ def captured(torch: Any, run: Callable[[int], object], several: int) -> Any:
             run(i)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
+    most = 4 * torch.cuda.get_device_properties(0).L2_cache_size
     with torch.cuda.graph(graph):
+        kept: list[object] = []
         for i in range(several):
-            run(i)
+            kept.append(run(i))
+            while sum(map(_bytes, kept[1:])) > most:
+                kept.pop(0)
+        del kept
     return graph
+
+
+def _bytes(result: object) -> int:
+    """Of the tensors that a run gives."""
+    if isinstance(result, tuple | list):
+        return sum(map(_bytes, cast("Sequence[object]", result)))
+    return int(getattr(result, "nbytes", 0))
 
 
 def time_batch(torch: Any, graph: Any, replays: int) -> float:

@@ -7,18 +7,26 @@ computed in each of them, and a reduction inside another one in each of its step
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import gcd, prod
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineDimExpr
 
 from polyc.affine.expressions import linear_of
-from polyc.affine.repeating import alone, at
 from polyc.cost.pinned import pinned_share
 from polyc.cost.places import FLOOR, WARP, beside, finding, has_places, shared_by
 from polyc.cost.reductions import COUNTED
+from polyc.cost.resampled import (
+    AROUND,
+    BEGINS,
+    GUARD,
+    LOAD_STORE,
+    count_resampled,
+    count_resampled_rows,
+    stored_bytes,
+)
 from polyc.cost.values import (
     Values,
     innermost,
@@ -29,8 +37,8 @@ from polyc.cost.values import (
     size_in_bytes,
 )
 from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, most_over, tensor_bytes
-from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
-from polyc.dialects.region import BinaryOp, CastOp, IndexOp, InsideOp, ReadOp, ReduceOp
+from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.types import MemRefType, val_type
 
@@ -58,9 +66,6 @@ TORN = 48.0
 """Bytes more of a piece of a line that begins and ends within a sector: where lines are read and
 stored in pieces of 128 bytes 885 us, of 512 603, of 2048 570, and 556 where all is one line."""
 
-BEGINS = 125e-9
-"""Seconds of a multiprocessor for one more tile: 106,008 tiles of 56 elements take 0.1 ms."""
-
 
 def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
     """The work of a plan of loops; the spaces of unlike outputs one after another."""
@@ -78,7 +83,10 @@ def loops_work(values: Values, plan: ScheduleOp, at_once: int) -> Work:
         _count_lines(values, plan, work)
         return work
     if plan.resamples_lines:
-        _count_resampled(values, plan, work)
+        count_resampled(values, plan, work)
+        return work
+    if plan.resamples_rows:
+        count_resampled_rows(values, plan, work)
         return work
     spaces: dict[frozenset[str], list[int]] = {}
     for i, value in enumerate(values.kernel.yield_op.values):
@@ -131,67 +139,24 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
         each += steps * step
     work.operations += threads * each
     work.steps = 1.0
-    work.cache += _stored_bytes(values, outputs, line) * lines
-
-
-def _stored_bytes(values: Values, outputs: int, line: int) -> float:
-    """The bytes by which a line is stored of which threads have so many neighbours each: where
-    several stores have parts of a sector, it goes to L2 for each of them."""
-    sizes = [size_in_bytes(kind.element_type) for kind in values.kernel.outs]
-    vector = gcd(max(1, MAX_VECTOR_BYTES // max(sizes)), outputs, line)
-    return sum(line * max(size, min(outputs * size, SECTOR) / vector) for size in sizes)
+    work.cache += stored_bytes(values, outputs, line) * lines
 
 
 def tap_operations(made: Iterable[Operation], reduce: ReduceOp) -> float:
     """The instructions of a thread at a point of a window, of the ops by which it is ``made`` what
     is reduced: beside loads and their conversions, which neighbours share, and the step itself,
-    into which a last product goes.  Numbers of 64 bits take twice as many."""
+    into which a last product goes, and what depends on the point alone, as its number does, which
+    is the same for all outputs of a thread.  Numbers of 64 bits take twice as many."""
     last = reduce.operand.owner if reduce.fn.data == "sum" else None
     found = 0.0
     for op in made:
         converts = isinstance(op, CastOp) and isinstance(op.operand.owner, ReadOp)
         product = op is last and isinstance(op, BinaryOp) and op.fn.data == "mul"
-        if not (converts or product or isinstance(op, ReadOp)):
+        alike = set(val_type(op.results[0]).labels) <= set(reduce.labels)
+        if not (converts or product or alike or isinstance(op, ReadOp)):
             kind = val_type(op.results[0]).element_type
             found += operations(op) * (2 if size_in_bytes(kind) > 4 else 1)
     return found
-
-
-def _count_resampled(values: Values, plan: ScheduleOp, work: Work) -> None:
-    """The work of a plan whose threads bring what neighbours of a line read.
-
-    What is computed of the same elements of a tensor alone, a thread computes once for them.
-    """
-    roots = list(values.kernel.yield_op.values)
-    *outer, column = val_type(roots[0]).labels
-    rows, columns, _ = plan.tile_sizes
-    line, lines = values.extents[column], prod(values.extents[a] for a in outer)
-    outputs, vector = rows * columns // work.threads, plan.integer("vectorize")
-    work.blocks = float(-(-lines // rows) * -(-line // columns))
-    threads = work.blocks * work.threads
-    each = AROUND + outputs * LOAD_STORE + resampled_operations(values, outputs)
-    spans: dict[tuple[object, ...], tuple[int, int]] = {}
-    for op in values.behind(roots):
-        if not isinstance(op, ReadOp):
-            continue
-        place = _place_along(op, column)
-        if place is None:
-            each += outputs * LOAD
-            work.cache += outputs * threads * size_in_bytes(op.result.type.element_type)
-            continue
-        read = [at(place, i) for i in range(outputs)]
-        labels = op.result.type.labels
-        key = (op.tensor, *(str(e) for e in op.map.data.results[:-1]), labels)
-        low, high = spans.get(key, (min(read), max(read)))
-        spans[key] = min(low, *read), max(high, *read)
-    for (tensor, *_), (low, high) in spans.items():
-        span = high + 1 - low
-        each += (-(-span // vector) + (vector > 1)) * (LOAD + GUARD) + span
-        kind = cast("MemRefType", cast(SSAValue, tensor).type).element_type
-        work.cache += threads * span * size_in_bytes(kind)
-    work.operations += threads * each
-    work.steps = 1.0
-    work.cache += _stored_bytes(values, outputs, line) * lines
 
 
 def _count_flat(values: Values, plan: ScheduleOp, work: Work) -> None:
@@ -269,65 +234,6 @@ def _count_turned(values: Values, plan: ScheduleOp, work: Work) -> None:
     work.steps, work.begins = steps, BEGINS
     for kind in values.kernel.outs:
         work.cache += size_in_bytes(kind.element_type) * values.points(labels)
-
-
-def _place_along(op: ReadOp, column: str) -> AffineExpr | None:
-    """Where along the lines of its tensor a read is, as a function of a line's points alone."""
-    labels, results = op.result.type.labels, op.map.data.results
-    return alone(results[-1], labels.index(column)) if column in labels and results else None
-
-
-def resampled_operations(values: Values, outputs: int) -> float:
-    """The instructions of a thread for what so many neighbours of a line are made of, other than
-    loads, where it has what they read in registers.
-
-    An op is computed once where the neighbours are alike, not at all of a place alone, which its
-    register says, and once for each element of a tensor where it is made of those of one place.
-    """
-    roots = list(values.kernel.yield_op.values)
-    column = val_type(roots[0]).labels[-1]
-    total = 0.0
-    made: dict[SSAValue, frozenset[tuple[int, ...] | None]] = {}
-    """The elements that neighbours read of what a value is made of, by place; None of what is made
-    of the points themselves, or read in another way."""
-    for op in _operands_first(values, roots):
-        (result,) = op.results
-        found = frozenset[tuple[int, ...] | None]()
-        if isinstance(op, ReadOp):
-            place = _place_along(op, column)
-            read = None if place is None else tuple(at(place, i) for i in range(outputs))
-            found = frozenset((read,)) if column in read_labels(op) else found
-        elif isinstance(op, IndexOp | InsideOp) and column in op.result.type.labels:
-            found = frozenset((None,))
-        else:
-            found = found.union(*(made[v] for v in values.operands(op)))
-        made[result] = found
-        if isinstance(op, ReadOp):
-            continue
-        if not found:
-            total += operations(op)
-        elif len(found) == 1 and None not in found:
-            total += len(set(next(iter(found)) or ())) * operations(op)
-        elif set(values.own(result)) != {column}:
-            total += outputs * operations(op)
-    return total
-
-
-def _operands_first(values: Values, roots: Sequence[SSAValue]) -> list[Operation]:
-    """The ops behind values, each before what it takes."""
-    found: dict[Operation, None] = {}
-    stack: list[tuple[SSAValue, bool]] = [(values.real(v), False) for v in roots]
-    while stack:
-        value, done = stack.pop()
-        op = value.owner
-        if not isinstance(op, Operation) or op in found:
-            continue
-        if done:
-            found[op] = None
-            continue
-        stack.append((value, True))
-        stack += [(v, False) for v in values.operands(op)]
-    return list(found)
 
 
 def _tap(values: Values, reduce: ReduceOp, read: ReadOp, column: str) -> tuple[str, int]:
@@ -579,14 +485,9 @@ def waits(trips: Sequence[int], apart: Mapping[str, int]) -> float:
 TURNED = 10.0
 """Instructions of an element that goes through shared memory: read there, stored and read back."""
 
-GUARD, AROUND = 4.0, 24.0
-"""Instructions of a vector's bounds, and around a step of a window beside its line."""
 
 AGAIN = 2.0
 """How often what windows share comes from L2, where their lines lie one after another."""
-
-LOAD_STORE = 5.0
-"""Instructions of a store, and of where an element lies."""
 
 
 def _reductions(values: Values, roots: Sequence[SSAValue]) -> list[ReduceOp]:

@@ -298,7 +298,7 @@ def planned(values: Values, plan: ScheduleOp) -> Planned | None:
     bound = plan.bind.data
     if plan.slides_windows or plan.slides_lines or plan.resamples_lines or plan.cached:
         return None
-    if plan.is_flat or plan.turns_outputs:
+    if plan.is_flat or plan.turns_outputs or plan.resamples_rows:
         return None
     along = [label for label in labels if f"{label}.o" in bound]
     if column is not None and any(label != column for label in along):

@@ -24,7 +24,7 @@ MEETING = 2
 DIGIT = 8
 """Bits of a digit at most."""
 
-DIGIT_STEP, DIGIT_BLOCK = 150.0, 100.0
+DIGIT_STEP, DIGIT_BLOCK = 115.0, 100.0
 """Instructions of an element for a digit, and those of a thread of its block."""
 
 DIGIT_MEETINGS = 3

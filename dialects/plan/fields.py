@@ -229,6 +229,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
         "windows",
         "lines",
         "resampled",
+        "resampled_rows",
         "boxes",
     ),
     "sorts": ("shared", "digits", "pool", "passes", "passes_mapped", "memory"),

@@ -182,6 +182,11 @@ class ScheduleResources(Schedule):
         return record_of(self.algo_choice).get("loops") == "resampled"
 
     @property
+    def resamples_rows(self) -> bool:
+        """Whether a thread of loops has several rows of a vector, and brings what they read."""
+        return record_of(self.algo_choice).get("loops") == "resampled_rows"
+
+    @property
     def sorts_in_passes(self) -> bool:
         """Whether blocks sort rows together, in passes over memory."""
         return record_of(self.algo_choice).get("sorts") in ("passes", MAPPED)

@@ -15,6 +15,8 @@ from polyc.families.loops.lines import tile_from as line_tile_from
 from polyc.families.loops.partial_sums import Shared, find_shared
 from polyc.families.loops.recognise import Loops, split_size
 from polyc.families.loops.resampled import find_resampled, is_possible
+from polyc.families.loops.resampled_rows import find_resampled_rows
+from polyc.families.loops.resampled_rows import is_possible as is_possible_rows
 from polyc.families.loops.tiles import turned_names, warp_tile_of
 from polyc.families.loops.turned_stores import find_turned_store
 from polyc.families.loops.windows import find_window, tile_from
@@ -95,12 +97,18 @@ def _check_blocks(shared: Shared, plan: ScheduleOp) -> None:
 
 
 def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
-    """Refuse windows where none slide along a tile's rows, or a tile that threads do not part."""
-    if find_window(loops) is None:
+    """Refuse windows where none slide along a tile's rows, rows that nothing resamples, or a tile
+    that threads do not part."""
+    resampled = find_resampled_rows(loops) if plan.resamples_rows else None
+    what = "rows are resampled" if plan.resamples_rows else "windows slide"
+    if plan.slides_windows and find_window(loops) is None:
         why = "slides windows where no reduction of known size slides along the rows of a tile"
         refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
+    if plan.resamples_rows and resampled is None:
+        why = "resamples rows, where neighbours of a column share nothing that they read"
+        refuse_choice(plan, "algo_choice", why, '{"loops": "serial"}')
     if plan.integer("split_k") > 1:
-        refuse_choice(plan, "split_k", "sliding windows do not have", "1")
+        refuse_choice(plan, "split_k", "tiles of several rows a thread do not have", "1")
     rows, columns, _ = plan.tile_sizes
     tile = tile_from((rows, columns), plan.threads(), plan.integer("vectorize"))
     if tile is None or tile.warp_tile != list(plan.warp_tile_sizes):
@@ -109,7 +117,13 @@ def _check_windows(loops: Loops, plan: ScheduleOp) -> None:
             plan,
             f"gives each of {plan.threads() // plan.target.warp} warps "
             f"{shape_text(plan.warp_tile_sizes)} elements of a tile of {rows}x{columns}, where "
-            f"windows slide by {wanted} a warp",
+            f"{what} by {wanted} a warp",
+        )
+    if resampled is not None and not is_possible_rows(resampled, tile):
+        raise bad_plan(
+            plan,
+            f"gives each thread {tile.outputs} rows of a vector of {tile.vector}, where so many "
+            "share nothing that they read, or have no registers for it",
         )
 
 
@@ -214,7 +228,7 @@ def _check_structure(loops: Loops, plan: ScheduleOp) -> None:
     if max(plan.integers("cluster")) > 1:
         refuse_choice(plan, "cluster", "loops do not have", "[1, 1]")
     check_raster(plan)
-    if plan.slides_windows:
+    if plan.slides_windows or plan.resamples_rows:
         _check_windows(loops, plan)
         return
     if plan.slides_lines or plan.resamples_lines:

@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import Floor, Linear, linear_of
 from polyc.affine.repeating import End, alone, at, floor_line, inner_and_ends, period_of
-from polyc.cost.loops import resampled_operations
+from polyc.cost.resampled import resampled_operations
 from polyc.cost.time import TYPICAL
 from polyc.cost.values import Values, operations
 from polyc.dialects.common.arch import ARCHS
@@ -148,7 +148,7 @@ class Resampled:
     def operations(self, outputs: int) -> float:
         """The instructions of a thread that has so many points of a line, other than loads."""
         if outputs not in self.known:
-            self.known[outputs] = resampled_operations(self.values, outputs)
+            self.known[outputs] = resampled_operations(self.values, outputs, str(self.space.column))
         return self.known[outputs]
 
     @property
@@ -203,13 +203,15 @@ def find_resampled(loops: Loops) -> Resampled | None:
 def _lines_read(read: ReadOp) -> tuple[object, ...]:
     """Which lines a read reads, by the labels of its axes."""
     labels = read.result.type.labels
-    return tuple(_named(linear_of(e), labels) for e in read.map.data.results[:-1])
+    return tuple(named(linear_of(e), labels) for e in read.map.data.results[:-1])
 
 
-def _named(place: Linear, labels: Sequence[str]) -> tuple[object, ...]:
+def named(place: Linear, labels: Sequence[str]) -> tuple[object, ...]:
+    """A coordinate by the labels of its axes, so that reads of unlike axes compare."""
+
     def name(atom: object) -> object:
         if isinstance(atom, Floor):
-            return (_named(atom.num, labels), atom.den)
+            return (named(atom.num, labels), atom.den)
         kind, number = cast("tuple[str, int]", atom)
         return labels[number] if kind == "d" else (kind, number)
 

@@ -197,7 +197,10 @@ class WindowTile:
 
     def window(self, sliding: Sliding, taps: int) -> tuple[list[int], FragmentLayoutAttr]:
         """The sizes of what a tile reads, and how it lies: what neighbours share, each has."""
-        span, beside = sliding.span(self.outputs, taps), self.outputs * sliding.step
+        return self.rows_read(sliding.span(self.outputs, taps), self.outputs * sliding.step)
+
+    def rows_read(self, span: int, beside: int) -> tuple[list[int], FragmentLayoutAttr]:
+        """The same of ``span`` rows a thread, which begin ``beside`` after the thread's above."""
         down = self.rows // self.outputs
         return [(down - 1) * beside + span, self.columns], self._rows(span, beside)
 

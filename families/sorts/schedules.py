@@ -11,6 +11,7 @@ right, and slow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
@@ -46,6 +47,11 @@ COUNTED = 4
 
 PASS_THREADS, PASS_EACH = 320, 16
 """Threads of a block that has a tile of a longer row, and elements of each."""
+
+PASS_BLOCKS, FEWER_EACH = 2, 8
+"""Blocks of a multiprocessor that have such tiles at once, and elements of a thread where there are
+no more tiles than these: twice as many find room then (16 rows of 65536 of f32 take an H100 88 us
+for 99)."""
 
 PASSES = ("passes", MAPPED)
 """The ways in which blocks sort a row together."""
@@ -146,6 +152,11 @@ def _proposed(
         if vector > 1 and left_open(sorts.kernel, facts) != ():
             return  # Those of single elements take these too: one pass alone reads what it sorts.
         tile = PASS_THREADS * PASS_EACH
+        rows = [axis.size.constant() for axis in sorts.outer]
+        if known is not None and None not in rows:
+            tiles = prod(size or 0 for size in rows) * -(-known // tile)
+            if tiles <= ARCHS[arch].multiprocessors * PASS_BLOCKS:
+                tile = PASS_THREADS * FEWER_EACH
         way = "passes" if sorts.is_plain else MAPPED
         yield _schedule(sorts, arch, f"passes{suffix}", way, tile, vector, facts)
         return

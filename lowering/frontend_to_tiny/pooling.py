@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import (
     AffineConstantExpr,
@@ -33,10 +33,15 @@ from polyc.dialects.common.sizes import product
 from polyc.dialects.frontend.pooling import WindowsOp
 from polyc.lowering.frontend_to_tiny.builder import STORABLE, Builder, lowered, replace
 from polyc.lowering.frontend_to_tiny.selection import (
+    HALF,
+    element_above,
     element_in,
     is_wide,
     keyed,
+    low_bits,
+    narrow_of,
     ordered,
+    ordered_above,
     places,
     signed,
 )
@@ -169,8 +174,10 @@ class LowerArgPool(RewritePattern):
 
     A key is made of an element and its place in the plane, before the windows are cut, so that of
     equal elements the first in row-major order has the largest.  Around the operand is the least
-    number of i64, which no key is, so that a window of nothing gives -1.  Integers of 64 bits leave
-    no room for a place: theirs is the largest of those at which their window's extreme stands.
+    number of i64, which no key is, so that a window of nothing gives -1.  Of numbers that are not
+    integers a key has the element's number in its window in the place of that, if it is known and
+    all of a window is reduced at once.  Integers of 64 bits leave no room for a place: theirs is
+    the largest of those at which their window's extreme stands.
     The extreme itself of the same windows is taken out of the key.  Legal when the operand is
     lowered.
     """
@@ -184,6 +191,12 @@ class LowerArgPool(RewritePattern):
         first = op if beside is None or op.is_before_in_block(beside) else beside
         build, fn = Builder.before(first, rewriter), op.function
         best: SSAValue | None = None
+        if _has_short_keys(op, value):
+            best, result = _by_taps(op, build, value, beside)
+            if beside is not None and best is not None:
+                replace(beside, best, rewriter)
+            replace(op, result, rewriter)
+            return
         # Complements: the first of equal elements has the largest.
         place = build.unary("not", _places_in_plane(op, build))
         if is_wide(value):
@@ -221,6 +234,106 @@ class LowerArgPool(RewritePattern):
         if beside is not None and best is not None:
             replace(beside, best, rewriter)
         replace(op, result, rewriter)
+
+
+def _has_short_keys(op: frontend.ArgPoolOp, value: SSAValue) -> bool:
+    """Whether keys may have the number of a tap in its window in the place of an element's in the
+    plane: no element is the least integer, and a window's taps are known and found together."""
+    known = all(size.constant() for size in op.size)
+    return tiny.tensor_of(value).element_type == f32 and known and len(_passes(op)) == 1
+
+
+def _by_taps(
+    op: frontend.ArgPoolOp, build: Builder, value: SSAValue, beside: frontend.PoolOp | None
+) -> tuple[SSAValue | None, SSAValue]:
+    """The extreme of each window, where it is asked for, and its place, by keys of an element and
+    the number of its tap: what a key has below is a constant, and an element outside is no more
+    than the least integer above."""
+    fn, least, taps = op.function, bounds(i32)[0], _taps(op)
+    turned, narrow = fn == "min", narrow_of(value)
+    count = prod(size.constant() or 1 for size in op.size)
+    if narrow is not None and count > 1 << low_bits(narrow):
+        narrow = None
+    # Below a number of 16 bits an i32 has room for the tap.
+    room = 0 if narrow is None else low_bits(narrow)
+    if narrow is None:
+        above = ordered(build, value, turned=turned, nan_above=True)
+    else:
+        above = ordered_above(build, value, narrow, turned=turned)
+    above = _windows(op, build, above, least)
+    shape = tiny.tensor_of(above).dims
+    kind = ui32 if narrow is None else i32
+    number = _flat(
+        build, [(a, _taps_along(build, shape, a, kind)) for a in taps], shape, taps, kind
+    )
+    if narrow is None:
+        key = keyed(build, above, build.unary("not", number))
+    else:
+        number = build.binary("sub", build.splat((1 << room) - 1, shape, i32), number)
+        key = build.binary("or", above, number)
+    largest = build.reduce("max", key, taps)
+    best: SSAValue | None = None
+    shape = tiny.tensor_of(largest).dims
+    if narrow is None:
+        top = build.binary("shr", largest, build.splat(HALF, shape, i64))
+        top = build.cast(top, i32)
+    else:
+        top = build.binary("and", largest, build.splat(-1 << room, shape, i32))
+    none: SSAValue | None = None
+    if any(low or high for low, high in op.room()):
+        none = build.compare("eq", top, build.splat(least, shape, i32))
+    if beside is not None:
+        element = tiny.tensor_of(value).element_type
+        if narrow is None:
+            best = element_in(build, largest, element, turned=turned, nothing=None)
+        else:
+            best = element_above(build, top, turned=turned)
+        if none is not None:
+            best = build.select(none, build.splat(neutral(fn, element), shape, element), best)
+    found = build.unary("not", build.cast(largest, ui32))
+    if narrow is not None:
+        found = build.binary("and", found, build.splat((1 << room) - 1, shape, ui32))
+    element = frontend.tensor_of(op.result).element_type
+    result = build.cast(_of_tap(op, build, found), element)
+    if none is not None:
+        result = build.select(none, build.splat(-1, shape, element), result)
+    return best, result
+
+
+def _taps_along(build: Builder, shape: Shape, axis: int, kind: Attribute) -> SSAValue:
+    """The number of each tap along ``axis``."""
+    return build.expand(build.add(tiny.IotaOp(shape[axis], kind)), (axis,), shape)
+
+
+def _of_tap(op: frontend.ArgPoolOp, build: Builder, number: SSAValue) -> SSAValue:
+    """The place that is asked for, i64, by the number of a tap of each window, ui32."""
+    sizes, shape = frontend.tensor_of(op.operand).dims, tiny.tensor_of(number).dims
+    counts = [size.constant() or 1 for size in op.size]
+    along: dict[int, SSAValue] = {}
+    for i, (axis, (low, _)) in enumerate(zip(op.axes, op.room(), strict=True)):
+        tap, behind = number, prod(counts[i + 1 :])
+        if behind > 1:
+            tap = build.binary("div", tap, build.splat(behind, shape, ui32))
+        if i > 0:
+            tap = build.binary("mod", tap, build.splat(counts[i], shape, ui32))
+        first = build.add(tiny.IotaOp(shape[axis], ui32))
+        if op.dilation[i] > 1:
+            tap = build.binary("mul", tap, build.splat(op.dilation[i], shape, ui32))
+        if op.stride[i] > 1:
+            first = build.binary("mul", first, build.splat(op.stride[i], (shape[axis],), ui32))
+        if low > 0:
+            first = build.binary("sub", first, build.splat(low, (shape[axis],), ui32))
+        along[axis] = build.binary("add", build.expand(first, (axis,), shape), tap)
+    if op.whole is None:
+        return build.cast(_flat(build, [*along.items()], sizes, op.axes, ui32), i64)
+    parts: list[tuple[int, SSAValue]] = []
+    for axis in range(len(sizes)):
+        if axis in along:
+            parts.append((axis, build.cast(along[axis], i64)))
+        else:
+            place = build.add(tiny.IotaOp(shape[axis], i64))
+            parts.append((axis, build.expand(place, (axis,), shape)))
+    return _flat(build, parts, sizes, range(len(sizes)), i64)
 
 
 def _with_places(op: frontend.PoolOp) -> frontend.ArgPoolOp | None:

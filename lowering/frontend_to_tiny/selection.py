@@ -32,7 +32,7 @@ WIDEST = bounds(i32)[1]
 WIDE, NARROW = 32, 16
 """Bits of an element as an integer, and of one that was a number of 16 bits."""
 
-MANTISSA = {f32: 23, bf16: 7, f16: 10}
+MANTISSA: dict[Attribute, int] = {f32: 23, bf16: 7, f16: 10}
 """Bits of a number behind its exponent's."""
 
 INFINITE = {f16: 31 << 10}
@@ -122,6 +122,41 @@ def ordered_narrow(build: Builder, x: SSAValue, kind: Attribute, *, turned: bool
     whole = build.unary("not", whole) if turned else whole
     top = number((1 << NARROW - 1) - 1 if not turned else -(1 << NARROW - 1))
     return build.cast(build.select(build.compare("ne", x, x), top, whole), i64)
+
+
+def low_bits(kind: Attribute) -> int:
+    """How many of the lowest bits are 0 of an f32 that was a number of a type of 16 bits, the least
+    of which are normal numbers of f32."""
+    return MANTISSA[f32] - MANTISSA[kind]
+
+
+def ordered_above(build: Builder, x: SSAValue, kind: Attribute, *, turned: bool) -> SSAValue:
+    """An f32 that was a number of 16 bits as an i32 in the same order, or ``turned`` in the other,
+    whose ``low_bits`` are 0.  NaN is above all; a zero of either sign is 0, and no number is the
+    least integer."""
+    shape, room = shape_of(x), low_bits(kind)
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    bits = build.add(tiny.BitcastOp(x, i32))
+    below = build.binary("sub", number(bounds(i32)[0]), bits)
+    whole = build.select(build.compare("lt", bits, number(0)), below, bits)
+    whole = build.binary("sub", number(0), whole) if turned else whole
+    return build.select(build.compare("ne", x, x), number(WIDEST >> room << room), whole)
+
+
+def element_above(build: Builder, whole: SSAValue, *, turned: bool) -> SSAValue:
+    """The f32 that an integer of ``ordered_above`` is of."""
+    shape = shape_of(whole)
+
+    def number(value: int) -> SSAValue:
+        return build.splat(value, shape, i32)
+
+    whole = build.binary("sub", number(0), whole) if turned else whole
+    below = build.binary("sub", number(bounds(i32)[0]), whole)
+    bits = build.select(build.compare("lt", whole, number(0)), below, whole)
+    return build.add(tiny.BitcastOp(bits, f32))
 
 
 def _widened(build: Builder, size: SSAValue, kind: Attribute) -> SSAValue:

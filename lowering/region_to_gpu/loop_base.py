@@ -60,6 +60,7 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.families.loops.resampled import Resampled, find_resampled
+from polyc.families.loops.resampled_rows import ResampledRows, find_resampled_rows
 from polyc.families.loops.turned_stores import TurnedStore, find_turned_store
 from polyc.families.loops.windows import Window, WindowTile, find_window, tile_from
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
@@ -101,6 +102,11 @@ def resampled_of(kernel: KernelOp, plan: ScheduleOp) -> Resampled | None:
     return find_resampled(Loops(kernel, kernel)) if plan.resamples_lines else None
 
 
+def resampled_rows_of(kernel: KernelOp, plan: ScheduleOp) -> ResampledRows | None:
+    """What a schedule resamples along the rows of its tiles; None where that is nothing."""
+    return find_resampled_rows(Loops(kernel, kernel)) if plan.resamples_rows else None
+
+
 def flat_of(kernel: KernelOp, plan: ScheduleOp) -> Flat | None:
     """The outputs as one axis, where a schedule has them so."""
     return find_flat(Loops(kernel, kernel)) if plan.is_flat else None
@@ -114,7 +120,7 @@ def turned_store_of(kernel: KernelOp, plan: ScheduleOp) -> TurnedStore | None:
 def parted_spaces(kernel: KernelOp, plan: ScheduleOp) -> list[Space]:
     """The spaces of a region's outputs as a schedule parts them."""
     lines = lines_of(kernel, plan) or resampled_of(kernel, plan) or flat_of(kernel, plan)
-    own = lines or turned_store_of(kernel, plan)
+    own = lines or turned_store_of(kernel, plan) or resampled_rows_of(kernel, plan)
     return spaces_of(kernel) if own is None else [own.space]
 
 
@@ -171,6 +177,8 @@ class LoopBase(Builder):
         """The windows that slide along lines of the outputs."""
         self.resampled = resampled_of(kernel, plan)
         """What is resampled along them."""
+        self.resampled_rows = resampled_rows_of(kernel, plan)
+        """What is resampled along the tile's rows."""
         self.flat = flat_of(kernel, plan)
         """The outputs as one axis."""
         self.turned_store = turned_store_of(kernel, plan)
@@ -202,11 +210,16 @@ class LoopBase(Builder):
         """The windows that slide along the tile's rows, and their tile."""
         self.shared: dict[SSAValue, Held] = {}
         """What the points of a tile read, where they share it."""
+        self.window_tile: WindowTile | None = None
+        """The tile, where a thread has several of its rows."""
+        if plan.slides_windows or plan.resamples_rows:
+            self.window_tile = tile_from(self.tile, threads, vector)
+            assert self.window_tile is not None  # checked with the plan
+            layout = self.window_tile.layout
         if plan.slides_windows:
             window = find_window(Loops(kernel, kernel))
-            windows = tile_from(self.tile, threads, vector)
-            assert window is not None and windows is not None  # checked with the plan
-            self.slides, layout = (window, windows), windows.layout
+            assert window is not None and self.window_tile is not None
+            self.slides = window, self.window_tile
         self.line_tile: LineTile | None = None
         if self.of_lines is not None:
             self.line_tile = line_tile_from(self.tile, threads)

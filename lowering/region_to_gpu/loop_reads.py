@@ -6,15 +6,18 @@ comes into registers as whole vectors.
 
 from __future__ import annotations
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
 
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.types import FragmentType, element_bytes
 from polyc.dialects.region import CastOp, ReadOp
 from polyc.families.loops.recognise import line_of
 from polyc.families.loops.resampled import Brought, Resampled
+from polyc.families.loops.resampled_rows import ResampledRows
 from polyc.lowering.region_to_gpu.loop_base import LoopBase
 from polyc.lowering.region_to_gpu.loop_scope import AtHand, AxisPlace, Scope, placed, placed_all
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point, element_of, is_there_and_back
@@ -81,6 +84,41 @@ def bring(builder: LoopBase, scope: Scope, resampled: Resampled) -> None:
         for each, where in zip(one.reads, one.places, strict=True):
             places = [(ROW, brought.find(e, COLUMN)) for e in where.every]
             builder.at_hand[each] = AtHand(held, tuple(places), where.ends, column)
+
+
+def bring_rows(builder: LoopBase, scope: Scope, resampled: ResampledRows) -> None:
+    """Bring what is resampled along the rows of a tile into registers: a vector of each row of the
+    tensor that a thread's rows need, of its ends where that would be outside."""
+    tile_of, row = builder.window_tile, resampled.row
+    assert tile_of is not None
+    for one in resampled.reads:
+        read, first = one.reads[0], one.resample.reach(tile_of.outputs)[0]
+        kind, labels = without_sign(element_of(read.result)), read.result.type.labels
+        wide = f32 if all(map(_is_widened, one.reads)) else kind
+        sizes, layout = one.window(tile_of)
+        held_kind = FragmentType.of(sizes, wide, layout)
+        held = scope.emit.value(tile.FragmentOp(held_kind), read.tensor.name_hint)
+        axes, origin = placed_all({label: scope.places[label] for label in labels})
+        point = Point(builder.frame, Block(arg_types=[wide]), {}, axes, 2, origin)
+        tensor, place = point.source(read)
+        # A tile's rows are so many periods that what is read goes on by whole elements.
+        start = placed(AxisPlace(None, scope.places[row].start), origin)
+        moves = one.resample.moves(tile_of.outputs)
+        step = start if moves == tile_of.outputs else start * moves // tile_of.outputs
+        indices = [point.index(e) for e in place]
+        at = point.index(ROW + step + first)
+        emit = point.emit
+        at = emit.value(arith.MaxSIOp(at, emit.index(0)))
+        indices[one.number] = emit.value(arith.MinSIOp(at, emit.index(one.last)))
+        element = emit.value(LoadGlobalOp(tensor, indices, kind), read.tensor.name_hint)
+        found = point.cast(element, wide)
+        point.block.add_ops([*emit.ops, tile.YieldOp([found])])
+        maps = [point.map((ROW, COLUMN))]
+        load = tile.MapOp(held, point.origin, [], [held], maps, Region(point.block))
+        scope.emit.op(located(load, read))
+        for each, where in zip(one.reads, one.resample.places, strict=True):
+            found_at = where.inner.replace_dims_and_symbols([ROW], []) - first
+            builder.at_hand[each] = AtHand(held, ((found_at, COLUMN),), (), row)
 
 
 def _is_widened(read: ReadOp) -> bool:

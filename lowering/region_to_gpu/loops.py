@@ -50,7 +50,7 @@ from polyc.lowering.region_to_gpu.loop_base import (
     stored_of,
 )
 from polyc.lowering.region_to_gpu.loop_parts import combine, joined
-from polyc.lowering.region_to_gpu.loop_reads import bring, turn
+from polyc.lowering.region_to_gpu.loop_reads import bring, bring_rows, turn
 from polyc.lowering.region_to_gpu.loop_scope import (
     AxisPlace,
     Scope,
@@ -197,6 +197,8 @@ class LoopBuilder(LoopBase):
             turn(self, scope, cast(ReadOp, read), shared)
         if self.resampled is not None:
             bring(self, scope, self.resampled)
+        if self.resampled_rows is not None:
+            bring_rows(self, scope, self.resampled_rows)
         end = self.kernel.yield_op
         values = [end.values[i] for i in space.outputs]
         labels = [type_of(v).labels for v in values]

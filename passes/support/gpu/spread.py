@@ -165,15 +165,16 @@ class Spread:
     def register_expr(self) -> AffineExpr:
         """The first coordinate of an element as a function of its register, dimension 0.
 
-        It is a sum of digits, or the floor of a line.  Raises ValueError where it is neither.
+        It is a sum of digits, or the floor of a line, also of vectors that lie whole.  Raises
+        ValueError where it is neither.
         """
         try:
             parts, total = digits(self.registers), len(self.registers)
         except ValueError:
-            found = floor_line([r for r, *_ in self.registers])
+            found = _vector_line([r for r, *_ in self.registers])
             if found is None:
                 raise
-            return found.at(AffineExpr.dimension(0)) + self.threads[0][0]
+            return found + self.threads[0][0]
         expr = _expr(parts, 0, AffineExpr.dimension(0), total) + self.at(0, 0)[0]
         return _tidy(expr)
 
@@ -268,6 +269,21 @@ class Spread:
         """The digits of a thread's number that are 0 in the first of the threads that hold the
         same elements; raises ValueError where threads follow no digits."""
         return [d for d in digits(self.threads) if not d.moves]
+
+
+def _vector_line(places: Sequence[int]) -> AffineExpr | None:
+    """Places as a function of their number, dimension 0: a floor of a line, or vectors, whose
+    elements follow each other, at such a floor of theirs; None where they are neither."""
+    number = AffineExpr.dimension(0)
+    for vector in (1, 2, 4, 8):
+        firsts = places[::vector]
+        if any(p != firsts[i // vector] + i % vector for i, p in enumerate(places)):
+            continue
+        found = floor_line([(p - firsts[0]) // vector for p in firsts])
+        if found is None or any((p - firsts[0]) % vector for p in firsts):
+            continue
+        return found.at(number // vector) * vector + number % vector + firsts[0]
+    return None
 
 
 def _axes(rank: int) -> tuple[AffineExpr, ...]:

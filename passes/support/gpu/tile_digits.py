@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -33,14 +32,13 @@ class DigitCount(DigitSort):
     def keeps(self) -> bool:
         return False
 
-    def tell(
-        self,
-        emit: Emit,
-        r: SSAValue,
-        matches: Sequence[hw.MatchLanesOp],
-        before: Sequence[SSAValue],
-    ) -> None:
-        """Where an element goes is not asked."""
+    def rank(self, emit: Emit, r: SSAValue, count: int) -> None:
+        """Every lane counts its own element: where one goes is not asked, so that nobody needs to
+        know what was counted before."""
+        one = emit.int32(1)
+        for value in self.values(emit, r, count):
+            digit = Ints(emit).index(self.digits.digit(emit, value, self.shift))
+            emit.op(hw.AtomicSharedOp("add", one, self.address(emit, self.warp, digit)))
 
     def lower(self, emit: Emit, op: tile.CountDigitOp) -> None:
         self.begin(emit)
@@ -135,7 +133,7 @@ def _digits(op: tile.DigitOp, counts: SSAValue) -> Digits:
 
 
 class LowerCountDigit(RewritePattern):
-    """``gpu.count_digit``: lanes ask each other who has the same value, and one counts for them.
+    """``gpu.count_digit``: lanes count their elements with atomics, a warp's by themselves.
 
     Legality: all threads of the scope come by (``DivergentBarrier``).
     """

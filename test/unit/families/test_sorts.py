@@ -47,6 +47,13 @@ def test_rows_that_fit_are_sorted_in_shared_memory() -> None:
     assert names(region_of("M", 16388)) == ["passes_vector"]
 
 
+def test_tiles_of_longer_rows_are_smaller_where_there_are_few() -> None:
+    """16 rows of 65536 are 208 tiles of 5120, and a chip has room for 264 of these at once."""
+    for rows, length, tile in ((16, 65536, 2560), (32, 65536, 5120), (1, 1 << 22, 5120)):
+        (plan,) = SORTS.schedules(region_of(rows, length), "sm_90a")
+        assert plan.tile_sizes[1] == tile and plan.threads() == 320
+
+
 def test_rows_of_open_sizes_have_a_kernel_for_each_length_and_one_for_all() -> None:
     kernel = region_of("M", "N")
     found = SORTS.schedules(kernel, "sm_90a")

@@ -55,19 +55,32 @@ frontend.graph @open(%x: !frontend.tensor<[W], f32>, %r: !frontend.tensor<[R], f
   frontend.output %0 : !frontend.tensor<[W - R + 2], f32>
 }
 
-// Where the largest element of a window is: that of the largest key, which no key is of the padding.
-// In the whole the place has the row before it.
+// Where the largest element of a window is: that of the largest key, of its number in the window,
+// and above of less than any element where it is padding.  In the whole the place has the row
+// before it.
 
 // CHECK-LABEL: tiny.graph @places
-// CHECK: %[[PLACE:.*]] = tiny.unary not {{.*}} : !tiny.tensor<[C, W], ui32>
-// CHECK: %[[KEY:.*]] = tiny.binary or {{.*}} : !tiny.tensor<[C, W], i64>
-// CHECK-NEXT: %[[ROOM:.*]] = tiny.pad %[[KEY]] low [0, 1] high [0, 1] value -9223372036854775808
-// CHECK-NEXT: %[[CUT:.*]] = tiny.window %[[ROOM]] axes [1] size [3] stride [2] dilation [1]
-// CHECK-NEXT: tiny.reduce max %[[CUT]] axes [2] : {{.*}} -> !tiny.tensor<[C, (W + 1) floordiv 2], i64>
+// CHECK: %[[ROOM:.*]] = tiny.pad {{.*}} low [0, 1] high [0, 1] value -2147483648 : !tiny.tensor<[C, W], i64>
+// CHECK-NEXT: tiny.window %[[ROOM]] axes [1] size [3] stride [2] dilation [1]
+// CHECK: tiny.unary not {{.*}} : !tiny.tensor<[C, (W + 1) floordiv 2, 3], ui32>
+// CHECK: %[[KEY:.*]] = tiny.binary or {{.*}} : !tiny.tensor<[C, (W + 1) floordiv 2, 3], i64>
+// CHECK-NEXT: tiny.reduce max %[[KEY]] axes [2] : {{.*}} -> !tiny.tensor<[C, (W + 1) floordiv 2], i64>
+// CHECK: tiny.compare eq {{.*}} : !tiny.tensor<[C, (W + 1) floordiv 2], i32>
 // CHECK: tiny.dim W : !tiny.tensor<[], i64>
 // CHECK: tiny.select
 // CHECK-NEXT: tiny.output
 frontend.graph @places(%x: !frontend.tensor<[C, W], f32>) -> !frontend.tensor<[C, (W + 1) floordiv 2], i64> {
   %0 = frontend.arg_pool max %x axes [1] size [3] stride [2] padding [1, 1] dilation [1] whole : !frontend.tensor<[C, W], f32> -> !frontend.tensor<[C, (W + 1) floordiv 2], i64>
   frontend.output %0 : !frontend.tensor<[C, (W + 1) floordiv 2], i64>
+}
+
+// Keys of integers have the place in the plane: the least of them is an element too.
+
+// CHECK-LABEL: tiny.graph @integers
+// CHECK: tiny.unary not {{.*}} : !tiny.tensor<[W], ui32>
+// CHECK: %[[KEY:.*]] = tiny.binary or {{.*}} : !tiny.tensor<[W], i64>
+// CHECK-NEXT: tiny.pad %[[KEY]] low [1] high [1] value -9223372036854775808
+frontend.graph @integers(%x: !frontend.tensor<[W], i32>) -> !frontend.tensor<[(W + 1) floordiv 2], i64> {
+  %0 = frontend.arg_pool max %x axes [0] size [3] stride [2] padding [1, 1] dilation [1] : !frontend.tensor<[W], i32> -> !frontend.tensor<[(W + 1) floordiv 2], i64>
+  frontend.output %0 : !frontend.tensor<[(W + 1) floordiv 2], i64>
 }

@@ -53,9 +53,11 @@ gpu.module @exchange arch "sm_90a" symbols [M] {
 // CHECK: atom.relaxed.cta.shared.add.u32 %0, [%1], %2;
 // CHECK: u32 match_lanes_2(u32 value) {
 // CHECK-NEXT: u32 same = 0xffffffffu;
-// CHECK-NEXT: bool bit0 = value >> 0 & 1;
-// CHECK-NEXT: u32 with0 = __ballot_sync(0xffffffffu, bit0);
-// CHECK-NEXT: same &= bit0 ? with0 : ~with0;
+// CHECK-NEXT: asm volatile("{
+// CHECK: "and.b32 t, %1, 1;
+// CHECK: "vote.sync.ballot.b32 t, p, 0xffffffff;
+// CHECK-NEXT: "@!p not.b32 t, t;
+// CHECK-NEXT: "and.b32 %0, %0, t;
 // CHECK: void tma_store_2d(u32 address, const TensorMap* map, int c0, int c1) {
 // CHECK-NEXT: asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];"
 // CHECK: float s = __shfl_xor_sync(0xffffffffu, x, 1);

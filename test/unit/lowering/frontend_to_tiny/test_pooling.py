@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend, tiny
@@ -14,11 +15,14 @@ from polyc.dialects.common.elements import ui8
 from polyc.dialects.frontend import tensor_of
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.lowered import assert_kernels_agree, lowered
 from polyc.test.support.sketch import Size, Sketch
+from polyc.test.support.split_programs import wanted_of
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
 
@@ -200,7 +204,7 @@ def with_places(
 
 
 @pytest.mark.turns(3)
-@pytest.mark.parametrize("element", [f16, f32, i8, ui8, i64], ids=str)
+@pytest.mark.parametrize("element", [f16, bf16, f32, i8, ui8, i64], ids=str)
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 def test_places_of_maxima_at_every_layer(layout: str, element: Attribute) -> None:
     for room, sizes in ((1, {"H": 5}), (3, {"H": 1}), (1, {"H": 2})):
@@ -209,6 +213,49 @@ def test_places_of_maxima_at_every_layer(layout: str, element: Attribute) -> Non
         assert layers.failure(RandomProgram(module, sizes), 3) is None, (room, sizes)
     module = with_places(element, layout, 1, 5, 6, 4, whole=layout == "nhwc")
     assert_kernels_agree(module)
+
+
+HOSTILE = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 6e-8, -6e-8, 1.0, -1.0, 65504.0)
+"""Numbers among which ties, subnormal ones and what is no number meet in a window."""
+
+
+@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("fn", ["max", "min"])
+@pytest.mark.parametrize("element", [f16, bf16, f32], ids=str)
+def test_places_of_hostile_numbers(element: Attribute, fn: str, room: int) -> None:
+    """The first of equal ones, NaN before all; keys have the tap below the number."""
+    s = Sketch("f", element)
+    x = s.input("x", 2, 3, 12, 16)
+    size, step, ends, spread = [3, 2], [2, 1], [room, 0, room, 1], [2, 3]
+    how: dict[str, Any] = {"stride": step, "padding": ends, "dilation": spread}
+    best = s.add(frontend.PoolOp(fn, x, [2, 3], size, **how))
+    where = s.add(frontend.ArgPoolOp(fn, x, [2, 3], size, **how))
+    module = s.done(y=best, p=where)
+    draw = random.Random(f"{element} {fn} {room}")
+    numbers = [draw.choice(HOSTILE) for _ in range(2 * 3 * 12 * 16)]
+    (given,), _ = wanted_of(module, {})
+    given[...] = np.array(numbers).reshape(given.shape).astype(given.dtype)
+    wanted = meant(module, [given], {})
+    built = gpu_module_of(lowered(module, "sm_90a", "gpu"))
+    for variant in built.dispatch().variants():
+        result = simulate(built, [given], {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, wanted, variant.variant_name)
+
+
+def test_keys_of_halves_have_32_bits_where_a_window_is_reduced_at_once() -> None:
+    def keys(element: Attribute, size: list[int], step: list[int]) -> set[str]:
+        s = Sketch("f", element)
+        x = s.input("x", 1, 2, 9000)
+        op = frontend.ArgPoolOp("max", x, [1, 2], size, stride=step)
+        found = lowered(s.done(p=s.add(op)), "sm_90a", "tiny")
+        made = [o for o in found.walk() if isinstance(o, tiny.ReduceOp)]
+        return {str(tiny.tensor_of(o.result).element_type) for o in made}
+
+    assert keys(f16, [2, 3], [2, 2]) == keys(bf16, [2, 3], [2, 2]) == {"i32"}
+    assert keys(f32, [2, 3], [2, 2]) == {"i64"}
+    assert keys(f16, [1, 8192], [1, 4096]) == keys(bf16, [1, 8193], [1, 4096]) == {"i32"}
+    assert keys(f16, [1, 8193], [1, 4096]) == {"i64"}
 
 
 def test_maxima_and_their_places_are_a_kernel_or_two() -> None:

@@ -61,3 +61,28 @@ def test_what_may_be_outside_keeps_its_guard(changes: dict[str, str]) -> None:
 
 def test_an_assumption_is_enough() -> None:
     assert guards(size="N", assuming=" assuming (N mod 128 == 0)") == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "outside"),
+    [
+        ("(d0 + s0 + 1) floordiv 2 - (d0 + s0 + 511) floordiv 512", 0),  # of an image made larger
+        ("(d0 + s0) floordiv 2 + 1", 1),  # one too far at the end
+        ("(d0 + s0) floordiv 2 - 1", 1),  # one in front
+        ("511 - d0 - s0", 1),  # in the other order, and all of twice as many
+    ],
+    ids=["between", "behind", "in front", "turned"],
+)
+def test_a_place_between_the_ends_has_no_guard(place: str, outside: int) -> None:
+    """A load of 256 elements for each of 512 points; isl decides it for all of these."""
+    text = KERNEL.format(
+        size="512", value="arith.constant 512 : index", place="d0 + s0", assuming=""
+    )
+    text = text.replace("%v = gpu.load_global %x[%i", "%v = gpu.load_global %y[%j")
+    text = text.replace(": !gpu.global<[512], f32> -> f32", ": !gpu.global<[256], f32> -> f32")
+    text = text.replace(" = tensor 0,", " = tensor 0, %y: !gpu.global<[256], f32> = tensor 1,")
+    at = f"      %j = affine.apply affine_map<(d0)[s0] -> ({place})> (%thread)[%at]\n"
+    text = text.replace("      %v = ", f"{at}      %v = ")
+    module = run(parsed(text), "gpu-legalize-access")
+    (load,) = find(module, hw.LoadGlobalOp)
+    assert (load.predicate is not None) == bool(outside)
