@@ -70,7 +70,6 @@ class AttentionVariant:
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
 
-
     def held(self, attention: StreamingAttention) -> StreamingAttention:
         """The attention in the tiles that its kernel has."""
         return attention.in_whole_rows() if self.fields["loader"] == "tma" else attention

@@ -233,13 +233,17 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
-def test_what_is_not_finite_in_the_head_beside_stays_there(arch: str, packed: bool) -> None:
-    """Tiles are wider than heads of 40; what fills them are zeros, in Q as in K."""
-    graph = heads_in_rows(packed, 40)
+@pytest.mark.parametrize("features", [40, 112])
+def test_what_is_not_finite_in_the_head_beside_stays_there(
+    arch: str, packed: bool, features: int
+) -> None:
+    """Tiles are wider than heads of 40, and than those of 112 where TMA brings them; what fills
+    them are zeros, in Q as in K."""
+    graph = heads_in_rows(packed, features)
     sizes = {"B": 1, "M": 70, "H": 3}
-    inputs = rows_of_heads(packed, 40, sizes)
+    inputs = rows_of_heads(packed, features, sizes)
     for number, array in enumerate(inputs):
-        heads = array.reshape(1, 70, -1, 3, 40)
+        heads = array.reshape(1, 70, -1, 3, features)
         heads[..., 0, :], heads[..., 2, :] = np.nan, (np.inf, -np.inf, np.nan)[number]
     module = passed(graph, *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
     clean = [np.where(np.isfinite(array), array, 0).astype(np.float16) for array in inputs]
