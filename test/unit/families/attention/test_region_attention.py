@@ -128,8 +128,10 @@ def test_tiles_hold_whole_steps_of_tensor_cores(depth: int, width: int) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "width"),
-    [(8, 32), (40, 64), (48, 48), (64, 64), (72, 128), (80, 80), (88, 128), (96, 96), (112, 128)]
-    + [(120, 128), (128, 128), (144, 144), (176, 176), (248, 256)],
+    [
+        *((8, 32), (40, 64), (48, 48), (64, 64), (72, 128), (80, 80), (88, 128), (96, 96)),
+        *((112, 128), (120, 128), (128, 128), (144, 144), (176, 176), (248, 256)),
+    ],
 )
 def test_tma_brings_rows_of_whole_swizzles(depth: int, width: int) -> None:
     """A tile that is wider by a third at most, for heads whose rows are not of 64 bytes."""
