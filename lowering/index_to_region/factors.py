@@ -61,7 +61,7 @@ class Factors:
         default_factory=dict[SSAValue, Mapping[SSAValue, None]]
     )
     """What values are made of, down to contractions, of those that were asked about."""
-    given: dict[SSAValue, Sequence[SSAValue]] = field(
+    inputs: dict[SSAValue, Sequence[SSAValue]] = field(
         default_factory=dict[SSAValue, Sequence[SSAValue]]
     )
     """What the ops that make values read, of those that were asked about."""
@@ -314,19 +314,19 @@ class Factors:
     def _found_behind(
         self, value: SSAValue, stop: Collection[SSAValue], through: SSAValue | None
     ) -> list[SSAValue]:
-        contractions, told = self.contractions, self.given
+        contractions, told = self.contractions, self.inputs
 
         def operands(one: SSAValue) -> Sequence[SSAValue]:
             if one in contractions and one is not value and one is not through:
                 return ()
             read = told.get(one)
             if read is None:
-                read = told[one] = self._given(one)
+                read = told[one] = self._inputs(one)
             return [o for o in read if o not in stop] if stop else read
 
         return reached([value], operands)
 
-    def _given(self, value: SSAValue) -> Sequence[SSAValue]:
+    def _inputs(self, value: SSAValue) -> Sequence[SSAValue]:
         """What the op that makes a value reads, but for arguments."""
         op = value.owner
         if not isinstance(op, Operation):
