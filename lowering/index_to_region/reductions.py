@@ -103,6 +103,8 @@ class Reductions:
                 gain, ends = 1.0, product_ends(kernels, kernel)
                 ways = iter([computing, *(ways if loops else ())])
             for stored in (one for of in ways for one in self._with(of, kernels, ends)):
+                if self.spent >= most:
+                    break
                 found = self.recompose(stored, kernels)
                 parts = {k.key for k in found.kernels}
                 before = self._total(kernels, whole - parts)
