@@ -49,9 +49,9 @@ ALONE = 4
 SEVERAL = 3
 """Ops of a value that two kernels compute, from which on it is tried in memory."""
 
-PATIENCE, LEAST = 2, 12_000
+PATIENCE, LEAST = 2, 16_000
 """Forms of kernels that are modelled for each form of the graph's own, beside so many: all but
-unrolled recurrences try all that there is to try with a half of that."""
+unrolled recurrences try all that there is to try, with half as many."""
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
