@@ -68,6 +68,13 @@ MANY_QUERIES = 64
 """Points from which on an axis is more likely of queries than of heads that share keys."""
 
 
+MOST_SCORES = 1 << 29
+"""Scores of f32 that are stored for products of a kernel each: 2 GiB of them."""
+
+NARROW = 32
+"""Features of heads of f32 for which that takes no less time, by the model."""
+
+
 @dataclass(frozen=True)
 class Score:
     """What is done to a product of a query and a key before the softmax."""
@@ -307,6 +314,9 @@ class _Search:
         v_side = operand_of(self.kernel, (read, paged), (n, wide[0]), batch, False)
         self._check_queries(q_side, scores)
         self._check_elements((q_side, k_side, v_side), element, weights, together)
+        if element == f32:
+            heads = _head(scores.operand, depth_axis), _head(weights.weighted, wide[0])
+            self._check_exact(scores, max(heads))
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
         value = masks.value
         self._check_elementwise(value, {scores.result}, (*batch, m, n))
@@ -441,8 +451,6 @@ class _Search:
                 raise Refused(
                     f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place(operand)
                 )
-        if element == f32:
-            self._check_exact(weights, at)
         q, k, _ = operands
         kinds = [q.element, k.element]
         if kinds[0] != kinds[1]:
@@ -454,11 +462,17 @@ class _Search:
                 at,
             )
 
-    def _check_exact(self, weights: Weights, at: Operation) -> None:
-        """Refuse products of f32 that tensor cores may take: those of a kernel each are faster."""
+    def _check_exact(self, scores: region.ReduceOp, features: int) -> None:
+        """Refuse products of f32 that tensor cores may take: those of a kernel each are faster.
+
+        But not of heads so narrow that scores in memory take as long as threads that multiply, nor
+        where scores would take much memory, or nobody knows how much.
+        """
         sums = [op for op in self.kernel.walk() if isinstance(op, region.ReduceOp)]
         coarse = [op for op in sums if op.precision is not None]
-        if coarse:
+        sizes = [axis.size.constant() for axis in type_of(scores.result).axes]
+        few = None not in sizes and math.prod(n or 0 for n in sizes) <= MOST_SCORES
+        if coarse and few and features > NARROW:
             raise Refused(
                 "its products may be less exact than f32, which products of their own make use of",
                 coarse[0],
