@@ -33,25 +33,25 @@ H200 heads of 96 take less time than heads of 80, and those of 160 than those of
 WHOLE_ROW = 64
 """Features of a swizzled row of 128 bytes, the widest that TMA brings at once."""
 
-WHOLE_ROWS = 128
-"""The most features of a tile that is made wider for the sake of such rows."""
-
 
 def in_tiles(features: int, element: Attribute, whole_rows: bool = False) -> int:
     """The features of a tile that holds a head; those beyond the head are zeros.
 
     Of f32, which lanes multiply by themselves, eight have four neighbouring features each.
-    ``whole_rows`` asks for rows of 128 bytes where a head's do not begin at multiples of 64 and a
-    tile grows by no more than a third: TMA then takes a row in one piece of two where it took three
-    pieces of 64 bytes or seven of 32.  Heads of 72 take 193 us in tiles of 128 where they take 227
-    in those of 96, and heads of 112 take 135 where they take 155 in their own (H100).
+    ``whole_rows`` asks for tiles as TMA brings them best, of heads of more than 64 features whose
+    rows are not of whole 64 bytes: of rows of 128 bytes where the tile grows by no more than a
+    third, else of 64.  A row comes in two pieces then where it came in three of 64 bytes, or in
+    seven of 32.  Heads of 72 take 198 us so for 229, of 80 143 for 158, of 112 138 for 157, of 144
+    152 for 168, of 152 144 for 161, of 176 117 for 158, of 208 109 for 130 and of 240 112 for 159;
+    heads of 48, 96 and 160 would take 174 for 170, 141 for 126 and 124 for 118 (H100).
     """
     fills = features % _step(element) == 0
-    least = features if fills else -(-features // PADDED_STEP) * PADDED_STEP
-    if not whole_rows or element == f32 or features % PADDED_STEP == 0:
+    padded = -(-features // PADDED_STEP) * PADDED_STEP
+    least = features if fills else padded
+    if not whole_rows or element == f32 or features % PADDED_STEP == 0 or features < WHOLE_ROW:
         return least
     wide = -(-features // WHOLE_ROW) * WHOLE_ROW
-    return wide if wide == WHOLE_ROWS and 3 * wide <= 4 * least else least
+    return wide if 3 * wide <= 4 * least else padded
 
 
 def _step(element: Attribute) -> int:

@@ -68,6 +68,9 @@ MANY_QUERIES = 64
 """Points from which on an axis is more likely of queries than of heads that share keys."""
 
 
+EASY = 128
+"""Features beside which threads have registers for any scores, whatever fills a tile."""
+
 MOST_SCORES = 1 << 29
 """Scores of f32 that are stored for products of a kernel each: 2 GiB of them."""
 
@@ -188,10 +191,14 @@ class StreamingAttention:
         return self.depth, self.width
 
     def in_whole_rows(self) -> StreamingAttention:
-        """The attention with tiles as TMA brings them best, or itself where it has such ones, and
-        where another head's features would be in a tile."""
+        """The attention with tiles as TMA brings them best, or itself where it has such ones, where
+        another head's features would be in a tile, and where threads have no registers for more:
+        of wide heads beside scores that are more than products, and beside more outputs."""
         wide = replace(self, whole_rows=True)
         if wide.tile_features == self.tile_features or isinstance(self.q, ComputedQueries):
+            return self
+        plain = self.score.scale is not None and not self.hides
+        if max(wide.tile_features) > EASY and (not plain or self.stores_rows or self.kept):
             return self
         try:
             q, k = (apart(side, True, True) for side in (self.q, self.k))

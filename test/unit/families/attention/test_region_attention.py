@@ -129,12 +129,13 @@ def test_tiles_hold_whole_steps_of_tensor_cores(depth: int, width: int) -> None:
 @pytest.mark.parametrize(
     ("depth", "width"),
     [
-        *((8, 32), (40, 64), (48, 48), (64, 64), (72, 128), (80, 80), (88, 128), (96, 96)),
-        *((112, 128), (120, 128), (128, 128), (144, 144), (176, 176), (248, 256)),
+        *((8, 32), (40, 64), (48, 48), (64, 64), (72, 128), (80, 96), (88, 128), (96, 96)),
+        *((112, 128), (120, 128), (128, 128), (136, 192), (144, 192), (152, 192), (160, 160)),
+        *((176, 192), (192, 192), (208, 256), (224, 224), (240, 256), (248, 256)),
     ],
 )
 def test_tma_brings_rows_of_whole_swizzles(depth: int, width: int) -> None:
-    """A tile that is wider by a third at most, for heads whose rows are not of 64 bytes."""
+    """A tile that is wider by a third at most, for heads whose rows are not of whole 64 bytes."""
     attention = found(heads_of(depth))
     wide = attention.in_whole_rows()
     assert wide.tile_features == (width, width)
@@ -144,6 +145,12 @@ def test_tma_brings_rows_of_whole_swizzles(depth: int, width: int) -> None:
     assert attention.as_held("tma", attention.tile_features).tile_features == (
         attention.tile_features
     )
+
+
+@pytest.mark.parametrize(("features", "width"), [(112, 128), (144, 144), (208, 208)])
+def test_wide_heads_keep_their_tiles_beside_a_mask(features: int, width: int) -> None:
+    """Threads have no registers for wider ones."""
+    assert found(heads_of(features, " causal")).in_whole_rows().tile_features == (width, width)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -233,7 +233,7 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
-@pytest.mark.parametrize("features", [40, 112])
+@pytest.mark.parametrize("features", [40, 80, 112])
 def test_what_is_not_finite_in_the_head_beside_stays_there(
     arch: str, packed: bool, features: int
 ) -> None:
