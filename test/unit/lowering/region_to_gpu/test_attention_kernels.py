@@ -14,6 +14,7 @@ from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.variants import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -256,6 +257,19 @@ def test_what_is_not_finite_in_the_head_beside_stays_there(
     assert played is not None
     for found in (*played, *result.outputs):
         assert_agree([found[:, 1:2]], right)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("features", [80, 144, 208])
+def test_tiles_of_whole_rows_hold_narrower_heads(features: int) -> None:
+    """What TMA brings beyond a head are zeros, and no output has them."""
+    program, sizes = heads_of(features), {"H": 2, "M": 70, "N": 90}
+    inputs = program.inputs(sizes)
+    module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch="sm_90a")
+    plans = find(passed(program.text(), *TO_REGION, "plan-select", arch="sm_90a"), ScheduleOp)
+    (wide,) = {plan.tile_sizes[2] for plan in plans if plan.loader.data == "tma"}
+    assert wide == {80: 96, 144: 192, 208: 256}[features]
+    simulated(module, inputs, sizes, meant(parsed(program.text()), inputs, sizes))
 
 
 @pytest.mark.parametrize("arch", VARIANTS)
