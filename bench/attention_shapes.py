@@ -137,10 +137,10 @@ class Shape:
 
 def _shapes() -> dict[str, Shape]:
     found: dict[str, Shape] = {}
-    for width in (32, 40, 48, 72, 80, 96, 112, 160, 192, 256):
+    for width in (32, 40, 48, 72, 80, 88, 96, 112, 160, 192, 256):
         one = Shape(heads=max(4, 1024 // width), features=width)
         found[f"heads_{width}"] = one
-        if width in (32, 80, 96, 192, 256):
+        if width in (32, 80, 96, 112, 192, 256):
             found[f"heads_{width}_causal"] = replace(one, causal=True)
     diffusion = Shape(batch=2, heads=8, layout="bshd")
     bert = Shape(batch=32, heads=12, queries=384)
@@ -173,6 +173,7 @@ def _shapes() -> dict[str, Shape]:
         "mask_mn": Shape(mask="mn"),
         "mask_mn_hidden": Shape(mask="mn", holds=True),
         "mask_bmn": replace(bert, mask="bmn", holds=True),
+        "mask_72": Shape(features=72, heads=14, mask="mn"),
         "mask_128": Shape(features=128, heads=8, mask="mn"),
         "mask_256": Shape(features=256, heads=4, mask="mn"),
         "window_128": replace(windowed, window=(127, 0)),
@@ -195,6 +196,7 @@ def _shapes() -> dict[str, Shape]:
         "bf16_masked": Shape(mask="mn", dtype="bf16"),
         "bshd_causal": Shape(causal=True, features=128, heads=8, layout="bshd"),
         "packed": Shape(features=128, heads=8, layout="packed"),
+        "packed_112": Shape(features=112, heads=9, layout="packed"),
         "packed_80": Shape(features=80, heads=16, layout="packed"),
     }
 

@@ -8,16 +8,16 @@ compared with PyTorch's in f32.
 
 from __future__ import annotations
 
-import importlib
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.bench import in_torch, race
+from polyc.bench.inductor import tuned_alone
 from polyc.bench.race import Contestant
 from polyc.dialects.frontend import GraphOp, tensor_of
 from polyc.runtime import driver
@@ -218,41 +218,6 @@ def raced(
     rows[0]["kernels_us"] = kernels_us
     race.print_rows(rows)
     return rows
-
-
-@contextmanager
-def tuned_alone() -> Generator[None]:
-    """Inductor times what it chooses from while no other benchmark uses the GPU.
-
-    All candidates of an op are timed in one turn.  They are compiled by Inductor's own processes,
-    which are awaited first: until they are there, it compiles in threads beside what it times.
-    """
-    compiling: Any = importlib.import_module("torch._inductor.async_compile")
-    # Its processes assemble by this ptxas, and find nothing of each other's by another version.
-    compiling._set_triton_ptxas_path()
-    compiling.AsyncCompile.wait_pool_ready()
-    if not race.shared():
-        yield
-        return
-    benchmarker: Any = importlib.import_module("torch._inductor.runtime.benchmarking").benchmarker
-    selecting: Any = importlib.import_module("torch._inductor.select_algorithm")
-    cache = selecting.AlgorithmSelectorCache
-    own, autotune = benchmarker.benchmark_gpu, cache.autotune
-
-    def timed(*args: Any, **named: Any) -> Any:
-        with race.alone():
-            return own(*args, **named)
-
-    def tuned(*args: Any, **named: Any) -> Any:
-        with race.alone():
-            return autotune(*args, **named)
-
-    benchmarker.benchmark_gpu, cache.autotune = timed, tuned
-    try:
-        yield
-    finally:
-        cache.autotune = autotune
-        del benchmarker.benchmark_gpu
 
 
 def dense(run: in_torch.Run) -> in_torch.Run:

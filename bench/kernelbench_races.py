@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from polyc.bench import race
-from polyc.bench.graphs import kernel_times, tuned_alone
+from polyc.bench.graphs import kernel_times
+from polyc.bench.inductor import tuned_alone
 from polyc.bench.race import Contestant
 from polyc.test.support import kernelbench as kb
 from polyc.test.support.kernelbench import Problem

@@ -45,6 +45,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import polyc
 from polyc.bench import graphs, race
+from polyc.bench.inductor import QUICK_OPTIONS, tuned_alone
 from polyc.bench.race import Contestant
 from polyc.bench.torch_zoo import MODELS, Model, Shape
 from polyc.cost.device import DEVICES, SHIPPED, Device
@@ -67,7 +68,12 @@ PEERS: Mapping[str, str] = {
     "eager": "eager",
     "default": "torch.compile",
     "max": "torch.compile max-autotune",
+    "quick": "torch.compile max-autotune, quick",
 }
+"""Peers by name; ``quick`` is max-autotune as ``bench/inductor.py`` makes it end in a minute."""
+
+TUNED = "TORCHINDUCTOR_CACHE_DIR"
+"""Names the folder of what Inductor compiled and measured; each case has one of its own in it."""
 
 
 # Without a GPU -----------------------------------------------------------------------------------
@@ -370,9 +376,11 @@ def peer_of(
 ) -> tuple[Callable[..., Any], Any]:
     """A module as ``torch.compile`` makes it, which has compiled and tuned it, and its result."""
     torch._dynamo.reset()
-    mode = "max-autotune-no-cudagraphs" if peer == "max" else None
-    call = torch.compile(module, mode=mode)
-    with graphs.tuned_alone():
+    if peer == "quick":
+        call = torch.compile(module, options=dict(QUICK_OPTIONS))
+    else:
+        call = torch.compile(module, mode="max-autotune-no-cudagraphs" if peer == "max" else None)
+    with tuned_alone(peer == "quick"):
         return call, call(*inputs)
 
 
@@ -433,7 +441,8 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
         if gpus:
             gpu = gpus[at % len(gpus)]
             place = {"CUDA_VISIBLE_DEVICES": gpu}
-            place |= {race.LOCK: str(folder / f"lock-{gpu}")} if options.workers > 1 else {}
+            lock = os.environ.get(race.LOCK) or str(folder / "lock")
+            place |= {race.LOCK: f"{lock}-{gpu}"} if options.workers > 1 else {}
         places.put(place)
     begun = time.perf_counter()
     rows: list[Any] = []
@@ -448,6 +457,9 @@ def in_processes(options: argparse.Namespace, cases: Sequence[tuple[str, int]]) 
         asked = [sys.executable, "-m", "polyc.bench.torch_models", "--one", str(out)]
         asked += [*options.passed, "--models", name, "--batches", str(batch)]
         place = places.get()
+        if tuned := os.environ.get(TUNED):
+            # Of processes that write to one folder the last one's measurements alone are kept.
+            place = {**place, TUNED: os.path.join(tuned, f"{name}-{batch}")}
         try:
             done = subprocess.run(asked, timeout=left, env={**os.environ, **place}, check=False)
         except subprocess.TimeoutExpired:

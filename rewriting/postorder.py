@@ -44,10 +44,28 @@ def computed(
 
 
 def reached(roots: Iterable[Node], needs: Callable[[Node], Iterable[Node]]) -> list[Node]:
-    """``roots`` and all that they need, each once, after what it needs itself."""
+    """``roots`` and all that they need, each once, after what it needs itself.
+
+    Raises what ``needs`` raises; a cycle is an AssertionError.
+    """
     found: dict[Node, None] = {}
+    open_: set[Node] = set()
     for root in roots:
-        computed(root, needs, lambda node, of: None, found)
+        if root in found:
+            continue
+        open_.add(root)
+        stack = [(root, iter(needs(root)))]
+        while stack:
+            node, rest = stack[-1]
+            for one in rest:
+                if one not in found:
+                    assert one not in open_, "a cycle"
+                    open_.add(one)
+                    stack.append((one, iter(needs(one))))
+                    break
+            else:
+                stack.pop()
+                found[node] = None
     return list(found)
 
 

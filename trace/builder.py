@@ -303,8 +303,11 @@ class Builder:
         window: tuple[Dim | int, Dim | int] | None = None,
         offset: Dim | int | None = None,
         lse: bool = False,
+        precision: str | None = None,
     ) -> tuple[SSAValue, ...]:
         """Attention; with ``lse`` also the log of the sum of the weights' exponentials."""
+        if precision is None and tensor_of(q).element_type == f32:
+            precision = self.precision_of_products
         made = frontend.AttentionOp(
             q,
             k,
@@ -316,6 +319,7 @@ class Builder:
             window=window,
             offset=offset,
             lse=lse,
+            precision=precision,
         )
         self.add(made)
         return tuple(made.results)

@@ -252,6 +252,7 @@ def attention(
     window: tuple[SizeLike, SizeLike] | None = None,
     offset: SizeLike | None = None,
     lse: bool = False,
+    precision: str | None = None,
 ) -> Any:
     """``softmax(scale * q @ k.T, masked) @ v``: [..., Hq, M, D], [..., H, N, D], [..., H, N, E].
 
@@ -259,7 +260,7 @@ def attention(
     ``scale`` is 1 / sqrt(D) unless given, ``cap`` bounds the scores as Gemma does, ``causal`` hides
     the keys after a query, ``window`` those further before and after than it says, ``offset`` is
     the position of query 0 among the keys.  With ``lse`` a pair: also the log of the sum of the
-    scores' exponentials, [..., Hq, M] of f32.
+    scores' exponentials, [..., Hq, M] of f32.  ``precision`` is of both products, as of ``matmul``.
     """
     one, two, three = value_of(q), value_of(k), value_of(v)
     same_type("attention", one, two, three)
@@ -275,6 +276,7 @@ def attention(
         window=None if window is None else (dim_of(window[0]), dim_of(window[1])),
         offset=None if offset is None else dim_of(offset),
         lse=lse,
+        precision=precision,
     )
     found = tuple(Value(one.builder, ssa) for ssa in made)
     return found if lse else found[0]

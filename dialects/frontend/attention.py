@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, UnitAttr, f32, i1
+from xdsl.dialects.builtin import Float32Type, FloatAttr, StringAttr, UnitAttr, f32, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -27,7 +27,7 @@ from polyc.dialects.common.movements import parse_sizes
 from polyc.dialects.common.numbers import number_text, parse_f32
 from polyc.dialects.common.signature import same_shape, same_size, verify_symbols
 from polyc.dialects.common.sizes import divided, never_negative, verify_known
-from polyc.dialects.frontend.products import need_product_types
+from polyc.dialects.frontend.products import need_precision, need_product_types
 from polyc.dialects.frontend.types import (
     TensorType,
     broadcast,
@@ -63,7 +63,8 @@ class AttentionOp(IRDLOperation):
     Masks broadcast right-aligned to [..., Hq, M, N].  A key that is not allowed
     contributes nothing, whatever it holds; a row whose largest score is -inf, or that has
     no key, is 0.  A second result is the log of the sum of exp(score) over the allowed
-    keys, [..., Hq, M] of f32; -inf for such a row.
+    keys, [..., Hq, M] of f32; -inf for such a row.  ``precision``, beside ``acc``, is of both
+    products, as of ``frontend.gemm``.
     """
 
     name = "frontend.attention"
@@ -77,6 +78,7 @@ class AttentionOp(IRDLOperation):
     window_attr = opt_prop_def(ShapeAttr, prop_name="window")
     offset_attr = opt_prop_def(DimAttr, prop_name="offset")
     acc = opt_prop_def(Float32Type)
+    precision = opt_prop_def(StringAttr)
     result = result_def(TensorType)
     lse = opt_result_def(TensorType)
     traits = traits_def(Pure())
@@ -94,6 +96,7 @@ class AttentionOp(IRDLOperation):
         window: tuple[Dim | int, Dim | int] | None = None,
         offset: Dim | int | None = None,
         lse: bool = False,
+        precision: str | None = None,
         result_type: TensorType | None = None,
     ) -> None:
         t = tensor_of(q)
@@ -109,6 +112,7 @@ class AttentionOp(IRDLOperation):
                 "window": None if window is None else ShapeAttr.of(window),
                 "offset": None if offset is None else DimAttr(Dim.of(offset)),
                 "acc": f32,
+                "precision": None if precision is None else StringAttr(precision),
             },
         )
 
@@ -157,6 +161,7 @@ class AttentionOp(IRDLOperation):
                     f"positions and features; {what} is {t}"
                 )
         need_product_types("attention", (self.q, self.k, self.v), self.result)
+        need_precision("attention", self.precision, self.q)
         q, k, v = (t.dims for t in types.values())
         for what, a, b in (
             ("batches of q and k", q[:-3], k[:-3]),
@@ -240,8 +245,9 @@ class AttentionOp(IRDLOperation):
         if parser.parse_optional_keyword("offset") is not None:
             properties["offset"] = DimAttr(parse_dim(parser))
         args, results, attributes = parse_typed(parser, unresolved)
-        if (acc := attributes.pop("acc", None)) is not None:
-            properties["acc"] = acc
+        for key in ("acc", "precision"):
+            if (said := attributes.pop(key, None)) is not None:
+                properties[key] = said
         return cls.create(
             operands=args, result_types=results, properties=properties, attributes=attributes
         )
@@ -262,7 +268,8 @@ class AttentionOp(IRDLOperation):
             printer.print_string(f" window {shape_text(self.window_attr.data)}")
         if self.offset_attr is not None:
             printer.print_string(f" offset {self.offset}")
-        print_typed(printer, self, {} if self.acc is None else {"acc": self.acc})
+        said = {"acc": self.acc, "precision": self.precision}
+        print_typed(printer, self, {key: attr for key, attr in said.items() if attr is not None})
 
 
 def is_boolean(mask: SSAValue) -> bool:

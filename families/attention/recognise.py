@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -26,12 +26,14 @@ from polyc.affine import isl
 from polyc.dialects import region
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.attention.ends import End, ends_among
 from polyc.families.attention.operands import (
     FEATURE_STEP,
     Factor,
     HeadOperand,
+    apart,
     in_tiles,
     operand_of,
 )
@@ -57,12 +59,23 @@ from polyc.families.attention.softmax import (
     weights_of,
 )
 from polyc.families.attention.visible import Visible
+from polyc.poly.why_not import TMA_RANK
 from polyc.rewriting.region.building import type_of
 from polyc.rewriting.region.compose import domain
 from polyc.rewriting.region.views import behind_views, constant_of
 
 MANY_QUERIES = 64
 """Points from which on an axis is more likely of queries than of heads that share keys."""
+
+
+EASY = 128
+"""Features beside which threads have registers for any scores, whatever fills a tile."""
+
+MOST_SCORES = 1 << 29
+"""Scores of f32 that are stored for products of a kernel each: 2 GiB of them."""
+
+NARROW = 32
+"""Features of heads of f32 for which that takes no less time, by the model."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +156,8 @@ class StreamingAttention:
     """What multiplies the weights, or chooses among them, before they are rounded."""
     finite_only: tuple[str, ...]
     """What a kernel does otherwise where a value is not finite, as sentences (S6.5)."""
+    whole_rows: bool = False
+    """Whether tiles have rows as TMA brings them best (``in_tiles``)."""
 
     @property
     def shared(self) -> SharedKeys | None:
@@ -167,7 +182,39 @@ class StreamingAttention:
     @property
     def tile_features(self) -> tuple[int, int]:
         """The features that tiles of Q and K, and tiles of V and of the output, have."""
-        return in_tiles(self.depth, self.element), in_tiles(self.width, self.element)
+        depth, width = (in_tiles(n, self.element, self.whole_rows) for n in self.heads)
+        return depth, width
+
+    @property
+    def heads(self) -> tuple[int, int]:
+        """The features of Q and K, and of V and the output."""
+        return self.depth, self.width
+
+    def in_whole_rows(self) -> StreamingAttention:
+        """The attention with tiles as TMA brings them best, or itself where it has such ones, where
+        another head's features would be in a tile, and where threads have no registers for more:
+        of wide heads beside scores that are more than products, and beside more outputs."""
+        wide = replace(self, whole_rows=True)
+        if wide.tile_features == self.tile_features or isinstance(self.q, ComputedQueries):
+            return self
+        plain = self.score.scale is not None and not self.hides
+        if max(wide.tile_features) > EASY and (not plain or self.stores_rows or self.kept):
+            return self
+        try:
+            q, k = (apart(side, True, True) for side in (self.q, self.k))
+            wide = replace(wide, q=q, k=k, v=apart(self.v, False, True))
+        except Refused:
+            return self
+        return wide if wide.rank <= max(TMA_RANK, self.rank) else self
+
+    def as_held(self, loader: str, tile: tuple[int, int]) -> StreamingAttention:
+        """The attention as a plan has it, by its loader and the features of its tiles."""
+        wide = self.in_whole_rows() if loader == "tma" else self
+        return wide if wide.tile_features == tile else self
+
+    def as_planned(self, plan: ScheduleOp) -> StreamingAttention:
+        """The attention as it lies in the tiles of a schedule."""
+        return self.as_held(plan.loader.data, (plan.tile_sizes[2], plan.warp_tile_sizes[1]))
 
     @property
     def hides(self) -> bool:
@@ -197,7 +244,7 @@ class StreamingAttention:
         if tile == self.tile_features:
             return None
         depth, width = self.tile_features
-        padded = (depth, width) != (self.depth, self.width)
+        padded = (depth, width) != self.heads
         wanted = f", which tiles of {depth} and {width} hold" if padded else ""
         return (
             f"has tiles for heads of {tile[0]} and {tile[1]} features (the last of tile and of "
@@ -274,6 +321,9 @@ class _Search:
         v_side = operand_of(self.kernel, (read, paged), (n, wide[0]), batch, False)
         self._check_queries(q_side, scores)
         self._check_elements((q_side, k_side, v_side), element, weights, together)
+        if element == f32:
+            heads = _head(scores.operand, depth_axis), _head(weights.weighted, wide[0])
+            self._check_exact(scores, max(heads))
         forbidden = self._check_values(read, conditions, visible, gates, (m, n))
         value = masks.value
         self._check_elementwise(value, {scores.result}, (*batch, m, n))
@@ -408,8 +458,6 @@ class _Search:
                 raise Refused(
                     f"{operand.name} holds {own}, and tensor cores take f16 or bf16", place(operand)
                 )
-        if element == f32:
-            self._check_exact(weights, at)
         q, k, _ = operands
         kinds = [q.element, k.element]
         if kinds[0] != kinds[1]:
@@ -421,11 +469,17 @@ class _Search:
                 at,
             )
 
-    def _check_exact(self, weights: Weights, at: Operation) -> None:
-        """Refuse products of f32 that tensor cores may take: those of a kernel each are faster."""
+    def _check_exact(self, scores: region.ReduceOp, features: int) -> None:
+        """Refuse products of f32 that tensor cores may take: those of a kernel each are faster.
+
+        But not of heads so narrow that scores in memory take as long as threads that multiply, nor
+        where scores would take much memory, or nobody knows how much.
+        """
         sums = [op for op in self.kernel.walk() if isinstance(op, region.ReduceOp)]
         coarse = [op for op in sums if op.precision is not None]
-        if coarse:
+        sizes = [axis.size.constant() for axis in type_of(scores.result).axes]
+        few = None not in sizes and math.prod(n or 0 for n in sizes) <= MOST_SCORES
+        if coarse and few and features > NARROW:
             raise Refused(
                 "its products may be less exact than f32, which products of their own make use of",
                 coarse[0],

@@ -135,16 +135,17 @@ def schedules(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
             if lacking(attention, made) <= 0:
                 found[few.name] = made
     for variant in VARIANTS[arch]:
-        if variant.name in done or not variant.takes(attention):
+        held = variant.held(attention)
+        if variant.name in done or not variant.takes(held):
             continue
-        variant = variant.in_pages(attention)
-        facts = conditions(attention, variant.fields["loader"] == "tma")
-        for name, fields, more in ranked(attention, arch, variant):
+        variant = variant.in_pages(held)
+        facts = conditions(held, variant.fields["loader"] == "tma")
+        for name, fields, more in ranked(held, arch, variant):
             when = left_open(kernel, [*facts, *more])
             if when is None:
                 continue
             made = fitted(kernel.sym_name.data, name, fields, when)
-            if lacking(attention, made) <= 0:
+            if lacking(held, made) <= 0:
                 found[name] = made
                 done.add(variant.name)
         last = next(reversed(found.values()), None)
@@ -305,6 +306,7 @@ def restated(attention: StreamingAttention, fields: Mapping[str, Value]) -> Fiel
     m, n = attention.m, attention.n
     queries, keys, depth = cast("list[int]", fields["tile"])
     _, width = cast("list[int]", fields["warp_tile"])
+    attention = attention.as_held(cast("str", fields["loader"]), (depth, width))
     scores = cast("str", attention.scores.label)
     out = attention.kernel.res_names.data[0].data
     sides = (attention.q, attention.k, attention.v)
@@ -418,7 +420,7 @@ def _epilogue(attention: StreamingAttention) -> Sequence[str]:
 
 def check(attention: StreamingAttention, plan: ScheduleOp) -> None:
     """Refuse a user's schedule whose tiles are not the heads', or that loads empty axes by tma."""
-    kernel = attention.kernel
+    kernel, attention = attention.kernel, attention.as_planned(plan)
     check_reduction(attention.scores.label, plan)
     check_multiplier(attention.element, plan)
     _check_structure(attention, plan)
@@ -529,7 +531,7 @@ MEASURED = 8
 
 def measured(attention: StreamingAttention, arch: str) -> list[ScheduleOp]:
     """The first plans of the space for an attention of known sizes, of wgmma; none of open ones."""
-    kernel = attention.kernel
+    kernel, attention = attention.kernel, attention.in_whole_rows()
     if not ranking.is_known(attention) or not any(
         v.fields["mma"] == "wgmma" and v.takes(attention) for v in VARIANTS[arch]
     ):

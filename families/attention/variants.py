@@ -61,7 +61,7 @@ class AttentionVariant:
             return False
         if self.fields["loader"] == "tma" and attention.rank > TMA_RANK:
             return False
-        if self.whole and attention.tile_features != (attention.depth, attention.width):
+        if self.whole and attention.tile_features != attention.heads:
             return False
         if not self.beside and attention.stores_rows:
             return False
@@ -69,6 +69,10 @@ class AttentionVariant:
             return False
         features = max(attention.tile_features)
         return features <= self.features and kind_of(attention) <= self.scores
+
+    def held(self, attention: StreamingAttention) -> StreamingAttention:
+        """The attention in the tiles that its kernel has."""
+        return attention.in_whole_rows() if self.fields["loader"] == "tma" else attention
 
 
 def made_how(attention: StreamingAttention) -> int:

@@ -24,6 +24,7 @@ from xdsl.pattern_rewriter import (
 from polyc.affine.expressions import canonical_set
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.precision import coarser
 from polyc.dialects.common.signature import graph_of
 from polyc.dialects.frontend.attention import is_boolean
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, mark, replace
@@ -84,7 +85,7 @@ class LowerAttention(RewritePattern):
             wide = build.expand(condition, range(at + 1), space)
             values = build.select(wide, values, build.splat(0.0, space))
         weights = build.expand(build.rounded(powers, element), range(at + 1), space)
-        summed = build.reduce("sum", build.binary("mul", weights, values), (at,))
+        summed = _products(op, build, weights, values, at)
 
         shape = (*rows, space[-1])
         empty = build.compare("eq", total, build.splat(0.0, rows))
@@ -103,7 +104,7 @@ class LowerAttention(RewritePattern):
         space, at = (*op.scores, features), len(op.scores) - 1
         left = build.expand(q, (*range(at), at + 1), space)
         right = build.expand(k, (*range(at - 1), at, at + 1), space)
-        scores = build.reduce("sum", build.binary("mul", left, right), (at + 1,))
+        scores = _products(op, build, left, right, at + 1)
         scale = op.scale
         if scale is None and (size := features.constant()) is not None:
             scale = 1 / math.sqrt(size) if size else math.inf
@@ -117,6 +118,15 @@ class LowerAttention(RewritePattern):
         if op.cap is None:
             return scores
         return build.binary("mul", build.unary("tanh", scores), build.splat(op.cap, op.scores))
+
+
+def _products(
+    op: frontend.AttentionOp, build: Builder, left: SSAValue, right: SSAValue, axis: int
+) -> SSAValue:
+    """The sum of products along an axis, as precise as the attention's have to be."""
+    if coarser(op.precision) is None:
+        return build.reduce("sum", build.binary("mul", left, right), (axis,))
+    return build.contract(left, right, (axis,), op.precision)
 
 
 def _replace_both(

@@ -61,6 +61,10 @@ class Factors:
         default_factory=dict[SSAValue, Mapping[SSAValue, None]]
     )
     """What values are made of, down to contractions, of those that were asked about."""
+    inputs: dict[SSAValue, Sequence[SSAValue]] = field(
+        default_factory=dict[SSAValue, Sequence[SSAValue]]
+    )
+    """What the ops that make values read, of those that were asked about."""
     told: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     """What is known of values whatever is stored."""
 
@@ -310,16 +314,25 @@ class Factors:
     def _found_behind(
         self, value: SSAValue, stop: Collection[SSAValue], through: SSAValue | None
     ) -> list[SSAValue]:
+        contractions, told = self.contractions, self.inputs
 
-        def operands(one: SSAValue) -> list[SSAValue]:
-            ends = one in self.contractions and one not in (value, through)
-            op = one.owner
-            if ends or not isinstance(op, Operation):
-                return []
-            read = (self.same.get(o, o) for o in op.operands)
-            return [o for o in read if o not in stop and not isinstance(o, BlockArgument)]
+        def operands(one: SSAValue) -> Sequence[SSAValue]:
+            if one in contractions and one is not value and one is not through:
+                return ()
+            read = told.get(one)
+            if read is None:
+                read = told[one] = self._inputs(one)
+            return [o for o in read if o not in stop] if stop else read
 
         return reached([value], operands)
+
+    def _inputs(self, value: SSAValue) -> Sequence[SSAValue]:
+        """What the op that makes a value reads, but for arguments."""
+        op = value.owner
+        if not isinstance(op, Operation):
+            return ()
+        read = (self.same.get(o, o) for o in op.operands)
+        return tuple(o for o in read if not isinstance(o, BlockArgument))
 
     def _has(self, value: SSAValue, *kinds: type[Operation]) -> bool:
         """Whether a value is made of ops of some kinds, down to contractions."""

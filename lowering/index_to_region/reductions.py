@@ -49,6 +49,10 @@ ALONE = 4
 SEVERAL = 3
 """Ops of a value that two kernels compute, from which on it is tried in memory."""
 
+PATIENCE, LEAST = 2, 16_000
+"""Forms of kernels that are modelled for each form of the graph's own, beside so many: all but
+unrolled recurrences try all that there is to try, with half as many."""
+
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
 KEPT = "a product on tensor cores ends with it"
@@ -74,12 +78,19 @@ class Reductions:
     tried: set[KernelKey] = field(default_factory=set[KernelKey])
     fruitless: set[Hashable] = field(default_factory=set[Hashable])
     """Where nothing helped."""
+    spent: int = 0
+    """Forms of the kernels that were modelled."""
     _counted: tuple[Kernels, set[SSAValue]] | None = None
     _passed: tuple[Kernels, int] | None = None
 
     def run(self, kernels: Kernels) -> Kernels:
-        """The kernels of the graph, cut where that takes less time."""
-        while (kernel := self._next(kernels)) is not None:
+        """The kernels of the graph, cut where that takes less time.
+
+        Of a recurrence whose steps follow one another in the graph each kernel holds those before
+        it, and what is stored of one changes all after it: not all of that is tried.
+        """
+        most = LEAST + PATIENCE * sum(len(kernel.held()) for kernel in kernels.kernels)
+        while self.spent < most and (kernel := self._next(kernels)) is not None:
             self.tried.add(kernel.key)
             if (place := self.standing.of(kernel, kernels)) in self.fruitless:
                 continue
@@ -92,6 +103,8 @@ class Reductions:
                 gain, ends = 1.0, product_ends(kernels, kernel)
                 ways = iter([computing, *(ways if loops else ())])
             for stored in (one for of in ways for one in self._with(of, kernels, ends)):
+                if self.spent >= most:
+                    break
                 found = self.recompose(stored, kernels)
                 parts = {k.key for k in found.kernels}
                 before = self._total(kernels, whole - parts)
@@ -174,6 +187,7 @@ class Reductions:
             key = kernel.key
             if key in wanted and key not in self.known:
                 self.known[key] = seconds(kernel)
+                self.spent += len(kernel.held())
         return sum(self.known[key] for key in wanted)
 
 

@@ -86,7 +86,7 @@ class AttentionLowering:
     def build(
         self, plan: ScheduleOp, bindings: Sequence[BindAttr], spaces: Sequence[BindAttr]
     ) -> list[gpu.KernelOp]:
-        found = [AttentionBuilder(self.attention, plan, spaces).build(bindings)]
+        found = [AttentionBuilder(self.attention.as_planned(plan), plan, spaces).build(bindings)]
         if plan.stores_sums:
             found.append(Joined(self.attention, plan).build(bindings, spaces))
         return found

@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
+from polyc.dialects.common.precision import coarser
+from polyc.playback.estimate import products_of
 from polyc.playback.functions import Array, as_array, round_freely, round_to, widen
 
 
@@ -27,7 +29,8 @@ def attention(
     k, v = np.repeat(k, group, -3), np.repeat(v, group, -3)
     features = q.shape[-1]
     scale = np.float32(1) / np.sqrt(np.float32(features)) if op.scale is None else op.scale
-    scores = widen(np.matmul(q, np.swapaxes(k, -1, -2)))
+    with products_of(coarser(op.precision)):
+        scores = widen(np.matmul(q, np.swapaxes(k, -1, -2)))
     if op.cap is None:
         scores = scores * np.float32(scale)
     else:
@@ -44,7 +47,8 @@ def attention(
     largest = np.where(largest == -np.inf, np.float32(0), largest)
     powers = np.exp(scores - largest)
     total = widen(as_array(np.sum(powers, axis=-1, keepdims=True, dtype=kind)))
-    summed = widen(_contributions(rounded(powers, round_freely), v, allowed))
+    with products_of(coarser(op.precision)):
+        summed = widen(_contributions(rounded(powers, round_freely), v, allowed))
     result = np.where(total == 0, np.float32(0), summed / total)
     if op.lse is None:
         return [result]

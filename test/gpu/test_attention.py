@@ -105,7 +105,7 @@ def test_two_walks_over_the_keys(variant: str, arch: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("features", [40, 64, 88])
+@pytest.mark.parametrize("features", [40, 64, 88, 112])
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_is_not_finite_in_the_head_beside_stays_there(
     build: Build, packed: bool, features: int, arch: str

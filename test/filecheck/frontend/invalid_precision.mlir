@@ -41,3 +41,11 @@ region.kernel @f iters [m: M, k: K]
   %s = region.reduce min %y over [k] init inf precision f32x3 : !region.val<[m: M, k: K], f32> -> !region.val<[m: M], f32>
   region.yield %s : !region.val<[m: M], f32>
 }
+
+// -----
+
+// CHECK: error[InvalidIR]: attention has a precision of "tf32", which is said of products of f32, and its operands hold f16; leave it out, or cast them to f32
+frontend.graph @f(%q: !frontend.tensor<[H, M, 64], f16>) -> !frontend.tensor<[H, M, 64], f16> {
+  %0 = frontend.attention %q, %q, %q {acc = f32, precision = "tf32"} : (!frontend.tensor<[H, M, 64], f16>, !frontend.tensor<[H, M, 64], f16>, !frontend.tensor<[H, M, 64], f16>) -> !frontend.tensor<[H, M, 64], f16>
+  frontend.output %0 : !frontend.tensor<[H, M, 64], f16>
+}

@@ -247,6 +247,19 @@ def test_products_are_as_precise_as_pytorch_permits(
     assert said(model) == ["tf32" if convolutions else "", "tf32" if products else ""]
 
 
+class Attends(torch.nn.Module):
+    def forward(self, q: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_attention_is_as_precise_as_products_are(settings: Any, products: bool) -> None:
+    program = exported(Attends(), torch.ones(1, 2, 8, 16))
+    settings[0].allow_tf32 = products
+    (line,) = [x for x in from_exported(program).text.splitlines() if "frontend.attention" in x]
+    assert ('precision = "tf32"' in line) == products
+
+
 def test_the_precision_of_products_by_its_other_setting(settings: Any) -> None:
     program = exported(Both(), torch.ones(1, 2, 5, 5))
     torch.set_float32_matmul_precision("high")

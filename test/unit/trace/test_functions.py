@@ -224,6 +224,9 @@ def test_products_say_how_precise_they_are():
     a, b = Tensor["M", "K", "f32"], Tensor["K", 8, "f32"]
     found = text(lambda a, b: polyc.matmul(a, b, precision="tf32"), a, b)
     assert 'precision = "tf32"' in found
+    heads = Tensor[2, 8, 16, "f32"]
+    found = text(lambda q: polyc.attention(q, q, q, precision="f32x3"), heads)
+    assert 'frontend.attention %a, %a, %a {acc = f32, precision = "f32x3"}' in found
     with pytest.raises(PolycError, match="tf8 is no precision; there are f32, tf32, f32x3"):
         text(lambda a: polyc.matmul(a, a, precision="tf8"), Tensor[8, 8, "f32"])
 

@@ -20,6 +20,7 @@ from polyc.test.support.attention_programs import (
     TO_REGION,
     Attention,
     heads_in_rows,
+    heads_of,
     in_rows_of_64,
     parts_of_heads,
     passed,
@@ -123,6 +124,51 @@ def test_tiles_hold_whole_steps_of_tensor_cores(depth: int, width: int) -> None:
     attention = found(program)
     assert (attention.depth, attention.width) == (depth, 40)
     assert attention.tile_features == (width, 64)
+
+
+@pytest.mark.parametrize(
+    ("depth", "width"),
+    [
+        *((8, 32), (40, 64), (48, 48), (64, 64), (72, 128), (80, 96), (88, 128), (96, 96)),
+        *((112, 128), (120, 128), (128, 128), (136, 192), (144, 192), (152, 192), (160, 160)),
+        *((176, 192), (192, 192), (208, 256), (224, 224), (240, 256), (248, 256)),
+    ],
+)
+def test_tma_brings_rows_of_whole_swizzles(depth: int, width: int) -> None:
+    """A tile that is wider by a third at most, for heads whose rows are not of whole 64 bytes."""
+    attention = found(heads_of(depth))
+    wide = attention.in_whole_rows()
+    assert wide.tile_features == (width, width)
+    assert wide.in_whole_rows().tile_features == wide.tile_features
+    assert attention.as_held("tma", (width, width)).tile_features == (width, width)
+    assert attention.as_held("cp_async", (width, width)) is attention
+    assert attention.as_held("tma", attention.tile_features).tile_features == (
+        attention.tile_features
+    )
+
+
+@pytest.mark.parametrize(("features", "width"), [(112, 128), (144, 144), (208, 208)])
+def test_wide_heads_keep_their_tiles_beside_a_mask(features: int, width: int) -> None:
+    """Threads have no registers for wider ones."""
+    assert found(heads_of(features, " causal")).in_whole_rows().tile_features == (width, width)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_head_in_a_row_is_a_dimension_where_tma_brings_a_wider_tile(packed: bool) -> None:
+    module = passed(heads_in_rows(packed, 112), *TO_REGION)
+    attention = find_attention(only(module, region.KernelOp))
+    assert [len(side.shape) for side in sides(attention)] == [3, 3, 3]
+    wide = attention.in_whole_rows()
+    for side in sides(wide):
+        assert [str(n) for n in side.shape[2:]] == ["3 * H" if packed else "H", "112"]
+        assert str(side.offset) == "0" and len(side.axes) == 4
+
+
+def test_a_part_of_a_row_stays_in_its_own_tile() -> None:
+    """A head of 112 of the 128 features of a row has others beside it."""
+    module = passed(parts_of_heads(128, 112), *TO_REGION)
+    attention = find_attention(only(module, region.KernelOp))
+    assert attention.in_whole_rows() is attention
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -16,8 +16,8 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import find_loops, steps_of
-from polyc.lowering.index_to_region import IndexToRegion
-from polyc.lowering.index_to_region.kernels import Fuse
+from polyc.lowering.index_to_region import IndexToRegion, reductions
+from polyc.lowering.index_to_region.kernels import Fuse, Kernels
 from polyc.lowering.index_to_region.reductions import AGAIN
 from polyc.passes.pipeline import STAGES, build
 from polyc.playback.reference import make_inputs
@@ -299,3 +299,48 @@ def test_few_rows_that_no_chip_keeps_are_summed_by_all_of_it() -> None:
     assert not any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in norm.walk())
     plans = find(found, ScheduleOp)
     assert plans[0].stores_sums
+
+
+def recurrence(steps: int) -> ModuleOp:
+    """A state that each step scales and adds to, and the sums of it, as a state space model
+    unrolls them."""
+    s = Sketch("recurrence")
+    scale, given, read = (s.input(name, 2, steps, 64, 16) for name in ("a", "b", "c"))
+    found: list[SSAValue] = []
+    state: SSAValue | None = None
+    for i in range(steps):
+        a, b, c = (s.reshape(s.cut(x, 1, i, i + 1), 2, 64, 16) for x in (scale, given, read))
+        grown = s.fn("exp", a)
+        state = (
+            s.fn("mul", grown, b) if state is None else s.fn("add", s.fn("mul", grown, state), b)
+        )
+        found.append(s.reduce("sum", s.fn("mul", state, c), 2, keep=True))
+    return s.done(y=s.concat(2, *found))
+
+
+@pytest.mark.parametrize("bound", [(2, 16_000), (0, 300)])
+def test_what_is_tried_of_a_recurrence_is_bounded(
+    bound: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step's kernel holds those before it, so that what is stored of one changes the rest."""
+    monkeypatch.setattr(reductions, "PATIENCE", bound[0])
+    monkeypatch.setattr(reductions, "LEAST", bound[1])
+    spent: list[int] = []
+    run = reductions.Reductions.run
+
+    def counted(self: reductions.Reductions, kernels: Kernels) -> Kernels:
+        forms = [len(kernel.held()) for kernel in kernels.kernels]
+        found = run(self, kernels)
+        # One way more may have been begun, which changes all kernels at most, before and after.
+        assert self.spent <= bound[1] + (bound[0] + 2) * sum(forms)
+        spent.append(self.spent)
+        return found
+
+    monkeypatch.setattr(reductions.Reductions, "run", counted)
+    module = recurrence(8)
+    made = planned(module, until="region")
+    assert spent and spent[0] > 0
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(made, "recurrence", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))

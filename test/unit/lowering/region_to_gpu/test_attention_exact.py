@@ -69,6 +69,56 @@ def test_one_kernel_by_threads(name: str, arch: str) -> None:
     assert len({plan.region for plan in plans}) == 1
 
 
+def coarse(heads: str, positions: str, features: int, options: str = "") -> str:
+    """Attention whose products may be of TF32."""
+    kind = f"!frontend.tensor<[{heads}, {positions}, {features}], f32>"
+    return f"""frontend.graph @attention(%q: {kind}, %k: {kind}, %v: {kind}) -> {kind} {{
+  %0 = frontend.attention %q, %k, %v{options} {{acc = f32, precision = "tf32"}}
+    : ({kind}, {kind}, {kind}) -> {kind}
+  frontend.output %0 : {kind}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("heads", "positions", "features", "kernels"),
+    [
+        ("4", "512", 64, ["wgmma", "none", "wgmma"]),
+        ("4", "512", 128, ["wgmma", "none", "wgmma"]),
+        ("4", "512", 32, ["fma"]),  # stored scores would take as long
+        ("32", "8192", 64, ["fma"]),  # 8 GiB of them
+        ("H", "M", 64, ["fma"]),  # nobody knows how many
+    ],
+)
+def test_products_that_may_be_of_tf32_are_kernels_of_their_own_where_that_pays(
+    heads: str, positions: str, features: int, kernels: list[str]
+) -> None:
+    text = coarse(heads, positions, features)
+    plans = find(passed(text, *TO_REGION, "plan-select", arch="sm_90a"), ScheduleOp)
+    first = {plan.region.string_value(): plan.mma.data for plan in reversed(plans)}
+    assert list(reversed(first.values())) == kernels
+
+
+@pytest.mark.parametrize("options", ["", " causal"])
+@pytest.mark.parametrize(("heads", "positions"), [("2", "72"), ("H", "M")])
+def test_products_of_tf32_are_as_precise_as_they_have_to_be(
+    heads: str, positions: str, options: str
+) -> None:
+    """Where each is a kernel, and in one kernel, which is exact."""
+    text = coarse(heads, positions, 64, options)
+    sizes = {"H": 2, "M": 72} if heads == "H" else {}
+    rng = np.random.default_rng(5)
+    inputs = [rng.standard_normal((2, 72, 64)).astype(np.float32) for _ in range(3)]
+    right = meant(parsed(text), inputs, sizes)
+    module = passed(text, *TO_REGION, arch="sm_90a")
+    for stage in ((), ("plan-select", "region-to-gpu")):
+        if stage:
+            module = passed(printed(module), *stage, arch="sm_90a")
+        found = play(module, "attention", list(inputs), sizes)
+        assert found is not None
+        assert_agree(list(found), right)
+
+
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", NAMES)

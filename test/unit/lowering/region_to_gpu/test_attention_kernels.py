@@ -14,6 +14,7 @@ from polyc.dialects.common.diagnostic import place_of
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.variants import VARIANTS
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.finish import finish
@@ -233,13 +234,17 @@ def test_heads_that_follow_one_another_in_a_row(arch: str, packed: bool) -> None
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("arch", VARIANTS)
-def test_what_is_not_finite_in_the_head_beside_stays_there(arch: str, packed: bool) -> None:
-    """Tiles are wider than heads of 40; what fills them are zeros, in Q as in K."""
-    graph = heads_in_rows(packed, 40)
+@pytest.mark.parametrize("features", [40, 80, 112])
+def test_what_is_not_finite_in_the_head_beside_stays_there(
+    arch: str, packed: bool, features: int
+) -> None:
+    """Tiles are wider than heads of 40, and than those of 112 where TMA brings them; what fills
+    them are zeros, in Q as in K."""
+    graph = heads_in_rows(packed, features)
     sizes = {"B": 1, "M": 70, "H": 3}
-    inputs = rows_of_heads(packed, 40, sizes)
+    inputs = rows_of_heads(packed, features, sizes)
     for number, array in enumerate(inputs):
-        heads = array.reshape(1, 70, -1, 3, 40)
+        heads = array.reshape(1, 70, -1, 3, features)
         heads[..., 0, :], heads[..., 2, :] = np.nan, (np.inf, -np.inf, np.nan)[number]
     module = passed(graph, *TO_REGION, "plan-select", "region-to-gpu", arch=arch)
     clean = [np.where(np.isfinite(array), array, 0).astype(np.float16) for array in inputs]
@@ -252,6 +257,19 @@ def test_what_is_not_finite_in_the_head_beside_stays_there(arch: str, packed: bo
     assert played is not None
     for found in (*played, *result.outputs):
         assert_agree([found[:, 1:2]], right)
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("features", [80, 144, 208])
+def test_tiles_of_whole_rows_hold_narrower_heads(features: int) -> None:
+    """What TMA brings beyond a head are zeros, and no output has them."""
+    program, sizes = heads_of(features), {"H": 2, "M": 70, "N": 90}
+    inputs = program.inputs(sizes)
+    module = passed(program.text(), *TO_REGION, "plan-select", "region-to-gpu", arch="sm_90a")
+    plans = find(passed(program.text(), *TO_REGION, "plan-select", arch="sm_90a"), ScheduleOp)
+    (wide,) = {plan.tile_sizes[2] for plan in plans if plan.loader.data == "tma"}
+    assert wide == {80: 96, 144: 192, 208: 256}[features]
+    simulated(module, inputs, sizes, meant(parsed(program.text()), inputs, sizes))
 
 
 @pytest.mark.parametrize("arch", VARIANTS)
