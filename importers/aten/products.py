@@ -53,9 +53,23 @@ def bilinear(a: Value, b: Value, weight: Value, bias: Value | None = None) -> Va
     return made if bias is None else made + bias
 
 
+MANY_ROWS = 25
+"""Rows up to which ``torch.cdist`` takes differences, as its documentation says."""
+
+
 @converter("torch", "aten.cdist", "aten._cdist_forward", "aten._euclidean_dist")
 def cdist(a: Value, b: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
-    """The distances of each row of ``a`` to each row of ``b``, by differences."""
+    """The distances of each row of ``a`` to each row of ``b``.
+
+    They come of differences, or, for Euclidean ones of many rows, of a product of the two, as
+    PyTorch has them unless it is told otherwise (``compute_mode`` 2).
+    """
+    many = max(a.shape[-2], b.shape[-2]) > MANY_ROWS
+    if p == 2 and (compute_mode == 1 or (many and compute_mode != 2)):
+        squares = [f.sum(one * one, -1) for one in (a, b)]
+        both = f.matmul(a, b.transpose(-1, -2))
+        away = squares[0].unsqueeze(-1) + squares[1].unsqueeze(-2) - 2 * both
+        return f.sqrt(f.maximum(away, 0.0))
     away = f.abs(a.unsqueeze(-2) - b.unsqueeze(-3))
     if p == 0:
         return to(f.sum((away != 0).cast("i32"), -1), a.dtype)

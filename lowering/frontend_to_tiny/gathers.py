@@ -135,10 +135,17 @@ def as_stored(value: SSAValue, fill: Number | None) -> SSAValue:
 
 
 def from_start(build: Builder, index: SSAValue, size: Dim, from_end: bool) -> SSAValue:
-    """Indices that count from the start, where negative ones may count ``from_end``."""
+    """Indices that count from the start, where negative ones may count ``from_end``.
+
+    Those that are repeated are counted before that: it stays plain that they are.
+    """
     kind = tiny.tensor_of(index)
     if not from_end or is_unsigned(kind.element_type):
         return index
+    repeat = index.owner
+    if isinstance(repeat, tiny.ExpandOp) and tiny.tensor_of(repeat.operand).dims:
+        once = from_start(build, repeat.operand, size, from_end)
+        return build.expand(once, repeat.dims, kind.dims)
     if width(kind.element_type) < MAX_BITS:
         index = build.cast(index, i64)
     count = build.spread(build.add(tiny.DimOp(size, tiny.tensor((), i64))), kind.dims)

@@ -10,6 +10,8 @@ its values are tried in memory, and the model of time says which way the graph t
 - all reductions;
 - what a reduction is of that needs others, but the terms of a product, as the mean of what a norm
   gives;
+- all reductions but products, before anything is computed of them: what brings some together would
+  hold them all, and their axes may lie in memory each in another way;
 
 each alone, and the first together with either.  Of every kernel but those of products, what is
 moved is tried where it is computed at several places, as what a rotation of features is of, or
@@ -300,7 +302,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
     behind = _reductions_behind(inside, kernel)
 
     def made(values: list[SSAValue]) -> list[SSAValue]:
-        ends = dict.fromkeys(_end(value, users) for value in values)
+        ends = dict.fromkeys(_end(value, users, roots) for value in values)
         return [value for value in ends if value not in roots]
 
     moved = _made_and_moved(inside, kernel)
@@ -319,6 +321,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
         [*moved, *every],
         read,
         [v for v in reduced if v not in roots],
+        [v for v in plain if v not in roots],
     ]
     seen: set[frozenset[SSAValue]] = {frozenset()}
     for way in ways:
@@ -397,13 +400,14 @@ def _is_under(
     return shapes[0] != shapes[1]
 
 
-def _end(value: SSAValue, users: Users) -> SSAValue:
-    """The last of the elementwise ops of a reduction's shape that follow it alone."""
+def _end(value: SSAValue, users: Users, roots: Collection[SSAValue] = ()) -> SSAValue:
+    """The last of the elementwise ops of a reduction's shape that follow it alone, before one of
+    ``roots``."""
     while True:
         readers = users[value]
         if len(readers) != 1 or isinstance(readers[0], tiny.ReduceOp | MovementOp):
             return value
         result = readers[0].results[0]
-        if not cost.is_computed(result):
+        if not cost.is_computed(result) or result in roots:
             return value
         value = result
