@@ -95,6 +95,7 @@ def board(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", help="parts of names")
+    parser.add_argument("--without", nargs="+", default=[], help="parts of names to leave out")
     parser.add_argument("--again", action="store_true", help="what the board holds for not right")
     parser.add_argument("--no-plans", action="store_true", help="play back, choose no plans")
     parser.add_argument("--workers", type=int, default=2)
@@ -105,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     asked = [one for one in corpus() if not args.only or any(p in one.name for p in args.only)]
+    asked = [one for one in asked if not any(part in one.name for part in args.without)]
     if args.race:
         random.Random(args.seed).shuffle(asked)
         return kernelbench_races.in_turn(args, asked)

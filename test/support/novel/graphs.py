@@ -69,8 +69,12 @@ class Sage(_Graph):
 
     def forward(self, x, source, target):
         n = x.shape[0]
-        total = torch.zeros_like(x).scatter_add(0, target[:, None].expand(-1, x.shape[1]), x[source])
-        count = torch.zeros(n, device=x.device).scatter_add(0, target, torch.ones_like(source).to(x))
+        total = torch.zeros_like(x).scatter_add(
+            0, target[:, None].expand(-1, x.shape[1]), x[source]
+        )
+        count = torch.zeros(n, device=x.device).scatter_add(
+            0, target, torch.ones_like(source).to(x)
+        )
         y = self.own(x) + self.other(total / count.clamp(min=1)[:, None])
         return F.normalize(y, dim=-1)
 
@@ -170,8 +174,11 @@ class Readout(nn.Module):
         return [normal(n, d), below(graphs, n).sort().values]
 
     def forward(self, x, which):
-        count = torch.zeros(self.graphs, device=x.device).index_add(
-            0, which, torch.ones_like(which).to(x)).clamp(min=1)[:, None]
+        count = (
+            torch.zeros(self.graphs, device=x.device)
+            .index_add(0, which, torch.ones_like(which).to(x))
+            .clamp(min=1)[:, None]
+        )
         zero = x.new_zeros(self.graphs, x.shape[1])
         mean = zero.index_add(0, which, x) / count
         y = x - mean[which]

@@ -385,8 +385,12 @@ class Speculative(nn.Module):
 
     @staticmethod
     def inputs(b, k, vocabulary):
-        return [normal(b, k, vocabulary), normal(b, k, vocabulary), below(vocabulary, b, k),
-                torch.rand(b, k)]
+        return [
+            normal(b, k, vocabulary),
+            normal(b, k, vocabulary),
+            below(vocabulary, b, k),
+            torch.rand(b, k),
+        ]
 
     def forward(self, target, draft, ids, draws):
         p, q = target.softmax(-1), draft.softmax(-1)

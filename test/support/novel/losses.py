@@ -95,8 +95,9 @@ class Dice(nn.Module):
         t = F.one_hot(y, x.shape[1]).permute(0, 3, 1, 2).to(p)
         both = (p * t).sum((0, 2, 3))
         dice = (2 * both + 1) / (p.sum((0, 2, 3)) + t.sum((0, 2, 3)) + 1)
-        tversky = (both + 1) / (both + 0.7 * (p * (1 - t)).sum((0, 2, 3))
-                                + 0.3 * ((1 - p) * t).sum((0, 2, 3)) + 1)
+        tversky = (both + 1) / (
+            both + 0.7 * (p * (1 - t)).sum((0, 2, 3)) + 0.3 * ((1 - p) * t).sum((0, 2, 3)) + 1
+        )
         return 2 - dice.mean() - tversky.mean()
 
 

@@ -60,8 +60,9 @@ class GrayScott(nn.Module):
 
     def forward(self, u, v):
         for _ in range(2):
-            lu, lv = (F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), self.kernel)
-                      for x in (u, v))
+            lu, lv = (
+                F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), self.kernel) for x in (u, v)
+            )
             r = u * v * v
             u, v = u + 0.2 * lu - r + 0.04 * (1 - u), v + 0.1 * lv + r - 0.1 * v
         return u, v
@@ -342,6 +343,7 @@ class Spheres(nn.Module):
         super().__init__()
         self.centre = nn.Parameter(torch.randn(spheres, 3) + torch.tensor([0.0, 0.0, 4.0]))
         self.colour = nn.Parameter(torch.rand(spheres, 3))
+        self.register_buffer("light", torch.tensor([0.6, 0.6, -0.5]))
 
     @staticmethod
     def inputs(rays, spheres):
@@ -355,5 +357,5 @@ class Spheres(nn.Module):
         hit = torch.isfinite(best)
         point = d * torch.where(hit, best, 0.0)[:, None]
         normal_ = point - self.centre[at]
-        light = (normal_ * normal_.new_tensor([0.6, 0.6, -0.5])).sum(-1).clamp(min=0)
+        light = (normal_ * self.light).sum(-1).clamp(min=0)
         return torch.where(hit[:, None], self.colour[at] * light[:, None], 0.0)

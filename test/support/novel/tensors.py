@@ -255,9 +255,9 @@ class Kan(nn.Module):
         k, y = self.knots, x[..., None]
         b = ((y >= k[:-1]) & (y < k[1:])).to(x)
         for p in (1, 2, 3):
-            b = (y - k[: -p - 1]) / (k[p:-1] - k[: -p - 1]) * b[..., :-1] + (
-                k[p + 1 :] - y
-            ) / (k[p + 1 :] - k[1:-p]) * b[..., 1:]
+            b = (y - k[: -p - 1]) / (k[p:-1] - k[: -p - 1]) * b[..., :-1] + (k[p + 1 :] - y) / (
+                k[p + 1 :] - k[1:-p]
+            ) * b[..., 1:]
         return self.base(F.silu(x)) + torch.einsum("ndg,odg->no", b, self.coef)
 
 
@@ -543,12 +543,15 @@ class Hash(nn.Module):
 
 @novel("tensors/packed_bits", (5, 16), (8192, 4096))
 class PackedBits(_One):
-    """Signs of numbers, eight a byte, and how many of two rows differ."""
+    """Signs of numbers, eight a byte."""
+
+    def __init__(self, *sizes):
+        super().__init__()
+        self.register_buffer("weights", (2 ** torch.arange(8)).to(torch.uint8))
 
     def forward(self, x):
         bits = (x > 0).unflatten(-1, (-1, 8)).to(torch.uint8)
-        weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=x.device)
-        return (bits * weights).sum(-1, dtype=torch.int32).to(torch.uint8)
+        return (bits * self.weights).sum(-1, dtype=torch.int32).to(torch.uint8)
 
 
 @novel("tensors/index_put_and_select", (6, 5, 4), (8192, 256, 1024))

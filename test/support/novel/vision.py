@@ -104,7 +104,9 @@ class FlowWarp(nn.Module):
 
     def forward(self, x, flow):
         h, w = x.shape[-2:]
-        ys, xs = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+        ys, xs = torch.meshgrid(
+            torch.arange(h, device=x.device), torch.arange(w, device=x.device), indexing="ij"
+        )
         xs = (xs.to(flow) + flow[:, 0]) * (2 / (w - 1)) - 1
         ys = (ys.to(flow) + flow[:, 1]) * (2 / (h - 1)) - 1
         grid = torch.stack([xs, ys], -1)
@@ -196,8 +198,13 @@ class Aspp(_Image):
     def __init__(self, n, c, h, w, out):
         super().__init__()
         self.branches = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(c, out, 1 if d == 1 else 3, padding=0 if d == 1 else d,
-                                    dilation=d, bias=False), nn.BatchNorm2d(out), nn.ReLU())
+            nn.Sequential(
+                nn.Conv2d(
+                    c, out, 1 if d == 1 else 3, padding=0 if d == 1 else d, dilation=d, bias=False
+                ),
+                nn.BatchNorm2d(out),
+                nn.ReLU(),
+            )
             for d in (1, 2, 4, 6)
         )
         self.pooled = nn.Conv2d(c, out, 1)
@@ -215,8 +222,9 @@ class UNet(_Image):
     def __init__(self, n, c, h, w, f):
         super().__init__()
         self.down = nn.Sequential(nn.Conv2d(c, f, 3, padding=1), nn.GroupNorm(4, f), nn.SiLU())
-        self.low = nn.Sequential(nn.Conv2d(f, 2 * f, 3, padding=1), nn.InstanceNorm2d(2 * f),
-                                 nn.LeakyReLU(0.2))
+        self.low = nn.Sequential(
+            nn.Conv2d(f, 2 * f, 3, padding=1), nn.InstanceNorm2d(2 * f), nn.LeakyReLU(0.2)
+        )
         self.up = nn.ConvTranspose2d(2 * f, f, 2, stride=2)
         self.last = nn.Conv2d(2 * f, c, 3, padding=1)
 
@@ -244,8 +252,9 @@ class ModulatedConv(nn.Module):
         weight = self.weight * (self.affine(style) + 1)[:, None, :, None, None]
         weight = weight * torch.rsqrt(weight.square().sum((2, 3, 4), keepdim=True) + 1e-8)
         out = weight.shape[1]
-        y = F.conv2d(x.reshape(1, n * c, h, w), weight.reshape(n * out, c, 3, 3), padding=1,
-                     groups=n)
+        y = F.conv2d(
+            x.reshape(1, n * c, h, w), weight.reshape(n * out, c, 3, 3), padding=1, groups=n
+        )
         return F.leaky_relu(y.view(n, out, h, w) + 0.1 * noise, 0.2) * 2**0.5
 
 
@@ -421,9 +430,10 @@ class Sobel(_Image):
         super().__init__()
         g = torch.tensor([[1.0, 0.0, -1.0], [2.0, 0.0, -2.0], [1.0, 0.0, -1.0]])
         self.register_buffer("kernel", torch.stack([g, g.T])[:, None])
+        self.register_buffer("grey", torch.tensor([0.299, 0.587, 0.114])[:, None, None])
 
     def forward(self, x):
-        grey = (x * x.new_tensor([0.299, 0.587, 0.114])[:, None, None]).sum(1, keepdim=True)
+        grey = (x * self.grey).sum(1, keepdim=True)
         g = F.conv2d(F.pad(grey, (1, 1, 1, 1), mode="replicate"), self.kernel)
         return g.square().sum(1, keepdim=True).sqrt()
 
