@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import Operand, as_value, refuse, to
+from polyc.importers.aten.movements import roll
+from polyc.importers.aten.support import Operand, alike, as_value, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace.sizes import SizeLike
@@ -80,6 +81,19 @@ def cdist(a: Value, b: Value, p: float = 2.0, compute_mode: int | None = None) -
     if p == 2:
         return f.sqrt(f.sum(away * away, -1))
     return f.pow(f.sum(f.pow(away, float(p)), -1), 1.0 / float(p))
+
+
+@converter("torch", "aten.linalg_cross")
+def linalg_cross(a: Value, b: Value, *, dim: int = -1) -> Value:
+    """The cross product, of axes of three."""
+    one, other = alike(a, b)
+    rank = max(one.ndim, other.ndim)
+    at = dim % rank - rank
+
+    def turned(x: Value, by: int) -> Value:
+        return roll(x, by, [at])
+
+    return turned(one, -1) * turned(other, -2) - turned(one, -2) * turned(other, -1)
 
 
 @converter("torch", "aten.outer")
