@@ -299,3 +299,47 @@ def test_few_rows_that_no_chip_keeps_are_summed_by_all_of_it() -> None:
     assert not any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in norm.walk())
     plans = find(found, ScheduleOp)
     assert plans[0].stores_sums
+
+
+def losses() -> ModuleOp:
+    """Two sums of tensors of other sizes, added up: a loss of two terms."""
+    s = Sketch("losses")
+    first = s.reduce("sum", s.fn("abs", s.input("x", 4096, 512)), 0, 1)
+    second = s.reduce("mean", s.input("y", 64, 1024), 0, 1)
+    return s.done(z=s.fn("add", first, second))
+
+
+def overlaps() -> ModuleOp:
+    """Of each class a quotient of sums over all pixels, and the mean of these: a dice loss."""
+    s = Sketch("overlaps")
+    x, y = (s.input(name, 8, 4, 4096) for name in "xy")
+    both = s.reduce("sum", s.fn("mul", x, y), 0, 2)
+    one, other = (s.reduce("sum", v, 0, 2) for v in (x, y))
+    return s.done(z=s.reduce("mean", s.fn("div", both, s.fn("add", one, other)), 0))
+
+
+@pytest.mark.parametrize("make", [losses, overlaps], ids=lambda f: f.__name__)
+def test_a_number_of_several_long_reductions_is_no_single_blocks_work(
+    make: Callable[[], ModuleOp],
+) -> None:
+    module = make()
+    found = planned(module)
+    for kernel in kernels(found):
+        assert steps_of(find_loops(kernel).expanded).nested is None
+    assert sum(time.seconds for time in times_of(found, {})) < 20e-6
+    graph = only(module, frontend.GraphOp)
+    inputs = make_inputs(graph, {}, 1)
+    played = play(planned(module, until="region"), graph.sym_name.data, inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+def test_sums_of_rows_and_of_columns_are_added_up_behind_a_product() -> None:
+    """As distances by products have them: no sum of both, as large as the product, is stored."""
+    s = Sketch("distances")
+    x, y = s.input("x", 4096, 64), s.input("y", 512, 64)
+    rows, columns = (s.reduce("sum", s.fn("mul", v, v), 1) for v in (x, y))
+    wide = s.fn("add", s.reshape(rows, 4096, 1), s.reshape(columns, 1, 512))
+    found = planned(s.done(z=s.fn("sub", wide, s.gemm(x, s.permute(y, 1, 0)))))
+    sizes = [out.shape for kernel in kernels(found) for out in kernel.outs]
+    assert sizes.count((Dim.const(4096), Dim.const(512))) == 1
