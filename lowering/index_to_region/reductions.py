@@ -53,6 +53,12 @@ SEVERAL = 3
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
+DEPTH = (
+    "it is reduced, and would be again in each step of another reduction, with a reduction in each "
+    "of its own steps"
+)
+"""Why a reduction is stored for what is inside of it."""
+
 KEPT = "a product on tensor cores ends with it"
 
 
@@ -88,7 +94,8 @@ class Reductions:
             whole = {k.key for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
-            ends: Collection[SSAValue] = ()
+            # What was stored for what is inside of it stays, though that is in memory then.
+            ends: Collection[SSAValue] = _stored_for_depth(kernel, kernels)
             if computing := computed_factors(kernel):
                 loops = self.again(kernels)(kernel)
                 gain, ends = 1.0, product_ends(kernels, kernel)
@@ -118,7 +125,7 @@ class Reductions:
         stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
         yield stored
         if any(end not in stored for end in ends):
-            yield {**dict.fromkeys(ends, KEPT), **stored}
+            yield {**{end: self._kept(end, kernels) for end in ends}, **stored}
         behind: set[SSAValue] = set()
         work = list(values)
         while work:
@@ -133,6 +140,11 @@ class Reductions:
         rest = {v: why for v, why in stored.items() if v not in behind or v in values}
         if len(rest) < len(stored):
             yield rest
+
+    def _kept(self, end: SSAValue, kernels: Kernels) -> str:
+        """Why what is in memory stays there."""
+        reason = kernels.stored[end].reason if end in kernels.stored else None
+        return AGAIN if reason == DEPTH else KEPT
 
     def _next(self, kernels: Kernels) -> Kernel | None:
         """A kernel that may compute something again, and was not tried."""
@@ -190,6 +202,12 @@ def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:
         for root in maker.roots
         if root.output is None and root.value in read
     ]
+
+
+def _stored_for_depth(kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
+    """The values that a kernel stores for the reductions inside of them."""
+    roots = [root.value for root in kernel.roots if root.output is None]
+    return [v for v in roots if v in kernels.stored and kernels.stored[v].reason == DEPTH]
 
 
 def computed_factors(kernel: Kernel) -> list[SSAValue]:
