@@ -13,7 +13,6 @@ from polyc.trace import functions as f
 from polyc.trace import gathers, scans
 from polyc.trace.values import Value
 
-
 FEW, WAYS = 16, 4
 """Elements up to which each has a sum of its own, and else how many times as many a pass adds."""
 

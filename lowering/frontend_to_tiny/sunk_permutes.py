@@ -24,8 +24,8 @@ class SinkPermute(RewritePattern):
     outside.  What follows such a layer, as a scale and a residual, is computed with its product
     then, and the permute is in who reads it.  Legal where the permute's result has all axes of the
     op's, and nothing else reads it; what stands beside is permuted back, what has fewer axes with
-    axes of one point.  ``x`` is a product, or what elementwise ops alone make of one; ``y`` is none,
-    turned or not: the permute would only go from one product to the other, and back.
+    axes of one point.  ``x`` is a product, or what elementwise ops alone make of one; ``y`` is
+    none, turned or not: the permute would only go from one product to the other, and back.
 
     Exact: every element is computed as before, of the same numbers.
     """

@@ -377,6 +377,8 @@ class Whitening(_One):
 class Muon(_One):
     """Muon's quintic iteration in bf16."""
 
+    LOOSE = 0.1  # Either is off by 0.02 to 0.04 of what f64 gives.
+
     def forward(self, g):
         x = g.bfloat16()
         x = x / (x.norm() + 1e-7)

@@ -46,11 +46,14 @@ class Novel:
             module = self.module(True)
             return module.Model(*module.get_init_inputs()).eval(), tuple(module.get_inputs()), {}
 
-        return Case(self.name, make)
+        return Case(self.name, make, loose=getattr(_KINDS[self.name][0], "LOOSE", 0.0))
 
 
 def novel(name: str, small: tuple[Any, ...], real: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """A class of ``torch.nn.Module`` as a module of the corpus; ``real`` is as it is used."""
+    """A class of ``torch.nn.Module`` as a module of the corpus; ``real`` is as it is used.
+
+    One that computes in a narrower type than its inputs' says what that may be off, ``LOOSE``.
+    """
 
     def keep(kind: Any) -> Any:
         if name in _KINDS:

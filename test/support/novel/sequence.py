@@ -201,7 +201,7 @@ class ChunkedSsd(nn.Module):
         return [normal(b, t, h, p), -torch.rand(b, t, h), normal(b, t, h, n), normal(b, t, h, n)]
 
     def forward(self, x, a, bs, cs):
-        b, t, h, _ = x.shape
+        _b, _t, _h, _ = x.shape
         x, bs, cs = (y.unflatten(1, (-1, self.chunk)) for y in (x, bs, cs))
         a = a.unflatten(1, (-1, self.chunk)).permute(0, 3, 1, 2)
         total = a.cumsum(-1)
@@ -229,7 +229,7 @@ class LinearAttention(_Rows):
         self.qkv = nn.Linear(d, 3 * d)
 
     def forward(self, x):
-        b, t, d = x.shape
+        b, t, _d = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).unbind(2)
         q, k = F.elu(q) + 1, F.elu(k) + 1
         kv = torch.einsum("bthd,bthe->bhde", k, v)

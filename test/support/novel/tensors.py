@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyc.importers.registry import library
-from polyc.test.support.novel.registry import below, normal, novel
+from polyc.test.support.novel.registry import normal, novel
 
 torch: Any = library("torch", "torch")
 nn: Any = torch.nn

@@ -588,7 +588,7 @@ class NonLocal(_Image):
         self.out = nn.Conv2d(inner, c, 1)
 
     def forward(self, x):
-        n, c, h, w = x.shape
+        n, _c, h, w = x.shape
         q, k = self.q(x).flatten(2), F.max_pool2d(self.k(x), 2).flatten(2)
         v = F.max_pool2d(self.v(x), 2).flatten(2)
         p = (q.transpose(1, 2) @ k).softmax(-1)

@@ -598,7 +598,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "fold": (
         lambda x, y, z: (F.fold(x, (5, 6), (3, 2), padding=(1, 0), stride=(2, 1)),
-                         F.fold(x, (10, 11), (3, 2), dilation=(2, 3), padding=(2, 0), stride=(2, 3)),
+                         F.fold(x, (10, 11), (3, 2), (2, 3), (2, 0), (2, 3)),
                          F.fold(y, (5, 4), 2, stride=2),
                          F.fold(y, (4, 3), 2, stride=2, padding=(0, 1)),
                          F.fold(z, (4, 5), 2, dilation=2)),

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "logcumsumexp": (lambda x, r: (x.logcumsumexp(1), (r * 80).logcumsumexp(1)), X, ROUGH[1:2]),
     "logcumsumexp of many": (
         lambda x: (x.logcumsumexp(0), x.t().logcumsumexp(1)),
-        torch.cat([torch.full((3, 2), -torch.inf), torch.linspace(-90, 80, 74).sin().reshape(37, 2)]),
+        torch.cat([torch.full((6,), -torch.inf), torch.linspace(-90, 80, 74).sin()]).reshape(40, 2),
     ),
     "logcumsumexp of far apart ones": (
         lambda x: x.logcumsumexp(0),
