@@ -18,8 +18,12 @@ torch: Any = pytest.importorskip(
 )
 
 from polyc.bench import novel as bench  # noqa: E402
-from polyc.test.support.novel import FIELDS, Novel, corpus  # noqa: E402
-from polyc.test.support.novel import registry  # noqa: E402
+from polyc.test.support.novel import (  # noqa: E402
+    FIELDS,
+    Novel,
+    corpus,
+    registry,
+)
 
 BOARD = ROOT / bench.BOARD
 
