@@ -276,9 +276,22 @@ class Reasons(Beside):
             row = []  # its block would store a column for a row that is wanted by nothing else
         if kernel.row is not None:
             row.append(kernel.row)
+        row += self._scattered_along(kernel)
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _scattered_along(self, kernel: Kernel) -> list[AxisAttr]:
+        """The axes of a kernel along which indices say where its scatter's updates go: each of
+        these goes to one place, and is computed for that alone."""
+        if kernel.scatter is None:
+            return []
+        op = cast(tiny.ScatterOp, kernel.scatter.owner)
+        found: list[AxisAttr] = []
+        for asking, point in self.asked.get(kernel.scatter, {}):
+            places = [point.map.results[axis] for axis in op.axes] if asking is kernel else []
+            found += [point.axes[p.position] for p in places if isinstance(p, AffineDimExpr)]
+        return found
 
     def _lies_across(self, value: SSAValue, kernel: Kernel) -> bool:
         """Whether a value is reduced along rows of memory that a kernel wants nothing else of."""
