@@ -102,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--each", type=int, default=120, help="processor seconds of a module")
     parser.add_argument("--output", help="where the board goes; - is nowhere")
     parser.add_argument("--race", action="store_true", help="beside PyTorch, on a GPU")
+    parser.add_argument("--first", type=Path, help="a file of names that are raced before others")
     kernelbench_races.add_arguments(parser)
     args = parser.parse_args(argv)
     warnings.simplefilter("ignore")
@@ -109,6 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = [one for one in asked if not any(part in one.name for part in args.without)]
     if args.race:
         random.Random(args.seed).shuffle(asked)
+        first = args.first.read_text("utf-8").split() if args.first else []
+        asked.sort(key=lambda one: first.index(one.name) if one.name in first else len(first))
         return kernelbench_races.in_turn(args, asked)
     rows: dict[str, dict[str, Any]] = {}
     if args.again or args.only:
