@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32, i64
 from xdsl.ir import SSAValue
 
 from polyc.cost.time import times_of
@@ -15,7 +15,7 @@ from polyc.dialects.frontend import tensor
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.moments import moments_of
-from polyc.families.loops.recognise import find_loops, steps_of
+from polyc.families.loops.recognise import find_loops, steps_of, type_of
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.lowering.index_to_region.reductions import AGAIN
@@ -343,3 +343,31 @@ def test_sums_of_rows_and_of_columns_are_added_up_behind_a_product() -> None:
     found = planned(s.done(z=s.fn("sub", wide, s.gemm(x, s.permute(y, 1, 0)))))
     sizes = [out.shape for kernel in kernels(found) for out in kernel.outs]
     assert sizes.count((Dim.const(4096), Dim.const(512))) == 1
+
+
+def test_long_rows_are_read_once_for_their_maximum_and_the_sum_below_it() -> None:
+    """Where a scan wants both, whose kernel reduces nothing: no block keeps such a row."""
+    s, length = Sketch("powers", f32), 1 << 15
+    x = s.input("x", 40, length)
+    top = s.reduce("max", x, 1, keep=True)
+    total = s.reduce("sum", s.fn("exp", s.fn("sub", x, top)), 1, keep=True)
+    wide = s.fn("div", s.fn("exp", s.fn("sub", x, top)), total)
+    taken = s.add(frontend.GatherElementsOp(wide, s.input("i", 40, 1, element=i64), 1))
+    running = s.add(frontend.ScanOp("sum", taken, 0))
+    module = s.done(y=running, z=s.reduce("sum", s.fn("max", wide, s.number(0.01)), 1))
+    found = planned(module)
+    reductions = {
+        kernel: [op for op in kernel.walk() if isinstance(op, ReduceOp | ReduceTogetherOp)]
+        for kernel in kernels(found)
+    }
+    long = [
+        kernel
+        for kernel, ops in reductions.items()
+        if any(a.size == Dim.const(length) for op in ops for a in type_of(op.operands[0]).axes)
+    ]
+    assert [len(kernel.outs) for kernel in long] == [2, 1]
+    inputs = list(make_inputs(only(module, frontend.GraphOp), {}, 1))
+    inputs[1] = inputs[1] % length
+    played = play(planned(module, until="region"), "powers", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
