@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = [one for one in asked if not any(part in one.name for part in args.without)]
     if args.race:
         random.Random(args.seed).shuffle(asked)
-        first = args.first.read_text("utf-8").split() if args.first else []
+        first: list[str] = args.first.read_text("utf-8").split() if args.first else []
         asked.sort(key=lambda one: first.index(one.name) if one.name in first else len(first))
         return kernelbench_races.in_turn(args, asked)
     rows: dict[str, dict[str, Any]] = {}

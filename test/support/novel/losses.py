@@ -424,7 +424,7 @@ class Mmd(_Two):
         z = torch.cat([x, y])
         far = torch.cdist(z, z).square()
         n = x.shape[0]
-        k = sum(torch.exp(-far / (s * z.shape[1])) for s in (0.5, 1.0, 2.0))
+        k: Any = sum(torch.exp(-far / (s * z.shape[1])) for s in (0.5, 1.0, 2.0))
         return k[:n, :n].mean() + k[n:, n:].mean() - 2 * k[:n, n:].mean()
 
 
