@@ -151,11 +151,9 @@ def cross_entropy_loss(
     if weight is not None:
         logs = f.sum((away - total) * _by_class(weight, x), [axis])
     else:
-        # Of scores and of the whole row apart: no pass over them waits for the total.  Beside one
-        # of its own scores a row's sum is as precise however far from zero it lies.
-        first = x[(slice(None),) * axis + (slice(0, 1),)]
+        # What is below the maximum is added up beside its exponentials, and waits for no total.
         many = as_value(size(x, axis), x.dtype)
-        logs = f.sum(x - first, [axis]) - f.sum(top - first + total, [axis]) * many
+        logs = f.sum(away, [axis]) - f.sum(total, [axis]) * many
     kept = to(target, "i64") != ignore_index
     zero = as_value(0.0, x.dtype)
     classes = as_value(size(x, axis), x.dtype)
