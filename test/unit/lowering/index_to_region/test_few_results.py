@@ -1,4 +1,4 @@
-"""Kernels of few results that are made of several long reductions, and what is found in one pass."""
+"""Kernels of few results made of several long reductions, and what is found in one pass."""
 
 from __future__ import annotations
 
