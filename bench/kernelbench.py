@@ -32,7 +32,7 @@ from polyc.bench import kernelbench_modelled, kernelbench_races, race
 from polyc.bench.kernelbench_races import leaves
 from polyc.importers.registry import library
 from polyc.test.support import kernelbench as kb
-from polyc.test.support.kernelbench import Outcome, Problem
+from polyc.test.support.kernelbench import Outcome, Posed, Problem
 
 RESULTS = Path("bench/results")
 
@@ -43,7 +43,7 @@ MODELLED = RESULTS / "kernelbench-modelled.json"
 # Without a GPU -------------------------------------------------------------------------------
 
 
-def compiled(problem: Problem) -> Outcome:
+def compiled(problem: Posed) -> Outcome:
     """A problem's outcome with its kernels compiled: what spills or fails is said."""
     import polyc
 
@@ -84,7 +84,7 @@ def dry(args: argparse.Namespace, asked: Sequence[Problem]) -> int:
     return 0
 
 
-def small_enough(torch: Any, problem: Problem) -> tuple[Any, list[Any]]:
+def small_enough(torch: Any, problem: Posed) -> tuple[Any, list[Any]]:
     """A problem's model and inputs at the first of the small sizes at which PyTorch takes it."""
     for shrink in (kb.small, kb.fourth):
         torch.manual_seed(0)
@@ -182,16 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", action="store_true", help="by the model of time; needs no GPU")
     parser.add_argument("--small", action="store_true", help="small sizes at playback")
     parser.add_argument("--output", help="of --dry or --model; - for none")
-    parser.add_argument("--out", default="kernelbench-race.json", help="of a race; - for none")
-    parser.add_argument("--seed", type=int, default=1, help="of the order, in which a part is fair")
-    parser.add_argument("--seconds", type=float, default=600, help="begin no problem after these")
-    parser.add_argument("--resume", action="store_true", help="without what --out has already")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--twice", type=float, default=4, help="GiB of inputs that are there twice")
-    parser.add_argument("--eager-only", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--kernels", action="store_true", help="time ours where one is slower")
-    parser.add_argument("--trace", action="store_true", help="where a problem failed")
-    parser.add_argument("--commit", help="what to record where there is no git")
+    kernelbench_races.add_arguments(parser)
+    parser.set_defaults(out="kernelbench-race.json")
     args = parser.parse_args(argv)
     asked = kb.problems(args.kernelbench, args.levels)
     if args.only:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from polyc.cost.device import H100
 from polyc.cost.time import modelled
 from polyc.importers.registry import library
 from polyc.test.support import kernelbench as kb
-from polyc.test.support.kernelbench import Problem
+from polyc.test.support.kernelbench import Posed
+from polyc.test.support.zoo_times import off_tensor
 
-TENSOR = H100.tensor_peak / 2
-"""Multiplications and additions of TF32 in a second: half as many as of f16."""
+TENSOR = H100.tensor_peak
+"""Multiplications and additions of f16 in a second; of TF32 half as many."""
 
 SLOW = 0.8
 """Of torch.compile's speed: what is below it is slow."""
@@ -40,23 +42,32 @@ def floor_of(torch: Any, model: Any, given: Sequence[Any]) -> dict[str, float]:
     tensors = [*kb.tensors_of(torch, given), *model.parameters(), *leaves(torch, found)]
     moved = sum(x.numel() * x.element_size() for x in tensors)
     products = counted.get_total_flops()
-    least = max(moved / H100.memory, products / TENSOR)
+    wide = any(x.dtype == torch.float32 for x in model.parameters()) or not any(
+        x.dtype in (torch.float16, torch.bfloat16) for x in tensors
+    )
+    least = max(moved / H100.memory, products / (TENSOR / 2 if wide else TENSOR))
     return {"bytes": moved, "flops": products, "floor_us": round(least * 1e6, 2)}
 
 
-def row_of(problem: Problem) -> dict[str, Any]:
+def row_of(problem: Posed) -> dict[str, Any]:
     """A problem's row: its floor, the model's time, and its kernels from the slowest on."""
     torch = library("torch", "torch")
     row: dict[str, Any] = {"case": problem.name}
     try:
         model, given = kb.model_of(problem)
         row |= floor_of(torch, model, given)
-        job = kb.planned(kb.imported(model, given))
+        begun = time.process_time()
+        imported = kb.imported(model, given)
+        row["seconds_of_import"] = round(time.process_time() - begun, 2)
+        begun = time.process_time()
+        job = kb.planned(imported)
+        row["seconds_of_plans"] = round(time.process_time() - begun, 2)
         kernels: list[dict[str, Any]] = []
         for kernel, plan in kb.regions(job):
-            time = modelled(kernel, plan, {}, H100)
-            one = {"kernel": f"{kernel.sym_name.data}_{time.variant}", "family": plan.pattern}
-            kernels.append(one | {"us": round(time.seconds * 1e6, 2), "bound": time.bound})
+            said = modelled(kernel, plan, {}, H100)
+            one = {"kernel": f"{kernel.sym_name.data}_{said.variant}", "family": plan.pattern}
+            one |= {"us": round(said.seconds * 1e6, 2), "bound": said.bound}
+            kernels.append(one | ({"products": "in loops"} if off_tensor(kernel, plan) else {}))
     except Exception as error:  # One that fails must not stop the others.
         return row | {"why": f"{type(error).__name__}: {str(error)[:300]}"}
     whole = sum(one["us"] for one in kernels)
@@ -66,6 +77,11 @@ def row_of(problem: Problem) -> dict[str, Any]:
         "over_floor": round(whole / row["floor_us"], 2),
         "kernels": sorted(kernels, key=lambda one: -one["us"]),
         "in_loops": round(_share(kernels, "loops", whole), 3),
+        "products_in_loops": round(
+            sum(one["us"] for one in kernels if "products" in one) / whole, 3
+        )
+        if whole
+        else 0.0,
         "scalar": round(sum(one["us"] for one in slow) / whole, 3) if whole else 0.0,
     }
     return row

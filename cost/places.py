@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from typing import Any, cast
 
 from xdsl.ir import Operation, SSAValue
@@ -111,7 +111,7 @@ def number_at(values: Values, value: SSAValue, point: Mapping[str, int]) -> int 
         return None
     match op:
         case ConstantOp():
-            return int(op.number)
+            return int(op.number) if isfinite(op.number) else None
         case DimOp():
             return op.size.evaluate(values.sizes)
         case IndexOp():

@@ -73,7 +73,11 @@ def scans_work(values: Values, plan: ScheduleOp, there: int) -> Work:
             price, over = load_cost(values, op, column, held)
             cost += price / vector if price == LOAD else price
             size = size_in_bytes(op.result.type.element_type)
-            work.cache += values.points(val_type(op.result).labels) * size * over
+            own = val_type(op.result).labels
+            # A gather reads one of an axis's elements for each of its own.
+            if any(values.index_along(label) is not None for label in own):
+                own = labels
+            work.cache += values.points(own) * size * over
         else:
             cost += operations(op)
     for kind in values.kernel.outs:

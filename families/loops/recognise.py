@@ -472,7 +472,9 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
 
     The columns lie together in memory, nothing that a reduction reads is read again along another
     axis of the outputs, as short windows that slide along one do, but for a number that all outputs
-    have of a step, and no output has an axis that is reduced.
+    have of a step, and no output has an axis that is reduced.  Where each point of the reduction
+    and the outputs has an element of its own in some tensor, that one is what is waited for, and
+    others may be read again, as a mask of rows beside the rows is.
     """
     axes = [type_of(value).labels for value in kernel.yield_op.values]
     own = axes[0]
@@ -488,6 +490,8 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
             return False
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
+    if any(found >= summed.union(own) for found in labels):
+        return True
     return all(found.issuperset(own) or found <= summed for found in labels if found & summed)
 
 

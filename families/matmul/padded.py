@@ -110,9 +110,16 @@ def facts(gemm: Contraction, rows: int, columns: int, arch: str) -> list[Assumpt
 
 
 def _are_whole(gemm: Contraction) -> bool:
-    """Whether the product goes over all of each operand's tensor."""
+    """Whether the product goes over all of each operand's tensor, if a copy of it is read.
+
+    One whose rows are whole panels is brought from where it lies.
+    """
     for side in gemm.sides:
-        if side.pieces or not isinstance(side.read.tensor, BlockArgument):
+        if not isinstance(side.read.tensor, BlockArgument):
+            return False
+        if not side.pieces and _has_panels(gemm, side.read.tensor.index):
+            continue
+        if side.pieces:
             return False
         shape = gemm.kernel.seen[side.read.tensor.index].shape
         for axis, first, size in zip(side.axes, side.first, shape, strict=True):

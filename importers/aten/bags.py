@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyc.dialects import frontend
 from polyc.importers.aten.support import as_value, promoted, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace import gathers, scans
 from polyc.trace.values import Value
+
+COUNTED = 64
+"""Borders that are counted one by one for each number, at most."""
 
 _BAGS = ("sum", "mean", "max")
 
@@ -33,18 +37,26 @@ def embedding_bag(
     """
     if padding_idx is not None and padding_idx >= 0:
         raise refuse("embedding_bag with a padding_idx is not known")
+    kind = _BAGS[mode]
+    if (each := _spaced(offsets, indices, include_last_offset)) is not None:
+        rows = gathers.embedding(weight, indices.reshape(-1, each))
+        if per_sample_weights is not None:
+            rows = rows * to(per_sample_weights, rows.dtype).reshape(-1, each, 1)
+        made = {"sum": f.sum, "mean": f.mean, "max": f.max}[kind](rows, 1)
+        return made, None, None, None
     rows = gathers.embedding(weight, indices)
     if per_sample_weights is not None:
         rows = rows * to(per_sample_weights, rows.dtype).unsqueeze(1)
     starts = offsets[:-1] if include_last_offset else offsets
-    places = f.arange(indices.shape[0], offsets.dtype).unsqueeze(1)
-    bag = f.sum((starts <= places).cast("i64"), 1) - 1
+    # Bags that begin up to a row, and one less; one that begins behind all rows is empty.
+    ones = f.full((starts.shape[0],), 1, "i64")
+    begun = gathers.scatter(f.full((indices.shape[0],), 0, "i64"), starts, ones, 0, reduce="add")
+    bag = scans.cumsum(begun, 0) - 1
     shape = (starts.shape[0], weight.shape[1])
     counted = as_value(0.0, rows.dtype).expand(*shape[:1])
     counts = gathers.scatter(
         counted, bag, f.full((indices.shape[0],), 1.0, rows.dtype), 0, reduce="add"
     )
-    kind = _BAGS[mode]
     if kind == "max":
         least = as_value(float("-inf"), rows.dtype).expand(*shape)
         most = gathers.scatter(least, bag, rows, 0, reduce="max")
@@ -54,6 +66,25 @@ def embedding_bag(
     if kind == "mean":
         found = found / f.maximum(counts, 1.0).unsqueeze(1)
     return found, None, None, None
+
+
+def _spaced(offsets: Value, indices: Value, last: bool) -> int | None:
+    """The rows of each bag where all have as many, as those of indices of two axes; else None.
+
+    Their offsets are then numbers in order, times so many.
+    """
+    op, each = offsets.ssa.owner, 1
+    if isinstance(op, frontend.ElementwiseOp) and op.fn.data == "mul":
+        numbers = [one.owner for one in op.operands if isinstance(one.owner, frontend.ConstantOp)]
+        orders = [one.owner for one in op.operands if isinstance(one.owner, frontend.IotaOp)]
+        if len(numbers) != 1 or len(orders) != 1:
+            return None
+        op, each = orders[0], int(numbers[0].number)
+    sizes = offsets.shape[0], indices.shape[0]
+    if not isinstance(op, frontend.IotaOp) or not all(isinstance(one, int) for one in sizes):
+        return None
+    bags = int(sizes[0]) - last
+    return each if each > 0 and bags * each == int(sizes[1]) else None
 
 
 @converter("torch", "aten.masked_scatter")
@@ -80,12 +111,29 @@ def searchsorted(
         borders = gathers.take_along_axis(borders, sorter, -1)
     given = x if isinstance(x, Value) else as_value(x, borders.dtype)
     element = promoted(borders, given)
-    one, many = as_value(given, element).unsqueeze(-1), as_value(borders, element)
-    if borders.ndim > 1:
-        many = many.unsqueeze(-2)
-    below = many <= one if right or side == "right" else many < one
-    found = f.sum(below.cast("i64"), -1)
+    found = _sought(as_value(borders, element), as_value(given, element), right or side == "right")
     return found.cast("i32") if out_int32 else found
+
+
+def _sought(borders: Value, x: Value, right: bool) -> Value:
+    """How many borders, in order along the last axis, are below each number, or with ``right`` not
+    above it: counted where they are few, else found by halves."""
+    count = borders.shape[-1]
+    if not isinstance(count, int) or count <= COUNTED:
+        one, many = x.unsqueeze(-1), borders if borders.ndim == 1 else borders.unsqueeze(-2)
+        return f.sum(_below(many, one, right).cast("i64"), -1)
+    flat = borders.ndim == 1
+    found = f.full(x.shape, 0, "i64")
+    for step in (1 << bit for bit in reversed(range(count.bit_length()))):
+        place = f.minimum(found + (step - 1), count - 1)
+        seen = gathers.take(borders, place, 0) if flat else gathers.take_along_axis(borders, place)
+        found = f.where(_below(seen, x, right) & (found + step <= count), found + step, found)
+    return found
+
+
+def _below(border: Value, x: Value, right: bool) -> Value:
+    """Whether a border is below a number, or not above it; a NaN stands behind all."""
+    return ~(border > x) if right else ~(border >= x)
 
 
 @converter("torch", "aten.bucketize.Tensor", "aten.bucketize.Scalar")

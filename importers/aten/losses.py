@@ -148,24 +148,25 @@ def cross_entropy_loss(
     if not label_smoothing:
         return _picked(away, total, target, weight, reduction, ignore_index)
     nll = _picked(away, total, target, weight, NONE, ignore_index)
-    logs = away - total
     if weight is not None:
-        logs = logs * _by_class(weight, x)
+        logs = f.sum((away - total) * _by_class(weight, x), [axis])
+    else:
+        # What is below the maximum is added up beside its exponentials, and waits for no total.
+        many = as_value(size(x, axis), x.dtype)
+        logs = f.sum(away, [axis]) - f.sum(total, [axis]) * many
     kept = to(target, "i64") != ignore_index
     zero = as_value(0.0, x.dtype)
-    smooth = f.where(kept, -f.sum(logs, [axis]), zero)
     classes = as_value(size(x, axis), x.dtype)
     part = as_value(label_smoothing, x.dtype) / classes
+    found = nll * (1 - label_smoothing) - f.where(kept, logs, zero) * part
     if reduction != MEAN:
-        return _reduced(nll * (1 - label_smoothing) + smooth * part, reduction)
+        return _reduced(found, reduction)
     share = f.where(kept, as_value(1.0, x.dtype), zero)
     if weight is not None:
         place = f.where(kept, to(target, "i64"), as_value(0, "i64"))
         share = f.where(kept, to(gathers.take(weight, place, 0), x.dtype), zero)
-    axes = list(range(nll.ndim))
-    if axes:
-        nll, smooth, share = (f.sum(one, axes) for one in (nll, smooth, share))
-    return (nll * (1 - label_smoothing) + smooth * part) / share
+    axes = list(range(found.ndim))
+    return f.sum(found, axes) / f.sum(share, axes) if axes else found / share
 
 
 def _by_class(weight: Value, like: Value) -> Value:

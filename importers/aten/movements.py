@@ -269,16 +269,9 @@ def unfold(x: Value, dim: int, size: int, step: int) -> Value:
         apart = kept.reshape(*shape)[(*before, slice(None), slice(0, size))]
         order = [*range(at + 1), *range(at + 2, x.ndim + 1), at + 1]
         return apart.permute(*order)
-    if size <= MOST_PLACES:
-        last = (count - 1) * step + 1
-        return f.stack([x[(*before, slice(i, i + last, step))] for i in range(size)], x.ndim)
     places = (f.arange(count) * step).unsqueeze(1) + f.arange(size)
     taken = gathers.take(x, places, at)
     return taken.permute(*[i for i in range(x.ndim + 1) if i != at + 1], at + 1)
-
-
-MOST_PLACES = 16
-"""Places of a window of which each is a part of its own; of more they are indices."""
 
 
 def _lengthened(x: Value, axis: int, by: int) -> Value:

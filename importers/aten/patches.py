@@ -86,22 +86,48 @@ def col2im(
         rows_, columns = (slice(p, p + size) for size, p in zip(sizes, pad, strict=True))
         found = found[(slice(None), slice(None), rows_, columns)]
     else:
-        found = found.reshape(n, each, high * counts[0], wide * counts[1])
-        inside: list[Value] = []
-        for i, (size, taps) in enumerate(zip(sizes, (high, wide), strict=True)):
-            # Where the pixel lies in a patch's steps, of which it is in one or in none.
-            shape = (taps, size)
-            away = f.iota(shape, 1) + pad[i] - f.iota(shape, 0) * spread[i]
-            patch = f.maximum(away, 0) // step[i]
-            there = (away >= 0) & (away % step[i] == 0) & (patch < counts[i])
-            inside.append(there)
-            at = f.iota(shape, 0) * counts[i] + f.minimum(patch, counts[i] - 1)
-            found = gathers.take(found, at, 2 + 2 * i)
-        rows_, columns = inside
-        both = rows_.reshape(high, sizes[0], 1, 1) & columns.reshape(1, 1, wide, sizes[1])
-        both = both.reshape(1, 1, high, sizes[0], wide, sizes[1])
-        found = f.where(both, found, 0.0).sum((2, 4))
+        found = _added(found, 2, sizes[0], spread[0], pad[0], step[0])
+        found = _added(found, 3, sizes[1], spread[1], pad[1], step[1])
     return found if x.ndim == 3 else found.reshape(*found.shape[1:])
+
+
+def _added(x: Value, axis: int, size: int, spread: int, pad: int, step: int) -> Value:
+    """Taps and patches, two axes, as the pixels of one, of which each has the sum of those that lie
+    there.
+
+    Taps that lie in the same step of their patch are a piece of as many pixels as a step has, of
+    every patch: patch by patch such pieces lie side by side, and are moved by whole steps.
+    """
+    taps, count = (int(one) for one in x.shape[axis : axis + 2])
+    wide = -(-(spread * (taps - 1) + 1) // step)
+    if spread > 1:
+        # Between two taps lie as many pixels without one.
+        apart = x.unsqueeze(axis + 1)
+        room = [(0, spread - 1) if i == axis + 1 else (0, 0) for i in range(apart.ndim)]
+        merged = (*x.shape[:axis], taps * spread, *x.shape[axis + 1 :])
+        x, taps = f.pad(apart, room).reshape(*merged), taps * spread
+    if taps < wide * step:
+        x = f.pad(x, [(0, wide * step - taps) if i == axis else (0, 0) for i in range(x.ndim)])
+    elif taps > wide * step:
+        x = x[(slice(None),) * axis + (slice(0, wide * step),)]
+    before, after = x.shape[:axis], x.shape[axis + 2 :]
+    pieces = x.reshape(*before, wide, step, count, *after)
+    pieces = pieces.permute(*range(axis + 1), axis + 2, axis + 1, *range(axis + 3, pieces.ndim))
+    pieces = pieces.reshape(*before, wide, count * step, *after)
+    whole = (count + wide) * step
+    found: Value | None = None
+    for place in range(wide):
+        piece = pieces[(slice(None),) * axis + (place,)]
+        room = [(0, 0)] * piece.ndim
+        room[axis] = (place * step, whole - (count + place) * step)
+        piece = f.pad(piece, room)
+        found = piece if found is None else found + piece
+    assert found is not None
+    if whole < pad + size:
+        found = f.pad(
+            found, [(0, pad + size - whole) if i == axis else (0, 0) for i in range(found.ndim)]
+        )
+    return found[(slice(None),) * axis + (slice(pad, pad + size),)]
 
 
 _EXACT = ("nearest", "half_pixel", "round_prefer_ceil")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyc.importers.aten.support import Operand, as_value, refuse, to
+from polyc.importers.aten.movements import roll
+from polyc.importers.aten.support import Operand, alike, as_value, refuse, to
 from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace.sizes import SizeLike
@@ -53,9 +54,23 @@ def bilinear(a: Value, b: Value, weight: Value, bias: Value | None = None) -> Va
     return made if bias is None else made + bias
 
 
+MANY_ROWS = 25
+"""Rows up to which ``torch.cdist`` takes differences, as its documentation says."""
+
+
 @converter("torch", "aten.cdist", "aten._cdist_forward", "aten._euclidean_dist")
 def cdist(a: Value, b: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
-    """The distances of each row of ``a`` to each row of ``b``, by differences."""
+    """The distances of each row of ``a`` to each row of ``b``.
+
+    They come of differences, or, for Euclidean ones of many rows, of a product of the two, as
+    PyTorch has them unless it is told otherwise (``compute_mode`` 2).
+    """
+    many = max(a.shape[-2], b.shape[-2]) > MANY_ROWS
+    if p == 2 and (compute_mode == 1 or (many and compute_mode != 2)):
+        squares = [f.sum(one * one, -1) for one in (a, b)]
+        both = f.matmul(a, b.transpose(-1, -2))
+        away = squares[0].unsqueeze(-1) + squares[1].unsqueeze(-2) - 2 * both
+        return f.sqrt(f.maximum(away, 0.0))
     away = f.abs(a.unsqueeze(-2) - b.unsqueeze(-3))
     if p == 0:
         return to(f.sum((away != 0).cast("i32"), -1), a.dtype)
@@ -66,6 +81,19 @@ def cdist(a: Value, b: Value, p: float = 2.0, compute_mode: int | None = None) -
     if p == 2:
         return f.sqrt(f.sum(away * away, -1))
     return f.pow(f.sum(f.pow(away, float(p)), -1), 1.0 / float(p))
+
+
+@converter("torch", "aten.linalg_cross")
+def linalg_cross(a: Value, b: Value, *, dim: int = -1) -> Value:
+    """The cross product, of axes of three."""
+    one, other = alike(a, b)
+    rank = max(one.ndim, other.ndim)
+    at = dim % rank - rank
+
+    def turned(x: Value, by: int) -> Value:
+        return roll(x, by, [at])
+
+    return turned(one, -1) * turned(other, -2) - turned(one, -2) * turned(other, -1)
 
 
 @converter("torch", "aten.outer")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 from polyc.importers.aten.movements import as_last
@@ -10,6 +12,9 @@ from polyc.importers.registry import converter
 from polyc.trace import functions as f
 from polyc.trace import gathers, scans
 from polyc.trace.values import Value
+
+FEW, WAYS = 16, 4
+"""Elements up to which each has a sum of its own, and else how many times as many a pass adds."""
 
 
 def _running(x: Value, dim: int, largest: bool) -> tuple[Value, Value]:
@@ -41,12 +46,31 @@ def logcumsumexp(x: Value, dim: int) -> Value:
     if not x.ndim:
         return x
     at = axis_of(x, dim)
+    known = x.shape[at]
+    if isinstance(known, int) and known > FEW:
+        found, step = to(x, "f32") if rank_of(x.dtype) == 2 else x, 1
+        while step < known:
+            found, step = _added_behind(found, at, step), step * WAYS
+        return to(found, x.dtype)
     moved = x.permute(*[i for i in range(x.ndim) if i != at], at)
     long = size(x, at)
     wide = moved.unsqueeze(-2).expand(*moved.shape[:-1], long, long)
     upto = f.iota((long, long), 1) <= f.iota((long, long), 0)
     found = f.logsumexp(f.where(upto, wide, float("-inf")), -1)
     return found.permute(*range(at), x.ndim - 1, *range(at, x.ndim - 1))
+
+
+def _added_behind(x: Value, axis: int, step: int) -> Value:
+    """Logarithms of the sums of so many elements, with those of as many times ``WAYS``: of those
+    before them by one step, two and so on."""
+    parts, long = [x], int(x.shape[axis])
+    for place in range(step, min(WAYS * step, long), step):
+        cut = (slice(None),) * axis + (slice(0, long - place),)
+        room = [(place, 0) if i == axis else (0, 0) for i in range(x.ndim)]
+        parts.append(f.pad(x[cut], room, float("-inf")))
+    top = reduce(f.maximum, parts)
+    top = f.where(f.isinf(top), 0.0, top)
+    return f.log(reduce(add, [f.exp(part - top) for part in parts])) + top
 
 
 @converter("torch", "aten.mode")

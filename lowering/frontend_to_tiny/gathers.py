@@ -11,10 +11,12 @@ from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.elements import MAX_BITS, Number, holds, is_unsigned, width
 from polyc.dialects.index import is_widening
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
+from polyc.lowering.frontend_to_tiny.windows_taken import windows_taken
 
 
 class LowerGather(RewritePattern):
-    """A gather → ``tiny.gather`` of indices and an operand that are spread to the same axes.
+    """A gather → ``tiny.gather`` of indices and an operand that are spread to the same axes, or a
+    ``tiny.window`` where its places slide along one (``windows_taken``).
 
     Exact.  Legal when the operands are lowered.  Real numbers are gathered in the type in which
     they lie in memory, where that holds the fill, and widened after.
@@ -37,7 +39,8 @@ class LowerGather(RewritePattern):
         shape = frontend.tensor_of(op.result).dims
         match op:
             case frontend.GatherOp():
-                found = self._take(build, op, value, indices)
+                found = windows_taken(build, value, indices, op.number)
+                found = found or self._take(build, op, value, indices)
             case frontend.GatherElementsOp():
                 found = self._elements(build, op, value, indices, shape)
             case _:
@@ -135,10 +138,17 @@ def as_stored(value: SSAValue, fill: Number | None) -> SSAValue:
 
 
 def from_start(build: Builder, index: SSAValue, size: Dim, from_end: bool) -> SSAValue:
-    """Indices that count from the start, where negative ones may count ``from_end``."""
+    """Indices that count from the start, where negative ones may count ``from_end``.
+
+    Those that are repeated are counted before that: it stays plain that they are.
+    """
     kind = tiny.tensor_of(index)
     if not from_end or is_unsigned(kind.element_type):
         return index
+    repeat = index.owner
+    if isinstance(repeat, tiny.ExpandOp) and tiny.tensor_of(repeat.operand).dims:
+        once = from_start(build, repeat.operand, size, from_end)
+        return build.expand(once, repeat.dims, kind.dims)
     if width(kind.element_type) < MAX_BITS:
         index = build.cast(index, i64)
     count = build.spread(build.add(tiny.DimOp(size, tiny.tensor((), i64))), kind.dims)

@@ -24,7 +24,8 @@ class SinkPermute(RewritePattern):
     outside.  What follows such a layer, as a scale and a residual, is computed with its product
     then, and the permute is in who reads it.  Legal where the permute's result has all axes of the
     op's, and nothing else reads it; what stands beside is permuted back, what has fewer axes with
-    axes of one point.  ``x`` is a product, or what elementwise ops alone make of one.
+    axes of one point.  ``x`` is a product, or what elementwise ops alone make of one; ``y`` is
+    none, turned or not: the permute would only go from one product to the other, and back.
 
     Exact: every element is computed as before, of the same numbers.
     """
@@ -35,6 +36,8 @@ class SinkPermute(RewritePattern):
         if len(found) != 1:
             return
         (place, permute) = found[0]
+        if any(_ends_another(arg) for at, arg in enumerate(op.args) if at != place):
+            return
         assert isinstance(permute, frontend.PermuteOp)
         dims, perm = tensor_of(permute.result).dims, permute.perm
         if tensor_of(op.result).dims != dims:
@@ -70,7 +73,18 @@ def is_product_turned(value: SSAValue) -> bool:
     """Whether a value is a permute of what a product ends with, and is read once."""
     if not isinstance(permute := value.owner, frontend.PermuteOp) or not value.has_one_use():
         return False
-    value = permute.operand
+    return _ends_product(permute.operand)
+
+
+def _ends_another(value: SSAValue) -> bool:
+    """Whether a value is what a product ends with, behind any permutes."""
+    while isinstance(permute := value.owner, frontend.PermuteOp) and value.has_one_use():
+        value = permute.operand
+    return _ends_product(value)
+
+
+def _ends_product(value: SSAValue) -> bool:
+    """Whether a value is a product, or what elementwise ops alone make of one, and is read once."""
     while value.has_one_use():
         match value.owner:
             case (

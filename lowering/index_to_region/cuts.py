@@ -33,6 +33,7 @@ from polyc.lowering.index_to_region.kernels import (
 )
 from polyc.lowering.index_to_region.nearby import FEW, Standing, part_of
 from polyc.lowering.index_to_region.reductions import (
+    DEPTH,
     Reductions,
     computed_factors,
 )
@@ -49,12 +50,6 @@ SIZE = f"with it the kernel that wants it would hold more than {LIMIT} ops"
 NESTED = 1
 """Reductions inside of each other's steps, each computed again in every one, beside the outermost:
 the steps of one more would be the product of three sizes."""
-
-DEPTH = (
-    "it is reduced, and would be again in each step of another reduction, with a reduction in each "
-    "of its own steps"
-)
-"""Why a reduction is stored for what is inside of it."""
 
 PIXELS_FIRST = (
     "its axes lie in the order [{}], pixels outside and channels inside, as convolutions read them"

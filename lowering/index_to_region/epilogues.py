@@ -97,7 +97,8 @@ class Epilogues(Factors):
             unmet.discard(op)
             alone = not unmet
             unmet.update(self._unmet(here, inside, outputs))
-            held += [self._made_of(o) for o in others if self._has(o, *MORE)]
+            made = (self._narrow_parts(o, MORE) for o in others if self._has(o, *MORE))
+            held += [part for parts in made for part in parts]
             if cost.is_computed(here) and alone:
                 end = here
                 sides += held

@@ -42,6 +42,10 @@ def told_once(method: Callable[[Of, SSAValue], Told]) -> Callable[[Of, SSAValue]
     return told
 
 
+REPEATED = 16
+"""Elements that each of a narrow value becomes, from which on it is repeated where it is read."""
+
+
 @dataclass
 class Factors:
     """The contractions of a graph, and how their factors are read.
@@ -350,6 +354,19 @@ class Factors:
             value = others[0]
         reduces = isinstance(value.owner, tiny.ReduceOp) and not cost.is_contraction(value)
         return value if reduces else made
+
+    def _narrow_parts(self, value: SSAValue, kinds: tuple[type[Operation], ...]) -> list[SSAValue]:
+        """What a value is made of that holds ops of some kinds, where elementwise ops repeat each
+        of it many times, as a sum of numbers of rows and of columns does: that is done again where
+        it is read.  Else what the value itself is made of."""
+        op, parts = value.owner, list[SSAValue]()
+        if isinstance(op, tiny.UnaryOp | tiny.BinaryOp | tiny.CompareOp | tiny.SelectOp):
+            given = [self.source(o) for o in op.operands]
+            parts = [o for o in given if self._has(o, *kinds)]
+        most = cost.points(tiny.tensor_of(value).dims) / REPEATED
+        if parts and all(cost.points(tiny.tensor_of(part).dims) <= most for part in parts):
+            return [self._made_of(part) for part in parts]
+        return [self._made_of(value)]
 
 
 def factors(value: SSAValue) -> tuple[SSAValue, SSAValue]:

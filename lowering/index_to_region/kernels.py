@@ -227,7 +227,8 @@ class Facts:
     """How many ops read each value; a cast that another value equals does not."""
     work: cost.Work
     reductions: Mapping[SSAValue, int]
-    """For each value the reductions that it is computed from, as bits."""
+    """For each value the reductions that it is computed from, as bits, but for those behind what
+    sorts, scans or scatters."""
 
     @staticmethod
     def of(graph: tiny.GraphOp) -> Facts:
@@ -246,5 +247,7 @@ class Facts:
             bits = 1 << number if isinstance(op, tiny.ReduceOp) else 0
             for operand in op.operands:
                 bits |= behind[operand]
-            behind[op.results[0]] = bits
+            # What sorts, scans or scatters reduces nothing, and is a kernel's of its own.
+            apart = isinstance(op, tiny.ScanOp | tiny.SortOp | tiny.ScatterOp)
+            behind[op.results[0]] = 0 if apart else bits
         return Facts(ops, same, uses, cost.Work.of(graph, uses, same), behind)

@@ -35,6 +35,12 @@ SCANNED = "a kernel with a scan walks its axis once, and reduces nothing"
 SORTED = "a kernel that sorts reduces nothing"
 """Why a reduction is stored that one with a scan or a sort would want, or these."""
 
+SERIAL = "it is reduced, and few blocks would do that in the steps of another reduction"
+
+MANY, SHORT, ENOUGH = 1 << 16, 16, 1 << 10
+"""Points of a reduction's operand from which on it is not done in the steps of another one, those
+for each point of what is stored, and the results of a kernel that has blocks enough for it."""
+
 FIRST = "it is reduced over outer axes first, and then over inner ones, of which few lie together"
 LAST = "it is the second step of a reduction, which is done once, and is wanted at several points"
 """Why the first of two steps of a reduction is stored, and the second."""
@@ -84,8 +90,34 @@ class Reasons(Beside):
             return f"it is reduced, which is done once, and {clash}"
         if value in self.kept:
             return None
+        if self.fuse == "cost" and self._is_for_few_blocks(value, wanted):
+            return SERIAL
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _is_for_few_blocks(self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]) -> bool:
+        """Whether a value is made of long reductions, and wanted in the steps of another one by a
+        kernel of few results: the few blocks of that would do all of the work."""
+        inside = any(
+            not {axis.label for axis in kernel.iters}.issuperset(point.labels)
+            and cost.points(axis.size for axis in kernel.iters) < ENOUGH
+            for kernel, point in wanted
+        )
+        if not inside:
+            return False
+
+        def operands(one: SSAValue) -> Sequence[SSAValue]:
+            stays = cost.is_contraction(one) or (one is not value and one in self.cuts)
+            return () if stays else self._operands(one)
+
+        least = max(MANY, SHORT * cost.points(tiny.tensor_of(value).dims))
+        return any(
+            cost.points(tiny.tensor_of(one.owner.operand).dims) >= least
+            for one in reached([value], operands)
+            if isinstance(one.owner, tiny.ReduceOp)
+            and one not in self.cuts
+            and not cost.is_contraction(one)
+        )
 
     def _is_first_step(self, value: SSAValue) -> bool:
         """Whether a value is reduced over the axes that a reduction of the rest of its axes is done
@@ -244,9 +276,22 @@ class Reasons(Beside):
             row = []  # its block would store a column for a row that is wanted by nothing else
         if kernel.row is not None:
             row.append(kernel.row)
+        row += self._scattered_along(kernel)
         for axis in kernel.iters:
             if axis.label not in point.labels and axis not in row:
                 yield axis
+
+    def _scattered_along(self, kernel: Kernel) -> list[AxisAttr]:
+        """The axes of a kernel along which indices say where its scatter's updates go: each of
+        these goes to one place, and is computed for that alone."""
+        if kernel.scatter is None:
+            return []
+        op = cast(tiny.ScatterOp, kernel.scatter.owner)
+        found: list[AxisAttr] = []
+        for asking, point in self.asked.get(kernel.scatter, {}):
+            places = [point.map.results[axis] for axis in op.axes] if asking is kernel else []
+            found += [point.axes[p.position] for p in places if isinstance(p, AffineDimExpr)]
+        return found
 
     def _lies_across(self, value: SSAValue, kernel: Kernel) -> bool:
         """Whether a value is reduced along rows of memory that a kernel wants nothing else of."""

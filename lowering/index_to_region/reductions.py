@@ -10,6 +10,8 @@ its values are tried in memory, and the model of time says which way the graph t
 - all reductions;
 - what a reduction is of that needs others, but the terms of a product, as the mean of what a norm
   gives;
+- all reductions but products, before anything is computed of them: what brings some together would
+  hold them all, and their axes may lie in memory each in another way;
 
 each alone, and the first together with either.  Of every kernel but those of products, what is
 moved is tried where it is computed at several places, as what a rotation of features is of, or
@@ -55,6 +57,12 @@ unrolled recurrences try all that there is to try, with half as many."""
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
+DEPTH = (
+    "it is reduced, and would be again in each step of another reduction, with a reduction in each "
+    "of its own steps"
+)
+"""Why a reduction is stored for what is inside of it."""
+
 KEPT = "a product on tensor cores ends with it"
 
 
@@ -97,7 +105,8 @@ class Reductions:
             whole = {k.key for k in kernels.kernels}
             best: tuple[float, dict[SSAValue, str], Kernels] | None = None
             gain, ways = GAIN, candidates(kernel, self._in_others(kernel, self._shared(kernels)))
-            ends: Collection[SSAValue] = ()
+            # What was stored for what is inside of it stays, though that is in memory then.
+            ends: Collection[SSAValue] = _stored_for_depth(kernel, kernels)
             if computing := computed_factors(kernel):
                 loops = self.again(kernels)(kernel)
                 gain, ends = 1.0, product_ends(kernels, kernel)
@@ -129,7 +138,7 @@ class Reductions:
         stored = {**self.taken, **dict.fromkeys(values, AGAIN)}
         yield stored
         if any(end not in stored for end in ends):
-            yield {**dict.fromkeys(ends, KEPT), **stored}
+            yield {**{end: self._kept(end, kernels) for end in ends}, **stored}
         behind: set[SSAValue] = set()
         work = list(values)
         while work:
@@ -144,6 +153,11 @@ class Reductions:
         rest = {v: why for v, why in stored.items() if v not in behind or v in values}
         if len(rest) < len(stored):
             yield rest
+
+    def _kept(self, end: SSAValue, kernels: Kernels) -> str:
+        """Why what is in memory stays there."""
+        reason = kernels.stored[end].reason if end in kernels.stored else None
+        return AGAIN if reason == DEPTH else KEPT
 
     def _next(self, kernels: Kernels) -> Kernel | None:
         """A kernel that may compute something again, and was not tried."""
@@ -202,6 +216,12 @@ def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:
         for root in maker.roots
         if root.output is None and root.value in read
     ]
+
+
+def _stored_for_depth(kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
+    """The values that a kernel stores for the reductions inside of them."""
+    roots = [root.value for root in kernel.roots if root.output is None]
+    return [v for v in roots if v in kernels.stored and kernels.stored[v].reason == DEPTH]
 
 
 def computed_factors(kernel: Kernel) -> list[SSAValue]:
@@ -314,7 +334,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
     behind = _reductions_behind(inside, kernel)
 
     def made(values: list[SSAValue]) -> list[SSAValue]:
-        ends = dict.fromkeys(_end(value, users) for value in values)
+        ends = dict.fromkeys(_end(value, users, roots) for value in values)
         return [value for value in ends if value not in roots]
 
     moved = _made_and_moved(inside, kernel)
@@ -333,6 +353,7 @@ def candidates(kernel: Kernel, again: Sequence[SSAValue] = ()) -> Iterator[list[
         [*moved, *every],
         read,
         [v for v in reduced if v not in roots],
+        [v for v in plain if v not in roots],
     ]
     seen: set[frozenset[SSAValue]] = {frozenset()}
     for way in ways:
@@ -411,13 +432,14 @@ def _is_under(
     return shapes[0] != shapes[1]
 
 
-def _end(value: SSAValue, users: Users) -> SSAValue:
-    """The last of the elementwise ops of a reduction's shape that follow it alone."""
+def _end(value: SSAValue, users: Users, roots: Collection[SSAValue] = ()) -> SSAValue:
+    """The last of the elementwise ops of a reduction's shape that follow it alone, before one of
+    ``roots``."""
     while True:
         readers = users[value]
         if len(readers) != 1 or isinstance(readers[0], tiny.ReduceOp | MovementOp):
             return value
         result = readers[0].results[0]
-        if not cost.is_computed(result):
+        if not cost.is_computed(result) or result in roots:
             return value
         value = result

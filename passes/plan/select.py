@@ -35,7 +35,7 @@ from polyc.families.rows.schedules import ROWS
 from polyc.passes.region.im2col import MaterializeColumns, stores_columns
 from polyc.passes.region.merge_axes import merge_products
 from polyc.passes.support.plan.given import GivenPlan, name_of, read_plan, user_schedule
-from polyc.passes.support.plan.rows_or_loops import loops_instead
+from polyc.passes.support.plan.rows_or_loops import loops_instead, small_products_instead
 from polyc.passes.support.plan.single_row import family_of, with_single_rows
 from polyc.passes.support.plan.worth import worth
 from polyc.rewriting.driver import rewrite
@@ -59,6 +59,8 @@ def propose(kernel: KernelOp, arch: str) -> tuple[Family[Any], list[ScheduleOp],
         if not isinstance(found, PolycError):
             found = worth(kernel, found)
             if family is GEMM:
+                if (loops := small_products_instead(kernel, arch, found)) is not None:
+                    return LOOPS, loops, refused
                 found = with_single_rows(kernel, arch, found)
             if family is ROWS and (loops := loops_instead(kernel, arch, found)) is not None:
                 return LOOPS, loops, refused

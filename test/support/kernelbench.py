@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polyc
 from polyc.dialects.common.diagnostic import PolycError
@@ -40,6 +40,19 @@ MANY = 1 << 16
 """Numbers of a parameter from which on it is left as its memory is, where only its shape counts."""
 
 
+class Posed(Protocol):
+    """What has a module with ``Model``, ``get_inputs`` and ``get_init_inputs``."""
+
+    @property
+    def name(self) -> str:
+        """What a board calls it."""
+        ...
+
+    def module(self, smaller: Callable[[int], int] | None = None) -> Any:
+        """The module, with sizes made ``smaller`` where that is given."""
+        ...
+
+
 @dataclass(frozen=True)
 class Problem:
     """A problem's file, ``name`` is ``level1/23_Softmax``."""
@@ -52,6 +65,19 @@ class Problem:
     def name(self) -> str:
         """What the board calls it."""
         return f"level{self.level}/{self.path.stem}"
+
+    def module(self, smaller: Callable[[int], int] | None = None) -> Any:
+        """Its module, executed; the sizes at its top made ``smaller`` where that is given."""
+        tree = ast.parse(self.path.read_text("utf-8"), str(self.path))
+        if smaller is not None:
+            shrink = _Shrink(smaller)
+            tree.body = [
+                shrink.visit_Assign(one) if isinstance(one, ast.Assign) else one
+                for one in tree.body
+            ]
+        module: Any = types.ModuleType(self.path.stem)
+        exec(compile(tree, str(self.path), "exec"), module.__dict__)
+        return module
 
 
 def problems(checkout: Path, levels: Sequence[int] = LEVELS) -> list[Problem]:
@@ -111,17 +137,9 @@ class _Shrink(ast.NodeTransformer):
         return given
 
 
-def module_of(problem: Problem, smaller: Callable[[int], int] | None = None) -> Any:
+def module_of(problem: Posed, smaller: Callable[[int], int] | None = None) -> Any:
     """A problem's module, executed; the sizes at its top made ``smaller`` where that is given."""
-    tree = ast.parse(problem.path.read_text("utf-8"), str(problem.path))
-    if smaller is not None:
-        shrink = _Shrink(smaller)
-        tree.body = [
-            shrink.visit_Assign(one) if isinstance(one, ast.Assign) else one for one in tree.body
-        ]
-    module: Any = types.ModuleType(problem.path.stem)
-    exec(compile(tree, str(problem.path), "exec"), module.__dict__)
-    return module
+    return problem.module(smaller)
 
 
 # Imports -------------------------------------------------------------------------------------
@@ -182,7 +200,7 @@ def imported(model: Any, inputs: Sequence[Any]) -> Imported:
         return polyc.from_exported(program, "problem")
 
 
-def model_of(problem: Problem) -> tuple[Any, list[Any]]:
+def model_of(problem: Posed) -> tuple[Any, list[Any]]:
     """A problem's model in eval mode and its inputs, at its own sizes, with nothing in them."""
     torch = library("torch", "torch")
     module = module_of(problem)
@@ -190,7 +208,7 @@ def model_of(problem: Problem) -> tuple[Any, list[Any]]:
         return module.Model(*module.get_init_inputs()).eval(), shapes_of(torch, module)
 
 
-def sized(problem: Problem) -> Imported:
+def sized(problem: Posed) -> Imported:
     """A problem at its own sizes, with parameters that are not filled."""
     return imported(*model_of(problem))
 
@@ -242,7 +260,7 @@ def regions(job: Compilation) -> Iterator[tuple[KernelOp, ScheduleOp]]:
             yield op, plans[op.sym_name.data]
 
 
-def outcome(problem: Problem) -> Outcome:
+def outcome(problem: Posed) -> Outcome:
     """Import a problem at its own sizes, and choose the plans of its regions."""
     try:
         job = planned(sized(problem))

@@ -93,6 +93,10 @@ def _total(g: Graph) -> list[SSAValue]:
     return [g.reduce("mean", g.ins[0], 0, 1)]
 
 
+def _weighed(g: Graph) -> list[SSAValue]:
+    return [g.reduce("sum", g.fn("mul", *g.ins), 1)]
+
+
 def _columns(g: Graph) -> list[SSAValue]:
     return [g.reduce("max", g.ins[0], 0, 1)]
 
@@ -188,6 +192,9 @@ PROGRAMS: Mapping[str, Program] = {
     "a mean over everything": Program([(MN, f16)], _total, (*TAILS, {"M": 0, "N": 3})),
     "a maximum over leading axes": Program(
         [(("K", "M", "N"), f32)], _columns, ({"K": 3, "M": 11, "N": 140}, {"K": 0, "M": 2, "N": 3})
+    ),
+    "sums of rows that have a number each": Program(
+        [((3, "M", 136), f16), ((3, "M", 1), f32)], _weighed, ({"M": 70}, {"M": 0})
     ),
     "a softmax over columns": Program([(MN, f32)], _softmax([0]), (*TAILS, {"M": 20, "N": 3})),
     "a softmax over everything": Program([(MN, f32)], _softmax([0, 1]), TAILS),

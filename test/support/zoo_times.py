@@ -35,6 +35,11 @@ def roofline(kernel: KernelOp, device: Device) -> float:
     )
 
 
+def off_tensor(kernel: KernelOp, plan: ScheduleOp) -> bool:
+    """Whether a region has products that are not on tensor cores."""
+    return plan.mma.data not in ("wgmma", "mma.sync") and bool(Values(kernel, {}).contractions())
+
+
 def modelled(found: Iterable[tuple[KernelOp, ScheduleOp]]) -> dict[str, Any]:
     """The kernels of a program by the model of time, as a row of a board.
 
@@ -52,8 +57,7 @@ def modelled(found: Iterable[tuple[KernelOp, ScheduleOp]]) -> dict[str, Any]:
         seconds, roof = time_of(kernel, plan, {}, device).seconds, roofline(kernel, device)
         whole, least = whole + seconds, least + roof
         loops += seconds if plan.pattern in LOOPS else 0.0
-        products = plan.mma.data not in ("wgmma", "mma.sync") and Values(kernel, {}).contractions()
-        off += seconds if products else 0.0
+        off += seconds if off_tensor(kernel, plan) else 0.0
         lost.append((seconds - roof, seconds, roof, f"{plan.pattern} {plan.variant.data}"))
     if not count:
         return {}

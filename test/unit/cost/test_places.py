@@ -12,7 +12,7 @@ from polyc.cost.places import beside, finding, number_at, shared_by
 from polyc.cost.values import Values
 from polyc.cost.work import LOAD, SCATTERED, load_cost, most_over
 from polyc.dialects import frontend
-from polyc.dialects.region import GatherOp, KernelOp, ReadOp
+from polyc.dialects.region import ConstantOp, GatherOp, KernelOp, ReadOp
 from polyc.dialects.region.types import val_type
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch
@@ -77,6 +77,11 @@ def test_places_that_are_computed_are_known_and_those_of_data_are_not() -> None:
     read = next(op for op in find(data.kernel, ReadOp) if len(op.map.data.results) == 2)
     assert beside(data, read, [label]) is None
     assert load_cost(data, read, label, {label: 32})[0] == SCATTERED
+
+
+def test_an_infinity_is_no_place() -> None:
+    infinite = ConstantOp(float("inf"), f16)
+    assert number_at(by_data(), infinite.result, {}) is None
 
 
 def test_what_windows_go_along_is_near() -> None:

@@ -59,3 +59,14 @@ def test_chains_of_tiles_use_the_chip_for_few_columns() -> None:
     assert chain.bound == "memory" and chain.seconds < 300e-6
     longer = time_of(scanned(4, 1 << 24, 1))
     assert longer.variant == "vector4_chain" and longer.bound == "memory"
+
+
+def test_a_gather_beside_a_scan_reads_one_element_for_each_of_its_own() -> None:
+    """Of rows of 128 KB as fast as of short ones."""
+    times: list[float] = []
+    for wide in (1 << 15, 64):
+        s = Sketch("f", f32)
+        indices = s.input("i", 32, 8, element=i64)
+        taken = s.add(frontend.GatherElementsOp(s.input("x", 32, wide), indices, 1))
+        times.append(time_of(s.done(y=s.add(frontend.ScanOp("sum", taken, 1)))).seconds)
+    assert times[0] < 2 * times[1] < 40e-6

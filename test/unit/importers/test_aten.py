@@ -469,6 +469,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "addmm 0": (lambda b, x, y: torch.addmm(b, x, y, beta=0), g(5), X, g(4, 5)),
     "baddbmm": (lambda b, x, y: torch.baddbmm(b, x, y), g(2, 3, 5), g(2, 3, 4), g(2, 4, 5)),
     "outer": (lambda x, y: torch.outer(x, y), g(3), g(4)),
+    "linalg_cross": (
+        lambda x, y, z: (torch.linalg.cross(x, y), torch.cross(z, z.flip(0), dim=1)),
+        g(2, 5, 3), g(2, 1, 3), g(4, 3, 2),
+    ),
     "einsum": (
         lambda x, y: (torch.einsum("bij,bjk->bik", x, y), torch.einsum("bij,bjk->kb", x, y)),
         g(2, 3, 4), g(2, 4, 5),
@@ -594,6 +598,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "fold": (
         lambda x, y, z: (F.fold(x, (5, 6), (3, 2), padding=(1, 0), stride=(2, 1)),
+                         F.fold(x, (10, 11), (3, 2), (2, 3), (2, 0), (2, 3)),
                          F.fold(y, (5, 4), 2, stride=2),
                          F.fold(y, (4, 3), 2, stride=2, padding=(0, 1)),
                          F.fold(z, (4, 5), 2, dilation=2)),

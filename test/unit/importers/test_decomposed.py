@@ -66,10 +66,32 @@ CASES: dict[str, tuple[Any, ...]] = {
         )
         for mode in ("sum", "mean", "max")
     },
+    **{
+        f"embedding_bag of rows, {mode}": (
+            lambda i, w, m=mode: F.embedding_bag(i, w, mode=m),
+            *(SOME_BAG.reshape(4, 6), SOME_TABLE),
+        )
+        for mode in ("sum", "mean", "max")
+    },
+    "embedding_bag of weighed rows": (
+        lambda i, w, by: F.embedding_bag(i, w, mode="sum", per_sample_weights=by),
+        *(SOME_BAG.reshape(4, 6), SOME_TABLE, SOME_SQUARE.reshape(4, 6)),
+    ),
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), SOME_SQUARE, SOME_SQUARE + 5),
     "searchsorted": (
         lambda b, x: (torch.searchsorted(b, x), torch.searchsorted(b, x, right=True)),
         *(torch.linspace(-1, 1, 5), torch.tensor([[-2.0, -1.0, 0.2], [0.5, 1.0, 3.0]])),
+    ),
+    "searchsorted among many": (
+        lambda b, x: (torch.searchsorted(b, x), torch.searchsorted(b, x, right=True)),
+        *(torch.arange(150) // 3, torch.tensor([[-1, 0, 7], [49, 50, 25]])),
+    ),
+    "searchsorted along rows": (
+        lambda b, x: torch.searchsorted(b, x, right=True, out_int32=True),
+        *(
+            torch.arange(200.0).reshape(2, 100),
+            torch.tensor([[-1.0, 7.5, torch.nan], [99, 250, 120]]),
+        ),
     ),
     "bucketize": (lambda x, b: torch.bucketize(x, b), SOME_SQUARE, torch.linspace(-1, 1, 5)),
     "histc": (lambda x: torch.histc(x, 5, -1, 1), SOME_SQUARE),
@@ -122,6 +144,16 @@ CASES: dict[str, tuple[Any, ...]] = {
         )
         for p in (0.0, 1.0, 2.0, 3.0, float("inf"))
     },
+    "cdist of many rows": (
+        lambda a, b: (
+            torch.cdist(a, b),
+            torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
+        ),
+        *(
+            torch.linspace(-9, 9, 120).sin().reshape(30, 4),
+            torch.linspace(0, 5, 28).cos().reshape(7, 4),
+        ),
+    ),
     "einsum ellipsis": (
         lambda a, b: torch.einsum("...qd,...kd->...qk", a, b),
         *(SOME_IMAGE, SOME_IMAGE.flip(0)),

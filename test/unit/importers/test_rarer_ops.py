@@ -63,6 +63,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "cummax": (lambda x, r, i: (*x.cummax(1), *r.cummax(1), *i.cummax(0)), X, ROUGH, TWICE),
     "cummin": (lambda x, r, i: (*x.cummin(1), *r.cummin(1), *i.cummin(0)), X, ROUGH, TWICE),
     "logcumsumexp": (lambda x, r: (x.logcumsumexp(1), (r * 80).logcumsumexp(1)), X, ROUGH[1:2]),
+    "logcumsumexp of many": (
+        lambda x: (x.logcumsumexp(0), x.t().logcumsumexp(1)),
+        torch.cat([torch.full((6,), -torch.inf), torch.linspace(-90, 80, 74).sin()]).reshape(40, 2),
+    ),
     "logcumsumexp of far apart ones": (
         lambda x: x.logcumsumexp(0),
         torch.tensor([-500.0, 0.0, 300.0]),

@@ -64,7 +64,13 @@ def widened(s: Sketch, x: SSAValue) -> SSAValue:
     return s.fn("add", layer(s, x), s.reshape(x, 1, "N", 4, "L"))
 
 
-STAYS = [no_product, read_twice, widened]
+def of_two_products(s: Sketch, x: SSAValue) -> SSAValue:
+    """Each with a permute, one behind another one: they would go back and forth between the two."""
+    other = s.linear(s.permute(x, 0, 2, 1), "v", 4)
+    return s.fn("add", layer(s, x), s.permute(s.permute(other, 2, 1, 0), 2, 0, 1))
+
+
+STAYS = [no_product, read_twice, widened, of_two_products]
 
 
 def whole(made: Made) -> ModuleOp:

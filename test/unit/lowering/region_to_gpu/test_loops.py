@@ -186,9 +186,13 @@ def test_threads_part_the_points_of_a_reduction_whose_result_lacks_their_axis() 
     assert [name for name in names if name in left] == left
 
 
-def test_a_number_of_each_step_leaves_threads_their_vectors() -> None:
-    """Columns times a weight of each point that is summed: rows of threads part the points."""
-    x, w = "!frontend.tensor<[64, 49, 4096], f16>", "!frontend.tensor<[49, 1], f16>"
+@pytest.mark.parametrize("weights", ["49, 1", "64, 49, 1", "49, 4096"])
+def test_a_number_of_each_step_leaves_threads_their_vectors(weights: str) -> None:
+    """Columns times a weight of each point that is summed: rows of threads part the points.
+
+    Each batch may have weights of its own, as where a mask keeps some of its rows.
+    """
+    x, w = "!frontend.tensor<[64, 49, 4096], f16>", f"!frontend.tensor<[{weights}], f16>"
     y = "!frontend.tensor<[64, 4096], f16>"
     module = parsed(
         f"frontend.graph @f(%x: {x}, %w: {w}) -> (Y: {y}) {{\n"

@@ -121,6 +121,22 @@ def test_rows_by_every_way(way: str, fn: str) -> None:
     through(rows(fn, kind, "V", "D"), arrays, sizes, way, arch)
 
 
+@pytest.mark.turns(2)
+@pytest.mark.parametrize("way", ["pooled_vector", *LISTS])
+@pytest.mark.usefixtures("small")
+def test_updates_that_are_gathered_are_read_where_they_go(way: str) -> None:
+    """As messages along the edges of a graph are: no update is stored."""
+    s = Sketch("f", f32)
+    high, wide, count, arch = 19, 8 if way.endswith("vector") else 5, ENOUGH, "sm_90a"
+    x, i, j = s.input("x", "V", "D"), *(s.input(name, "N", element=i64) for name in "ij")
+    table, weight = s.input("t", "R", "D"), s.input("w", "N", 1)
+    u = s.fn("mul", s.add(frontend.GatherOp(table, j, 0)), weight)
+    module = s.done(y=s.add(frontend.ScatterOp("add", x, i, u, 0, from_end=True)))
+    arrays = [numbers(f32, (high, wide)), hostile(high, count), hostile(7, count, seed=1) % 7]
+    arrays += [numbers(f32, (7, wide)), numbers(f32, (count, 1))]
+    through(module, arrays, {"V": high, "D": wide, "N": count, "R": 7}, way, arch)
+
+
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("number", range(len(FLOATS + INTEGERS)))
 @pytest.mark.usefixtures("small")
