@@ -420,7 +420,7 @@ class Compiled(base(), Runnable):
         import subprocess
         import tempfile
 
-        tool = _disassembler()
+        tool = disassembler()
         parts: list[str] = []
         for result in self.program().results:
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -513,7 +513,8 @@ class _as_file:
             os.unlink(self._made)
 
 
-def _disassembler() -> str:
+def disassembler() -> str:
+    """Where ``nvdisasm`` is.  Raises PolycError ``NoDisassembler`` where it is not there."""
     import shutil
 
     places = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]

@@ -431,9 +431,11 @@ def settle_before(iteration: Sequence[Operation], emit: Emit) -> None:
     Where the last one is guarded and skipped, nothing is: the wait then stands in the guards.  Of
     one that may run any number of times, nobody knows how many are pending, and none stays.
 
-    Nor does one of 16 bits whose rows the iteration takes to registers: where it stayed, tiles of
-    64x192 and more had wrong sums on an H100, in an eighth of their columns, and with this wait
-    none (3072 channels of 7² pixels to 768, 32 images).  What is behind that is not known.
+    Nor does one of 16 bits whose rows the iteration takes to registers: NVRTC 13.0 took the wait
+    for one less as one for all of its sums, and moved that behind most of their stores, so that
+    tiles of 64x192 and more were wrong on an H100 (3072 channels of 7² pixels to 768, 32 images).
+    13.5 does not, nor either with rows of f32, or that lie in shared memory
+    (``test/support/machine_code.py`` finds it).
     """
     contracts = [c for o in iteration for c in o.walk() if isinstance(c, tile.ContractOp)]
     last = contracts[-1]
