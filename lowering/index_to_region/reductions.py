@@ -219,7 +219,9 @@ def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:
 
 
 def _stored_for_depth(kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
-    """The values that a kernel stores for the reductions inside of them."""
+    """The values that a kernel without products stores for the reductions inside of them."""
+    if any(map(cost.is_contraction, kernel.computed)):
+        return []
     roots = [root.value for root in kernel.roots if root.output is None]
     return [v for v in roots if v in kernels.stored and kernels.stored[v].reason == DEPTH]
 
@@ -434,12 +436,13 @@ def _is_under(
 
 def _end(value: SSAValue, users: Users, roots: Collection[SSAValue] = ()) -> SSAValue:
     """The last of the elementwise ops of a reduction's shape that follow it alone, before one of
-    ``roots``."""
+    ``roots`` where it is no product, which stays with what ends it."""
+    product = cost.is_contraction(value)
     while True:
         readers = users[value]
         if len(readers) != 1 or isinstance(readers[0], tiny.ReduceOp | MovementOp):
             return value
         result = readers[0].results[0]
-        if not cost.is_computed(result) or result in roots:
+        if not cost.is_computed(result) or (result in roots and not product):
             return value
         value = result

@@ -63,10 +63,10 @@ def columns_of_norm() -> ModuleOp:
     return s.done(y=s.fn("sub", normed, s.reduce("mean", normed, 0, keep=True)))
 
 
-def turned_rows() -> ModuleOp:
-    """A kernel of rows would store each of them apart."""
+def turned_rows(columns: int = 4096) -> ModuleOp:
+    """A kernel of long rows would store each of them apart."""
     s = Sketch("turned_rows")
-    return s.done(y=s.permute(s.softmax(s.input("x", "N", "T", 1024)), 0, 2, 1))
+    return s.done(y=s.permute(s.softmax(s.input("x", "N", "T", columns)), 0, 2, 1))
 
 
 AGAIN_AND_AGAIN = (heads_of_rows, norm_of_pixels, columns_of_norm, turned_rows)
@@ -91,6 +91,11 @@ def test_rows_that_are_stored_first_are_stored_rounded() -> None:
     first, second = kernels(planned(turned_rows()))
     assert str(first.outs.data[0].element_type) == "f16"
     assert not any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in second.walk())
+
+
+def test_rows_of_which_a_block_has_several_are_turned_on_their_way_out() -> None:
+    (kernel,) = kernels(planned(turned_rows(1024)))
+    assert any(isinstance(op, ReduceOp | ReduceTogetherOp) for op in kernel.walk())
 
 
 def rows() -> ModuleOp:

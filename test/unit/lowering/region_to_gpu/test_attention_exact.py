@@ -111,7 +111,7 @@ def test_products_of_tf32_are_as_precise_as_they_have_to_be(
     inputs = [rng.standard_normal((2, 72, 64)).astype(np.float32) for _ in range(3)]
     right = meant(parsed(text), inputs, sizes)
     module = passed(text, *TO_REGION, arch="sm_90a")
-    for stage in ((), ("plan-select", "region-to-gpu")):
+    for stage in ((), ("plan-select", "region-expand-together", "region-to-gpu")):
         if stage:
             module = passed(printed(module), *stage, arch="sm_90a")
         found = play(module, "attention", list(inputs), sizes)
