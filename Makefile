@@ -8,7 +8,7 @@
 VENV ?= .venv
 JOBS ?= auto
 EXTRAS ?= test
-CASES ?= --in-turn=4
+CASES ?= --in-turn=8
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin

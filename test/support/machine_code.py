@@ -24,10 +24,12 @@ def early_reads(code: str) -> dict[str, list[str]]:
     the machine keeps in order.
     """
     found: dict[str, list[str]] = {}
-    kernel, pending = "", set[int]()
+    kernel = ""
+    pending: set[int] = set()
     for line in code.splitlines():
         if line.startswith(".text."):
-            kernel, pending = line.removeprefix(".text.").rstrip(":"), set()
+            kernel = line.removeprefix(".text.").rstrip(":")
+            pending = set()
         elif (matched := _INSTRUCTION.match(line)) is not None:
             text = matched[1]
             if (product := _PRODUCT.match(text)) is not None:
