@@ -365,8 +365,7 @@ def _check_follow(product: Product, found: Convolution) -> None:
         raise refused(product, why, found.follow[0])
     check_axes(kernel, product.reduce.result)
     check_rows(kernel, found.follow, found.filters, size)
-    width = width_of(kernel, size)
-    if width is None or width > MOST_HELD:
+    if (width_of(kernel, size) or 0) > MOST_HELD:
         why = f"what follows is reduced over {found.filters}, which has {size} points"
         raise refused(product, why, found.follow[0])
 

@@ -199,12 +199,11 @@ def _whole_tiles(
             yield {**fields, "consumers": groups, "registers": split}, least * rows
         return
     form = replace(form_of(conv), sums=False)
+    needed = BESIDE_SUMS + (0 if conv.reduces_filters else columns // 2)
     for _, plan in ranking.ranked((batch, m, n, k), arch, form):
-        found = variant_of(plan, ()).fields
         alone = plan.columns == columns and plan.parts == plan.below == plan.beside == 1
-        made = 0 if conv.reduces_filters else columns // 2
-        if alone and registers_left(plan) >= made + BESIDE_SUMS:
-            yield dict(found), 0
+        if alone and registers_left(plan) >= needed:
+            yield dict(variant_of(plan, ()).fields), 0
             return
 
 

@@ -434,7 +434,7 @@ def _is_under(
     return shapes[0] != shapes[1]
 
 
-def _end(value: SSAValue, users: Users, roots: Collection[SSAValue] = ()) -> SSAValue:
+def _end(value: SSAValue, users: Users, roots: Collection[SSAValue]) -> SSAValue:
     """The last of the elementwise ops of a reduction's shape that follow it alone, before one of
     ``roots`` where it is no product, which stays with what ends it."""
     product = cost.is_contraction(value)

@@ -97,6 +97,24 @@ class MergeAxes(RewritePattern):
             rewriter.replace(op, found, [])
 
 
+class UnreadApart(RewritePattern):
+    """A region of a convolution with an output axis of one point that nothing is read along → one
+    without it.
+
+    What is reduced over filters, and keeps that axis, has one.  Legal everywhere
+    (``without_unread``), and worth it where convolutions take the region so, and not as it is.
+    Exact: it is another view of the same memory.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if not sums_products(op) or any(where.data == "deferred" for where in op.materialize):
+            return
+        found = without_unread(op)
+        if found is not op and not CONV.takes(op) and CONV.takes(found):
+            rewriter.replace(op, found, [])
+
+
 class UnitsOutside(RewritePattern):
     """A region of a product that reads ``[K, 1]`` → one that sees it as ``[1, K]``.
 
@@ -109,10 +127,6 @@ class UnitsOutside(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
         if not sums_products(op) or any(where.data == "deferred" for where in op.materialize):
-            return
-        plain = without_unread(op)
-        if plain is not op and not CONV.takes(op) and CONV.takes(plain):
-            rewriter.replace(op, plain, [])
             return
         gemm = or_refusal(lambda: find_contraction(op))
         if isinstance(gemm, PolycError):
@@ -373,6 +387,7 @@ def _turned(kernel: KernelOp) -> bool:
 def merge_products(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and see operands of products as they are read."""
     rewrite(module, [MergeAxes()])
+    rewrite(module, [UnreadApart()])
     rewrite(module, [UnitsOutside()])
     rewrite(module, [HeadsApart()])
 

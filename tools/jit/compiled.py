@@ -417,24 +417,7 @@ class Compiled(base(), Runnable):
 
         Raises PolycError ``NoDisassembler`` where that is not there.
         """
-        import subprocess
-        import tempfile
-
-        tool = disassembler()
-        parts: list[str] = []
-        for result in self.program().results:
-            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                file.write(result.image)
-                file.flush()
-                done = subprocess.run(
-                    [tool, "--print-code", file.name], capture_output=True, text=True
-                )
-            if done.returncode:
-                raise PolycError(
-                    "NoDisassembler", f"{tool} refuses the code: {done.stderr.strip()[:200]}"
-                )
-            parts.append(done.stdout)
-        return "\n".join(parts)
+        return "\n".join(disassembled(result.image) for result in self.program().results)
 
     @property
     def resources(self) -> Mapping[str, KernelInfo]:
@@ -513,8 +496,22 @@ class _as_file:
             os.unlink(self._made)
 
 
-def disassembler() -> str:
-    """Where ``nvdisasm`` is.  Raises PolycError ``NoDisassembler`` where it is not there."""
+def disassembled(image: bytes) -> str:
+    """The machine code of a cubin as text.  Raises PolycError ``NoDisassembler``."""
+    import subprocess
+    import tempfile
+
+    tool = _disassembler()
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        done = subprocess.run([tool, "--print-code", file.name], capture_output=True, text=True)
+    if done.returncode:
+        raise PolycError("NoDisassembler", f"{tool} refuses the code: {done.stderr.strip()[:200]}")
+    return done.stdout
+
+
+def _disassembler() -> str:
     import shutil
 
     places = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]

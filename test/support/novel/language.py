@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from polyc.importers.registry import library
-from polyc.test.support.novel.registry import below, normal, novel
+from polyc.test.support.novel.registry import Rows, below, normal, novel
 
 torch: Any = library("torch", "torch")
 nn: Any = torch.nn
 F: Any = torch.nn.functional
-
-
-class _Rows(nn.Module):
-    """What takes tokens of b, t and d, its first sizes."""
-
-    @staticmethod
-    def inputs(b: int, t: int, d: int, *_: Any) -> list[Any]:
-        return [normal(b, t, d)]
 
 
 class _Half(nn.Module):
@@ -519,7 +511,7 @@ class Repetition(nn.Module):
 
 
 @novel("language/relative_bias_buckets", (1, 9, 16, 2, 8), (4, 512, 512, 8, 32))
-class RelativeBias(_Rows):
+class RelativeBias(Rows):
     """T5's buckets of distances, made while the model runs."""
 
     def __init__(self, b, t, d, heads, buckets):

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from polyc.importers.registry import library
-from polyc.test.support.novel.registry import below, normal, novel
+from polyc.test.support.novel.registry import One, below, normal, novel
 
 torch: Any = library("torch", "torch")
 nn: Any = torch.nn
@@ -24,17 +24,6 @@ class _Two(nn.Module):
     @staticmethod
     def inputs(*sizes: Any) -> list[Any]:
         return [normal(*sizes), normal(*sizes)]
-
-
-class _One(nn.Module):
-    """What takes one array of all its sizes, and has no state."""
-
-    def __init__(self, *sizes):
-        super().__init__()
-
-    @staticmethod
-    def inputs(*sizes: Any) -> list[Any]:
-        return [normal(*sizes)]
 
 
 @novel("losses/info_nce", (6, 8), (4096, 256))
@@ -349,7 +338,7 @@ class Quantizer(nn.Module):
 
 
 @novel("statistics/covariance_correlation", (20, 6), (8192, 512))
-class Covariance(_One):
+class Covariance(One):
     def forward(self, x):
         y = x - x.mean(0)
         c = y.T @ y / (x.shape[0] - 1)
@@ -358,7 +347,7 @@ class Covariance(_One):
 
 
 @novel("statistics/whitening_newton_schulz", (20, 6), (4096, 256))
-class Whitening(_One):
+class Whitening(One):
     """The inverse root of a covariance by Newton's steps, applied."""
 
     def forward(self, x):
@@ -374,7 +363,7 @@ class Whitening(_One):
 
 
 @novel("statistics/muon_orthogonal", (6, 9), (1024, 2048))
-class Muon(_One):
+class Muon(One):
     """Muon's quintic iteration in bf16."""
 
     LOOSE = 0.1  # Either is off by 0.02 to 0.04 of what f64 gives.
@@ -429,7 +418,7 @@ class Mmd(_Two):
 
 
 @novel("statistics/sinkhorn", (2, 6, 7), (16, 256, 256))
-class Sinkhorn(_One):
+class Sinkhorn(One):
     def forward(self, cost):
         x = -cost / 0.1
         for _ in range(4):
@@ -439,7 +428,7 @@ class Sinkhorn(_One):
 
 
 @novel("statistics/robust_scaler", (31, 4), (65537, 64))
-class Robust(_One):
+class Robust(One):
     """Columns less their median, over the mean absolute deviation from it."""
 
     def forward(self, x):
@@ -481,7 +470,7 @@ class Confusion(nn.Module):
 
 
 @novel("statistics/exponential_moving_average", (3, 12, 4), (64, 512, 128))
-class Ema(_One):
+class Ema(One):
     """By a lower triangular matrix of powers."""
 
     def forward(self, x):

@@ -19,6 +19,26 @@ from polyc.test.support.zoo import Case
 
 torch: Any = library("torch", "torch")
 
+
+class One(torch.nn.Module):
+    """What takes one array of all its sizes, and has no state."""
+
+    def __init__(self, *sizes):
+        super().__init__()
+
+    @staticmethod
+    def inputs(*sizes: Any) -> list[Any]:
+        return [normal(*sizes)]
+
+
+class Rows(torch.nn.Module):
+    """What takes b, t and d, its first sizes."""
+
+    @staticmethod
+    def inputs(b: int, t: int, d: int, *_: Any) -> list[Any]:
+        return [normal(b, t, d)]
+
+
 _KINDS: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = {}
 
 

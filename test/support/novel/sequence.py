@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from polyc.importers.registry import library
-from polyc.test.support.novel.registry import normal, novel
+from polyc.test.support.novel.registry import Rows, normal, novel
 
 torch: Any = library("torch", "torch")
 nn: Any = torch.nn
 F: Any = torch.nn.functional
-
-
-class _Rows(nn.Module):
-    """What takes b, t and d, its first sizes."""
-
-    @staticmethod
-    def inputs(b: int, t: int, d: int, *_: Any) -> list[Any]:
-        return [normal(b, t, d)]
 
 
 @novel("sequence/lstm_cell_step", (3, 6, 8), (256, 512, 512))
@@ -54,7 +46,7 @@ class GruStep(nn.Module):
 
 
 @novel("sequence/lstm_two_layers", (2, 4, 6, 5), (64, 24, 256, 256))
-class Lstm(_Rows):
+class Lstm(Rows):
     def __init__(self, b, t, d, hidden):
         super().__init__()
         self.lstm = nn.LSTM(d, hidden, num_layers=2, batch_first=True)
@@ -66,7 +58,7 @@ class Lstm(_Rows):
 
 
 @novel("sequence/bidirectional_gru", (2, 4, 6, 5), (64, 16, 128, 128))
-class BiGru(_Rows):
+class BiGru(Rows):
     def __init__(self, b, t, d, hidden):
         super().__init__()
         self.gru = nn.GRU(d, hidden, batch_first=True, bidirectional=True)
@@ -76,7 +68,7 @@ class BiGru(_Rows):
 
 
 @novel("sequence/minimal_gru_unrolled", (2, 5, 6), (128, 32, 256))
-class MinimalGru(_Rows):
+class MinimalGru(Rows):
     def __init__(self, b, t, d):
         super().__init__()
         self.z, self.h = nn.Linear(d, d), nn.Linear(d, d)
@@ -125,7 +117,7 @@ class GatedConv(nn.Module):
 
 
 @novel("sequence/causal_depthwise_conv", (2, 9, 8, 4), (8, 2048, 1024, 4))
-class CausalDepthwise(_Rows):
+class CausalDepthwise(Rows):
     """Mamba's short convolution on tokens, channels last."""
 
     def __init__(self, b, t, d, k):
@@ -138,7 +130,7 @@ class CausalDepthwise(_Rows):
 
 
 @novel("sequence/gated_scan_cumsum", (2, 9, 6), (8, 2048, 512))
-class GatedScan(_Rows):
+class GatedScan(Rows):
     """A linear recurrence by sums of logarithms: what minGRU and S5 write."""
 
     def __init__(self, b, t, d):
@@ -153,7 +145,7 @@ class GatedScan(_Rows):
 
 
 @novel("sequence/cumprod_decay", (2, 9, 6), (16, 1024, 256))
-class CumprodDecay(_Rows):
+class CumprodDecay(Rows):
     def __init__(self, b, t, d):
         super().__init__()
 
@@ -222,7 +214,7 @@ class ChunkedSsd(nn.Module):
 
 
 @novel("sequence/linear_attention_elu", (2, 9, 16, 2), (4, 2048, 512, 8))
-class LinearAttention(_Rows):
+class LinearAttention(Rows):
     def __init__(self, b, t, d, heads):
         super().__init__()
         self.heads = heads
@@ -281,7 +273,7 @@ class Retention(nn.Module):
 
 
 @novel("sequence/long_conv_toeplitz", (2, 8, 5), (16, 512, 64))
-class LongConv(_Rows):
+class LongConv(Rows):
     """Hyena's long convolution by a Toeplitz matrix a channel, and two gates."""
 
     def __init__(self, b, t, d):
@@ -338,7 +330,7 @@ class Vocoder(nn.Module):
 
 
 @novel("sequence/gated_additive_pooling", (2, 9, 8, 5), (64, 512, 256, 128))
-class AdditivePooling(_Rows):
+class AdditivePooling(Rows):
     """Bahdanau's attention of one query over a sequence, with lengths."""
 
     def __init__(self, b, t, d, inner):
@@ -396,7 +388,7 @@ class Viterbi(nn.Module):
 
 
 @novel("sequence/segment_cumsum_reset", (2, 9, 4), (32, 4096, 64))
-class CumsumReset(_Rows):
+class CumsumReset(Rows):
     """Sums within episodes: the running sum less what it was at the last reset."""
 
     def __init__(self, b, t, d):

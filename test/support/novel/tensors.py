@@ -7,22 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from polyc.importers.registry import library
-from polyc.test.support.novel.registry import normal, novel
+from polyc.test.support.novel.registry import One, normal, novel
 
 torch: Any = library("torch", "torch")
 nn: Any = torch.nn
 F: Any = torch.nn.functional
-
-
-class _One(nn.Module):
-    """What takes one array of all its sizes, and has no state."""
-
-    def __init__(self, *sizes):
-        super().__init__()
-
-    @staticmethod
-    def inputs(*sizes: Any) -> list[Any]:
-        return [normal(*sizes)]
 
 
 @novel("tensors/trilinear_einsum", (4, 5, 6, 7), (256, 64, 64, 64))
@@ -203,7 +192,7 @@ class BlockCausal(nn.Module):
 
 
 @novel("tensors/triangles_and_diagonals", (3, 7, 7), (64, 512, 512))
-class Triangles(_One):
+class Triangles(One):
     def forward(self, x):
         low, high = x.tril(-1), x.triu(1)
         s = low + low.transpose(1, 2) + torch.diag_embed(x.diagonal(dim1=1, dim2=2).exp())
@@ -211,7 +200,7 @@ class Triangles(_One):
 
 
 @novel("tensors/where_chain", (5, 9), (4096, 4096))
-class WhereChain(_One):
+class WhereChain(One):
     def forward(self, x):
         y = torch.where(x > 1, x.log1p(), torch.where(x < -1, -torch.log1p(-x), x * 0.7))
         return torch.where((y > 0) ^ (x.frac() > 0.5), y, y.square() - 1)
@@ -315,7 +304,7 @@ class Ensemble(nn.Module):
 
 
 @novel("tensors/interleaved_repeat_tile", (2, 3, 5), (64, 128, 256))
-class Interleaved(_One):
+class Interleaved(One):
     def forward(self, x):
         a = x.repeat_interleave(3, dim=1)
         b = x.repeat(1, 3, 1).flip(1)
@@ -323,7 +312,7 @@ class Interleaved(_One):
 
 
 @novel("tensors/odd_even_merge", (3, 8, 6), (64, 1024, 256))
-class OddEven(_One):
+class OddEven(One):
     """One step of a sorting network, and of a lifting wavelet."""
 
     def forward(self, x):
@@ -335,7 +324,7 @@ class OddEven(_One):
 
 
 @novel("tensors/haar_wavelet_2d", (2, 3, 8, 12), (8, 16, 256, 256))
-class Haar(_One):
+class Haar(One):
     def forward(self, x):
         a, b = x[..., ::2, ::2], x[..., ::2, 1::2]
         c, d = x[..., 1::2, ::2], x[..., 1::2, 1::2]
@@ -343,7 +332,7 @@ class Haar(_One):
 
 
 @novel("tensors/walsh_hadamard", (5, 16), (4096, 1024))
-class Hadamard(_One):
+class Hadamard(One):
     """The fast transform, by views and stacks."""
 
     def forward(self, x):
@@ -379,7 +368,7 @@ class Butterfly(nn.Module):
 
 
 @novel("tensors/local_patch_covariance", (1, 2, 9, 8), (4, 8, 128, 128))
-class PatchCovariance(_One):
+class PatchCovariance(One):
     def forward(self, x):
         p = F.unfold(x, 3).unflatten(1, (x.shape[1], 9))
         p = p - p.mean(2, keepdim=True)
@@ -542,7 +531,7 @@ class Hash(nn.Module):
 
 
 @novel("tensors/packed_bits", (5, 16), (8192, 4096))
-class PackedBits(_One):
+class PackedBits(One):
     """Signs of numbers, eight a byte."""
 
     def __init__(self, *sizes):
@@ -587,7 +576,7 @@ class MaskedStatistics(nn.Module):
 
 
 @novel("tensors/bicubic_and_area", (1, 3, 6, 8), (8, 16, 96, 96))
-class Resized(_One):
+class Resized(One):
     def forward(self, x):
         h, w = x.shape[-2:]
         up = F.interpolate(x, size=(h * 3 // 2, w * 3 // 2), mode="bicubic", align_corners=True)
@@ -596,14 +585,14 @@ class Resized(_One):
 
 
 @novel("tensors/max_unpool", (2, 3, 6, 8), (8, 32, 128, 128))
-class Unpool(_One):
+class Unpool(One):
     def forward(self, x):
         y, at = F.max_pool2d(x, 2, return_indices=True)
         return F.max_unpool2d(y * 2, at, 2) + x
 
 
 @novel("tensors/lp_pool_and_norms", (2, 3, 9, 9), (16, 64, 112, 112))
-class LpPool(_One):
+class LpPool(One):
     def forward(self, x):
         a = F.lp_pool2d(x.abs(), 2, 3, stride=2)
         b = F.avg_pool2d(x, 3, stride=2, divisor_override=5)
@@ -611,7 +600,7 @@ class LpPool(_One):
 
 
 @novel("tensors/cummax_drawdown", (4, 12), (1024, 4096))
-class Drawdown(_One):
+class Drawdown(One):
     def forward(self, x):
         price = torch.exp((x * 0.01).cumsum(-1))
         peak = price.cummax(-1).values
@@ -619,7 +608,7 @@ class Drawdown(_One):
 
 
 @novel("tensors/fold_of_experts_mean", (2, 8, 6), (8, 4096, 512))
-class Topk(_One):
+class Topk(One):
     """Half of the tokens kept by a score, in their order, with their places."""
 
     def forward(self, x):
