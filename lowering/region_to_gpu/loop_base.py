@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Self, cast
 
@@ -367,23 +368,25 @@ class LoopBase(Builder):
         apart: Mapping[str, int],
         hint: str | None,
         element: Attribute,
+        lanes: int = 1,
     ) -> tuple[SSAValue, AffineMap | None]:
         """A fragment for what threads have of a reduction, and where in it a tile's elements go.
 
         A thread has a place for all of its vectors along the parted axis, and their registers are
-        left to what is on its way.
+        left to what is on its way; with ``lanes`` for so many neighbours of a vector too, where
+        these lie along that axis.
         """
         axis = next(iter(apart.values()))
         whole = self.spread.image(projection(held)).layout().registers.data
-        for several in (8, 4, 2):
-            size, rest = divmod(self.tile[axis], several)
-            if rest or size < 1:
+        for together, several in product((lanes, 1) if lanes > 1 else (1,), (8, 4, 2, 1)):
+            size, rest = divmod(self.tile[axis], several * together)
+            if rest or size < 1 or together == several == 1:
                 continue
             dims = [AffineExpr.dimension(i) if h else ZERO for i, h in enumerate(held)]
-            dims[axis] = AffineExpr.dimension(axis) % size
+            dims[axis] = AffineExpr.dimension(axis) // together % size
             fold = AffineMap(2, 0, tuple(dims))
             layout = self.spread.image(fold).layout()
-            if layout.registers.data * several != whole:
+            if layout.registers.data * several * together != whole:
                 continue
             sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
             sizes[axis] = size
