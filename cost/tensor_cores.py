@@ -496,3 +496,13 @@ def _is_grouped(read: ReadOp, label: str) -> bool:
     atoms = [atom for e in read.map.data.results for atom, _ in linear_of(e).terms]
     inside = any(isinstance(a, Floor) and axis in dict(a.num.terms) for a in atoms)
     return inside and axis not in atoms
+
+
+def few_products(filters: int, depth: int) -> bool:
+    """Whether filters of so many products a pixel are no more than columns of the least tile, and
+    threads are done with them while a copy of the windows, as tiles need it, would be written."""
+    return filters <= FEW_FILTERS and filters * depth <= FEW_PRODUCTS
+
+
+FEW_FILTERS, FEW_PRODUCTS = 8, 512
+"""Columns of the least tile, and products of a pixel that threads are soon done with."""

@@ -69,7 +69,7 @@ class Products(Orders):
                 self.groups[op.results[0]] = apart
         for op in self.ops:
             if op.results and self._is_large(op.results[0]):
-                tiles, each = self._is_of_tiles(op.results[0]), self._is_depthwise(op.results[0])
+                tiles, each = self._is_of_tiles(op.results[0]), self._is_of_each(op.results[0])
                 if tiles:
                     self.levels[op.results[0]] = Level.AS_IT_IS
                 if each or not tiles:
@@ -83,6 +83,10 @@ class Products(Orders):
         for value in self.rows:
             if self.levels[value] is Level.AS_IT_IS and self._is_deep(value):
                 self.levels[value] = Level.ALONE
+
+    def _is_of_each(self, value: SSAValue) -> bool:
+        """Whether threads compute a product's elements, each its own, where windows lie."""
+        return self._is_depthwise(value) or self._is_of_few_products(value)
 
     def _is_deep(self, value: SSAValue) -> bool:
         """Whether a product sums far more terms than the rows have that are reduced after it, and
@@ -245,6 +249,20 @@ class Products(Orders):
         other.stored_alone = self.stored_alone | {value}
         return other
 
+    def by_threads(self) -> list[SSAValue]:
+        """The products of windows of each channel by itself, or of few filters, as they are."""
+        return [
+            value
+            for value, level in self.levels.items()
+            if level is Level.AS_IT_IS and self._is_of_each(value)
+        ]
+
+    def ending(self, *values: SSAValue) -> Products:
+        """The same with products that threads compute where they lie, and whose ends are stored."""
+        other = self._copied()
+        other.ended = self.ended.union(values)
+        return other
+
     def plain_as_given(self, value: SSAValue) -> Products:
         """The same, and what follows the product lies as the graph has its axes."""
         other = self.plain(value)
@@ -288,6 +306,9 @@ class Products(Orders):
                     self._store(found, plain, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
+        for value, level in self.levels.items():
+            if value in self.ended and level is Level.AS_IT_IS:
+                self._end(found, value)
         for value, read in turned.items():
             self._store(found, list(read), TURNED, value, plain=True)
         return found

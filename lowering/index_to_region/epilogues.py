@@ -52,6 +52,8 @@ class Epilogues(Factors):
     """Values around convolutions that lie as the graph has their axes."""
     stored_alone: frozenset[SSAValue] = frozenset()
     """Products with which nothing stays that follows them."""
+    ended: frozenset[SSAValue] = frozenset()
+    """Products that threads compute where they lie, whose ends are stored."""
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions and
