@@ -59,6 +59,8 @@ class Products(Orders):
     """Products that weigh by a softmax, whose gathered factors lie in memory, and why they do."""
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
+    tried_given: frozenset[SSAValue] = frozenset()
+    """Convolutions of which what follows was tried where it lies."""
     groups: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """What merges the groups of a norm, and what it merges."""
 
@@ -154,11 +156,35 @@ class Products(Orders):
                     self.levels[value] = Level.CORE_SPREAD
                 elif level in (Level.AS_IT_IS, *LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
+                elif level is Level.ALONE and self._joins(value):
+                    continue
+                elif level is Level.PLAIN and self._lies_as_given(value):
+                    continue
                 elif level is Level.ROWS and self._windows_and_filters(value) is None:
                     self.levels[value] = Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _joins(self, value: SSAValue) -> bool:
+        """Whether factors that are a concat are joined in memory from now on, and were not."""
+        if value in self.joining or not any(map(self._parts_read, factors(value))):
+            return False
+        self.joining |= {value}
+        return True
+
+    def _lies_as_given(self, value: SSAValue) -> bool:
+        """Whether what follows a convolution lies as the graph has its axes from now on, which was
+        not tried: an image's own numbers of each filter may be read then.  Once tried, no more."""
+        end = self._epilogue(value)[0]
+        if value in self.tried_given:
+            self.as_given -= {end}
+            return False
+        self.tried_given |= {value}
+        if not self._is_turned(value) or not self.follows[value]:
+            return False
+        self.as_given |= {end}
+        return True
 
     def _stores_gathered(self, inside: Collection[SSAValue], why: Callable[[], str]) -> bool:
         """Whether two around a softmax go back to their first level, with what is gathered stored.
