@@ -156,15 +156,23 @@ class Products(Orders):
                     self.levels[value] = Level.CORE_SPREAD
                 elif level in (Level.AS_IT_IS, *LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
-                elif level is Level.ALONE and self._joins(value):
-                    continue
-                elif level is Level.PLAIN and self._lies_as_given(value):
+                elif self._is_tried_beside(value):
                     continue
                 elif level is Level.ROWS and self._windows_and_filters(value) is None:
                     self.levels[value] = Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _is_tried_beside(self, value: SSAValue) -> bool:
+        """Whether a product at its level may run well with something else stored, which is now."""
+        match self.levels[value]:
+            case Level.ALONE:
+                return self._joins(value)
+            case Level.PLAIN:
+                return self._lies_as_given(value)
+            case _:
+                return False
 
     def _joins(self, value: SSAValue) -> bool:
         """Whether factors that are a concat are joined in memory from now on, and were not."""

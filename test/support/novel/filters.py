@@ -1,4 +1,4 @@
-"""Convolutions off the beaten track: few channels or filters, far or long windows, beside others."""
+"""Convolutions of few channels or filters, of far or long windows, and beside other things."""
 
 # pyright: basic
 

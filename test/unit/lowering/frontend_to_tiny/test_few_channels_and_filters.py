@@ -99,7 +99,7 @@ SMALL: dict[str, tuple[Sizes, Sizes, dict[str, Any]]] = {
     "a transform": ((2, 1, 100), (10, 1, 24), {"stride": [12], "padding": [3, 4]}),
     "of two channels": ((1, 2, 90), (8, 2, 17), {"stride": [9]}),
     "overlapping patches": ((1, 3, 23, 25), (8, 3, 11, 10), {"stride": [9, 3]}),
-    "with room around": ((1, 2, 20, 22), (4, 2, 3, 5), {"stride": [10, 9], "padding": [1, 2, 0, 3]}),
+    "with room": ((1, 2, 20, 22), (4, 2, 3, 5), {"stride": [10, 9], "padding": [1, 2, 0, 3]}),
     "patches with a rest": ((1, 3, 9, 11), (8, 3, 4, 4), {"stride": [4, 4]}),
     "far taps": ((1, 1, 300), (8, 1, 3), {"dilation": [66]}),
     "few filters": ((1, 3, 9, 12), (3, 3, 3, 3), {"padding": [1, 1, 1, 1]}),
