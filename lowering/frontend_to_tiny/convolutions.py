@@ -430,14 +430,19 @@ def _pixels(conv: Convolution) -> Sequence[Dim]:
     return conv.shape[2:] if conv.first else conv.shape[1:3]
 
 
+def _filters_and_depth(sizes: Sequence[int | None]) -> tuple[int, int]:
+    """Filters, and products of each for a pixel, of known sizes [F, R, S, C]."""
+    filters, *others = cast("list[int]", sizes)
+    return filters, prod(others)
+
+
 def _is_of_few_products(conv: Convolution, w: SSAValue) -> bool:
     """Whether filters are fewer than rows of a tile, what a pixel takes of them is little, and it
     has its neighbours beside it in memory, so that threads have vectors of them."""
     sizes = [size.constant() for size in tiny.tensor_of(w).dims]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes) or conv.groups.constant() != 1 or not conv.first:
+    if None in sizes or conv.groups.constant() != 1 or not conv.first:
         return False
-    return known[3] < GROUP and few_products(known[0], prod(known[1:]))
+    return (sizes[3] or 0) < GROUP and few_products(*_filters_and_depth(sizes))
 
 
 def _lies_beside(conv: Convolution, w: SSAValue) -> bool:
@@ -499,7 +504,9 @@ def _in_groups(
         windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
         space = (n, *pixels, g, each, *taps, inner)
         left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
-    if (each.constant() or TILE) >= TILE and not inside:
+    sizes = [size.constant() for size in (each, *taps, inner)]
+    few = first and None not in sizes and few_products(*_filters_and_depth(sizes), True)
+    if (each.constant() or TILE) >= TILE and not inside and not few:
         # No family reads these windows: they are stored, in the type of products.
         windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)

@@ -291,7 +291,9 @@ class Factors:
         depth = [dims[axis].constant() for axis in reduce.axes]
         if None in filters or None in depth:
             return False
-        return few_products(*(prod(cast("list[int]", one)) for one in (filters, depth)))
+        count, each = (prod(cast("list[int]", one)) for one in (filters, depth))
+        shared = axes[0] & axes[1] - set(reduce.axes)
+        return few_products(count, each, any(dims[axis].constant() != 1 for axis in shared))
 
     def _is_window(self, op: Operation) -> bool:
         """Whether an op moves a value, and the convolutions that read windows of it alone do."""

@@ -81,6 +81,15 @@ def test_few_filters_are_one_kernel_of_threads(x: Sizes, w: Sizes, element: Attr
     assert (family, mma) == ("loops", "none") and variant.startswith("line_")
 
 
+@pytest.mark.parametrize("element", [f32, f16], ids=str)
+@pytest.mark.parametrize("each", [(8, 1), (8, 8)], ids=str)
+def test_few_filters_in_groups_are_too(each: tuple[int, int], element: Attribute) -> None:
+    filters, channels = each
+    x, w = (24, 4 * channels, 112, 112), (4 * filters, channels, 3, 3)
+    ((family, _, variant),) = kinds(conv(x, w, element, groups=4, padding=[1, 1, 1, 1]))
+    assert family == "loops" and variant.startswith("line_")
+
+
 def test_more_filters_and_channels_last_stay_on_tensor_cores() -> None:
     wide = kinds(conv((16, 1, 512, 512), (16, 1, 3, 3)))
     last = kinds(conv((16, 512, 512, 3), (3, 3, 3, 3), layout="nhwc"))
@@ -103,6 +112,7 @@ SMALL: dict[str, tuple[Sizes, Sizes, dict[str, Any]]] = {
     "patches with a rest": ((1, 3, 9, 11), (8, 3, 4, 4), {"stride": [4, 4]}),
     "far taps": ((1, 1, 300), (8, 1, 3), {"dilation": [66]}),
     "few filters": ((1, 3, 9, 12), (3, 3, 3, 3), {"padding": [1, 1, 1, 1]}),
+    "few in groups": ((1, 4, 9, 12), (16, 2, 3, 3), {"groups": 2, "padding": [1, 1, 1, 1]}),
     "a long filter": ((1, 4, 40), (4, 1, 31), {"groups": 4, "padding": [15, 15]}),
 }
 
