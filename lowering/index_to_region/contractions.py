@@ -175,8 +175,11 @@ class Products(Orders):
                 return False
 
     def _joins(self, value: SSAValue) -> bool:
-        """Whether factors that are a concat are joined in memory from now on, and were not."""
-        if value in self.joining or not any(map(self._parts_read, factors(value))):
+        """Whether one concat that both factors are is joined in memory from now on, and was not:
+        each of them would be, as it is read."""
+        left, right = factors(value)
+        same = self.source(left) is self.source(right)
+        if value in self.joining or not same or not self._parts_read(left):
             return False
         self.joining |= {value}
         return True
