@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import pairwise
-from math import inf
+from math import inf, prod
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from polyc.cost.tensor_cores import few_products
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
@@ -274,6 +275,25 @@ class Factors:
         reduce = cast(tiny.ReduceOp, value.owner)
         axes = self._windows_and_filters(value)
         return axes is not None and axes[1] - set(reduce.axes) <= axes[0]
+
+    @told_once
+    def _is_of_few_products(self, value: SSAValue) -> bool:
+        """Whether a product is of windows, and of so few filters, which stand before the pixels,
+        that threads compute it where the windows lie."""
+        reduce = cast(tiny.ReduceOp, value.owner)
+        axes, dims = self._windows_and_filters(value), tiny.tensor_of(reduce.operand).dims
+        if axes is None or not (own := axes[1] - set(reduce.axes) - axes[0]):
+            return False
+        last = max(axis for axis in range(len(dims)) if axis not in reduce.axes)
+        if last in own:
+            return False
+        filters = [dims[axis].constant() for axis in own]
+        depth = [dims[axis].constant() for axis in reduce.axes]
+        if None in filters or None in depth:
+            return False
+        count, each = (prod(cast("list[int]", one)) for one in (filters, depth))
+        shared = axes[0] & axes[1] - set(reduce.axes)
+        return few_products(count, each, any(dims[axis].constant() != 1 for axis in shared))
 
     def _is_window(self, op: Operation) -> bool:
         """Whether an op moves a value, and the convolutions that read windows of it alone do."""

@@ -122,7 +122,7 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
     return in_other_shapes(kernel, dims, places)
 
 
-MOST_TAPS, WINDOW = 16, 256
+MOST_TAPS, WINDOW = 32, 1024
 """Points of a window at most along a line, and all those that a thread reduces alone."""
 
 

@@ -205,3 +205,22 @@ region.kernel @g iters [i: 9000, j: 2]
     kernel = only(module, KernelOp)
     assert len(lines(kernel)) == 1
     assert len(kernel.iters) == 2
+
+
+def test_a_tensor_that_is_read_along_other_axes_too_keeps_its_own() -> None:
+    """As a weight is that is divided by a number made of itself, read as a matrix."""
+    module = parsed("""
+region.kernel @g iters [i: 4100, j: 2, k: 2]
+    ins(%W: !region.memref<[4100, 2, 2], f32, align 16, noalias>)
+    outs(Y: !region.memref<[4100, 2, 2], f32, align 16, noalias> gmem) {
+  %0 = region.read %W affine_map<(d0, d1, d2) -> (d0, d1, d2)> : !region.memref<[4100, 2, 2], f32, align 16, noalias> -> !region.val<[i: 4100, j: 2, k: 2], f32>
+  %1 = region.read %W affine_map<(d0, d1) -> (d0, (d1 floordiv 2), (d1 - (d1 floordiv 2) * 2))> : !region.memref<[4100, 2, 2], f32, align 16, noalias> -> !region.val<[r: 5, s: 4], f32>
+  %2 = region.reduce max %1 over [r, s] init -inf name "m" : !region.val<[r: 5, s: 4], f32> -> !region.val<[], f32>
+  %3 = region.broadcast_in_dim %2 dims [] : !region.val<[], f32> -> !region.val<[i: 4100, j: 2, k: 2], f32>
+  %4 = region.binary div %0, %3 : !region.val<[i: 4100, j: 2, k: 2], f32>
+  region.yield %4 : !region.val<[i: 4100, j: 2, k: 2], f32>
+}
+""")  # noqa: E501
+    merge_axes(module)
+    verify(module)
+    assert len(only(module, KernelOp).iters) == 3
