@@ -46,9 +46,9 @@ LAUNCH = 255
 """Registers of a thread at most."""
 
 BRANCHING = (
-    *(arith.DivfOp, math.SqrtOp, math.PowFOp, math.Atan2Op, hw.FmodOp),
+    *(arith.DivfOp, math.PowFOp, math.Atan2Op, hw.FmodOp),
     *(math.SinOp, math.CosOp, math.TanOp),
-    *(math.Log1pOp, math.AcoshOp, math.AsinhOp, math.AtanhOp),
+    *(math.AcoshOp, math.AsinhOp, math.AtanhOp),
 )
 """Functions that take a long way for some numbers: the others are straight on, and the assembler
 brings loads of many turns ahead of these by itself."""
