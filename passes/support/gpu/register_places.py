@@ -17,11 +17,12 @@ def places_of(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | 
     apply = index.owner
     if not isinstance(apply, affine.ApplyOp):
         return None
-    known = [constant_of(v) for v in apply.mapOperands]
-    if any(v is not variable and n is None for v, n in zip(apply.mapOperands, known, strict=True)):
+    rows = [places_of(value, variable, turns) for value in apply.mapOperands]
+    known = [row for row in rows if row is not None]
+    if len(known) < len(rows):
         return None
     map_, found = apply.map.data, list[int]()
-    for r in turns:
-        values = [r if n is None else n for n in known]
+    for turn in range(len(turns)):
+        values = [row[turn] for row in known]
         found += map_.eval(values[: map_.num_dims], values[map_.num_dims :])
     return found
