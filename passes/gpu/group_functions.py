@@ -25,8 +25,8 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate
 from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.register_places import places_of
-from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.registers import most_registers, places_of
+from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -36,6 +36,9 @@ MOST = 8
 
 LEAST = 4
 """Elements from which on a group is shorter than its branches."""
+
+ROOM = 64
+"""Registers of a thread, at least: a group of eight takes up to 32 of them."""
 
 Kind = tuple[type[Operation], bool]
 """A function: its op, and whether it divides 1."""
@@ -72,6 +75,8 @@ class WidenTurns(RewritePattern):
         low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
         if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
             return
+        if most_registers(enclosing_kernel(op)) < ROOM:
+            return
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
         kinds = [kind for inner in body if (kind := kind_of(inner)) is not None]
         if high % step or not kinds or any(inner.regions for inner in body):
@@ -104,7 +109,7 @@ class GroupFunctions(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
-        for block in _blocks(op):
+        for block in _blocks(op) if most_registers(op) >= ROOM else ():
             done = set[Operation]()
             while (group := _next_group(block, done)) is not None:
                 group.build(rewriter)

@@ -22,7 +22,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import register_count
-from polyc.passes.support.gpu.register_places import places_of
+from polyc.passes.support.gpu.registers import places_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into

@@ -1,11 +1,28 @@
-"""Where in an array of registers the turns of a loop read and write."""
+"""Registers of threads: how many there are, and where in an array of some a loop's turns are."""
 
 from __future__ import annotations
 
 from xdsl.dialects import affine
 from xdsl.ir import SSAValue
 
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.passes.support.gpu.symbols import constant_of
+
+LAUNCH = 255
+"""Registers of a thread at most."""
+
+
+def most_registers(kernel: KernelOp) -> int:
+    """Registers of a thread of a kernel: those of its launch, or of its richest role."""
+    threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
+    module = kernel.parent_op()
+    assert isinstance(module, gpu.ModuleOp)
+    limit = min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
+    budgets = (op for op in kernel.walk() if isinstance(op, hw.SetMaxRegistersOp))
+    return max((limit, *(op.count.value.data for op in budgets)))
 
 
 def places_of(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
