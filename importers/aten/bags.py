@@ -11,8 +11,12 @@ from polyc.trace import functions as f
 from polyc.trace import gathers, scans
 from polyc.trace.values import Value
 
-COUNTED = 64
-"""Borders that are counted one by one for each number, at most."""
+COUNTED = 8
+"""Borders that are counted one by one for each number, at most: 33 of them take as long as the
+memory of four times as many numbers, and six steps that halve them a fifth of that."""
+
+WIDE = 1 << 30
+"""Borders from which on a place has 64 bits."""
 
 _BAGS = ("sum", "mean", "max")
 
@@ -122,13 +126,15 @@ def _sought(borders: Value, x: Value, right: bool) -> Value:
     if not isinstance(count, int) or count <= COUNTED:
         one, many = x.unsqueeze(-1), borders if borders.ndim == 1 else borders.unsqueeze(-2)
         return f.sum(_below(many, one, right).cast("i64"), -1)
-    flat = borders.ndim == 1
-    found = f.full(x.shape, 0, "i64")
+    kind = frontend.GatherOp if borders.ndim == 1 else frontend.GatherElementsOp
+    found = f.full(x.shape, 0, "i64" if count > WIDE else "i32")
     for step in (1 << bit for bit in reversed(range(count.bit_length()))):
-        place = f.minimum(found + (step - 1), count - 1)
-        seen = gathers.take(borders, place, 0) if flat else gathers.take_along_axis(borders, place)
-        found = f.where(_below(seen, x, right) & (found + step <= count), found + step, found)
-    return found
+        # No place is negative, and one behind the last border is clamped.
+        place = (found + (step - 1)).ssa
+        seen = x.builder.gather(kind, borders.ssa, place, borders.ndim - 1, None, from_end=False)
+        below = _below(Value(x.builder, seen), x, right)
+        found = f.where(below & (found + step <= count), found + step, found)
+    return found.cast("i64")
 
 
 def _below(border: Value, x: Value, right: bool) -> Value:

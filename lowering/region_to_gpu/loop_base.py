@@ -33,6 +33,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
+    BinaryOp,
     CompareOp,
     InsideOp,
     KernelOp,
@@ -291,11 +292,14 @@ class LoopBase(Builder):
 
     @property
     def is_thin(self) -> bool:
-        """Whether threads have a vector each of few tensors, so that 40 registers are enough."""
+        """Whether threads have a vector each of few tensors, so that 40 registers are enough.
+
+        Functions that branch are asked of all elements at once (``gpu-group-functions``).
+        """
         made = list(made_by(list(self.kernel.yield_op.values), True))
         reads = [op for op in made if isinstance(op, ReadOp)]
         whole = all(op.guard is None for op in reads) and not self.turned
-        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) for op in made)
+        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) or _branches(op) for op in made)
         small = prod(self.tile) <= VECTOR * THREADS and self.plan.threads() == THREADS
         return small and whole and not heavy and len(reads) <= 3 and len(self.kernel.outs) == 1
 
@@ -445,3 +449,8 @@ def _narrowest(kernel: KernelOp) -> int:
     """Bytes of the narrowest elements that a region reads."""
     reads = (op for op in made_by(list(kernel.yield_op.values), True) if isinstance(op, ReadOp))
     return min((element_bytes(op.result.type.element_type) for op in reads), default=1)
+
+
+def _branches(op: Operation) -> bool:
+    """Whether a function of numbers is asked for some elements at once."""
+    return isinstance(op, BinaryOp | UnaryOp) and op.fn.data in ("div", "reciprocal", "sin", "cos")

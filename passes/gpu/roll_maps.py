@@ -22,6 +22,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import register_count
+from polyc.passes.support.gpu.registers import places_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -217,31 +218,12 @@ def _arrays(op: scf.ForOp, body: Sequence[Operation], turns: range) -> dict[SSAV
             return None
         if register_count(inner.memref.type) is None:
             return None
-        places = _places(inner.indices[0], op.body.block.args[0], turns)
-        if places is None:
+        row = places_of(inner.indices[0], op.body.block.args[0], turns)
+        if row is None:
             return None
         array = found.setdefault(inner.memref, Array())
-        array.places.append(places)
+        array.places.append(row)
         array.is_stored |= isinstance(inner, memref.StoreOp)
-    return found
-
-
-def _places(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
-    """An index in each turn of a loop; None where something else is part of it."""
-    if index is variable:
-        return list(turns)
-    if (constant := constant_of(index)) is not None:
-        return [constant] * len(turns)
-    apply = index.owner
-    if not isinstance(apply, affine.ApplyOp):
-        return None
-    known = [constant_of(v) for v in apply.mapOperands]
-    if any(v is not variable and n is None for v, n in zip(apply.mapOperands, known, strict=True)):
-        return None
-    map_, found = apply.map.data, list[int]()
-    for r in turns:
-        values = [r if n is None else n for n in known]
-        found += map_.eval(values[: map_.num_dims], values[map_.num_dims :])
     return found
 
 
