@@ -44,7 +44,7 @@ WIDEST = 64
 """Elements of a window's line, up to which lines of few channels are stored as channels."""
 
 MOST_APART = 64
-"""Filters times taps, up to which each tap of few filters is a filter of its own: rows of a tile."""
+"""Filters times taps, up to which each tap of few filters is a filter of its own: a tile's rows."""
 
 F32_BYTES, OPERAND_BYTES = 4, 2
 
@@ -327,7 +327,9 @@ def _tap_by_tap(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> 
     x = build.rounded(x, conv.element)
     w = build.reshape(build.rounded(w, conv.element), (Dim.const(many), c))
     at, lines = (1, (2, 3)) if conv.first else (3, (1, 2))
-    kept = (n, Dim.const(many), height, width) if conv.first else (n, height, width, Dim.const(many))
+    kept = (
+        (n, Dim.const(many), height, width) if conv.first else (n, height, width, Dim.const(many))
+    )
     own = tuple(axis for axis in range(5) if axis != at)
     left, right = build.expand(x, own, (*kept, c)), build.expand(w, (at, 4), (*kept, c))
     made = build.contract(left, right, (4,), conv.precision)

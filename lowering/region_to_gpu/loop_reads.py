@@ -29,7 +29,8 @@ from polyc.rewriting.driver import located
 def turn(builder: LoopBase, scope: Scope, read: ReadOp, shared: SSAValue) -> None:
     """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours, with
     what lies between them where that is little, else each thread has one element of these."""
-    kind, (rows, columns), apart = without_sign(element_of(read.result)), builder.tile, apart_of(read)
+    kind, (rows, columns) = without_sign(element_of(read.result)), builder.tile
+    apart = apart_of(read)
     vector = builder.plan.integer("vectorize") if line_of(read)[1] == apart else 1
     size, line = element_bytes(kind), rows * apart
     layout, _ = row_layout(columns, line, vector, size, builder.plan.threads())
