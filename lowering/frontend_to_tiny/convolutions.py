@@ -52,6 +52,11 @@ TIMES, MOST_IN_COLUMNS, MANY = 16, 1 << 27, 1 << 20
 """How many times the image windows that lie in memory one after another are, or their elements at
 most, and the size that is taken for one that is not known."""
 
+MOST_APART = 64
+"""Filters times taps, up to which each tap of few filters is a filter of its own: a tile's rows."""
+
+F32_BYTES, OPERAND_BYTES = 4, 2
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -224,6 +229,8 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
     if (whole := _whole_windows(conv, build, x, w)) is not None:
         return whole
     few, beside = _is_of_few_products(conv, w), _lies_beside(conv, w)
+    if not few and (summed := _tap_by_tap(conv, build, x, w)) is not None:
+        return summed
     lines = None if few else _lines(conv, build, x, w)
     if lines is not None:
         top, bottom = conv.padding[:2]
@@ -305,6 +312,56 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
     left = build.expand(build.cast(image, f32), (0, 2, 3, 4), space)
     right = build.expand(filters, (1, 4), space)
     return build.contract(left, right, (4,), conv.precision)
+
+
+def _tap_by_tap(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue | None:
+    """The convolution of an image by few filters, as a sum of those of each tap.
+
+    A filter [F, R, S, C] is R S F filters of one tap, whose products with the image [N, H, W, C]
+    are stored in f32: each pixel is read once, where windows take it R S times, and few filters
+    leave most of a tile empty.  A pixel of the result is the sum of R S of them, zeros outside.
+    Reassociating: the channels of a tap are summed first.  None where that moves more than half of
+    what windows take, where windows lie apart, in groups, and where sizes are not known.
+    """
+    n, height, width, c = tiny.tensor_of(x).dims
+    f, rows, columns, _ = tiny.tensor_of(w).dims
+    sizes = [size.constant() for size in (n, height, width, c, f, rows, columns)]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes) or 0 in known or conv.groups.constant() != 1:
+        return None
+    channels, filters, down, across = known[3:]
+    taps = down * across
+    many = filters * taps
+    plain = set(conv.stride) == {1} and conv.alone and not conv.apart and conv.element != f32
+    if not plain or taps == 1 or many > MOST_APART or channels % TILE:
+        return None
+    once = channels * OPERAND_BYTES
+    if 2 * (once + 2 * many * F32_BYTES) > once * taps:
+        return None
+    x = build.rounded(x, conv.element)
+    w = build.reshape(build.rounded(w, conv.element), (Dim.const(many), c))
+    at, lines = (1, (2, 3)) if conv.first else (3, (1, 2))
+    kept = (
+        (n, Dim.const(many), height, width) if conv.first else (n, height, width, Dim.const(many))
+    )
+    own = tuple(axis for axis in range(5) if axis != at)
+    left, right = build.expand(x, own, (*kept, c)), build.expand(w, (at, 4), (*kept, c))
+    made = build.contract(left, right, (4,), conv.precision)
+    low, high, first = [0] * 4, [0] * 4, [Dim.const(0)] * 4
+    for axis, before, after in zip(lines, conv.padding[::2], conv.padding[1::2], strict=True):
+        low[axis], high[axis] = before, after
+    if any(conv.padding):
+        made = build.add(tiny.PadOp(made, low, high, 0.0))
+    total: SSAValue | None = None
+    for tap in range(taps):
+        start, end, step = list(first), list(conv.shape), [1] * 4
+        places = (tap // across * conv.dilation[0], tap % across * conv.dilation[1])
+        for axis, place in zip(lines, places, strict=True):
+            start[axis], end[axis] = Dim.const(place), conv.shape[axis] + place
+        start[at], end[at], step[at] = Dim.const(tap), Dim.const(many), taps
+        part = build.add(tiny.SliceOp(made, start, end, step))
+        total = part if total is None else build.binary("add", total, part)
+    return total
 
 
 def _copied(conv: Convolution, sizes: Sequence[int]) -> int:

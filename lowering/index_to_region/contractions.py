@@ -341,6 +341,10 @@ class Products(Orders):
                     if not spread and self._is_in_groups(value):
                         plain = map(self._merged, plain)
                     self._store(found, plain, FACTOR, value, plain=True)
+                else:
+                    # What no product reads where it lies is stored before what one may.
+                    mixed = (self._plain(f) for f in factors(value) if self._is_mixed(f))
+                    self._store(found, mixed, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
         for value, level in self.levels.items():

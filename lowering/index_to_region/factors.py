@@ -156,6 +156,17 @@ class Factors:
                     return source, None
         return source, order
 
+    @told_once
+    def _is_mixed(self, factor: SSAValue) -> bool:
+        """Whether axes of a factor are several of its source that do not lie beside each other
+        there, as those of a filter's taps and filters do where channels are between them."""
+        way, source = self._way(factor), self.source(factor)
+        below = [self.same.get(o := cast(Operation, v.owner).operands[0], o) for v in way[:-1]]
+        merges = [
+            o for v, o in zip(way, below, strict=False) if isinstance(v.owner, tiny.ReshapeOp)
+        ]
+        return any(o is not source and not self._lies_so(o, source) for o in merges)
+
     def _plain(self, factor: SSAValue, repeats: bool = False) -> SSAValue:
         """The outermost value on the way to a factor, which ``repeats`` or does not, as it is read.
 
