@@ -101,16 +101,23 @@ class MergeAxes(RewritePattern):
 
 def _is_vectors(kernel: KernelOp, found: KernelOp) -> bool:
     """Whether a product has one column, and is one of rows without that: of as many as fill a chip,
-    or short ones."""
+    or that are no more than what a block reads at once, and along lines of memory or short."""
     gemm = or_refusal(partial(find_contraction, kernel))
     if isinstance(gemm, PolycError) or gemm.follow or gemm.size(gemm.n).constant() != 1:
         return False
     rows = or_refusal(partial(find_rows, found))
     if isinstance(rows, PolycError) or rows.turned:
         return False
+    if not rows.are_lines:
+        length = rows.length.constant()
+        return length is not None and length <= SHORT_SUM
     count = prod((axis.size for axis in found.iters), start=Dim.const(1)).constant()
     fills = count is not None and count >= max(chip.multiprocessors for chip in ARCHS.values())
     return fills or rows.is_quick
+
+
+SHORT_SUM = 64
+"""Terms of a sum of products that a thread adds by itself, beside neighbours that do so."""
 
 
 class UnreadApart(RewritePattern):
