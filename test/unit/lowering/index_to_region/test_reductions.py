@@ -366,3 +366,17 @@ def test_rows_times_vectors_are_one_kernel_of_rows(kind: Attribute) -> None:
     played = play(found, "crossed", inputs, {})
     assert played is not None
     assert_agree(played, meant(module, inputs, {}))
+
+
+def test_a_concat_times_itself_turned_is_stored_once() -> None:
+    """Its parts are too few rows of a tile; it was stored in both orders, to be copied back."""
+    s = Sketch("pairs", f32)
+    joined = s.concat(1, s.input("x", 512, 1, 64), s.input("w", 512, 26, 64))
+    module = s.done(y=s.gemm(joined, joined, turned=True))
+    found = kernels(planned(module))
+    assert len(found) == 2
+    assert [tensor.shape for tensor in found[0].outs] == [tuple(map(Dim.const, (512, 27, 64)))]
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(planned(module), "pairs", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
