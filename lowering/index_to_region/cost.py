@@ -110,14 +110,16 @@ def is_contraction(value: SSAValue) -> bool:
 
 
 def _are_rows(value: SSAValue, gone: Sequence[int]) -> bool:
-    """Whether a factor is used once, repeated along axes of one point alone, and its neighbours in
-    memory are summed."""
+    """Whether a factor is rows beside one column: repeated along axes of one point alone, which are
+    the last, and its neighbours in memory are summed."""
     entry = value_op(value)
     if entry is None or len(entry.axes) != tiny.tensor_of(value).rank:
         return False
     sizes = tiny.tensor_of(value).dims
-    kept = [i for i, axis in enumerate(entry.axes) if axis.repeats and i not in gone]
-    if not kept or any(sizes[i].constant() != 1 for i in kept):
+    kept = [i for i in range(len(sizes)) if i not in gone]
+    columns = [i for i in kept if entry.axes.data[i].repeats]
+    others = [i for i in kept if sizes[i].constant() != 1]
+    if not columns or not others or min(columns) < max(others) or set(columns) & set(others):
         return False
     summed = set(gone)
     while isinstance(op := value.owner, tiny.ExpandOp | tiny.PermuteOp | tiny.CastOp):
