@@ -105,6 +105,10 @@ few registers: of three consumers, or of two that have one tile."""
 LOOSE_READS = 128
 """The same of a block of several consumers where an epilogue reads."""
 
+PAIRED_READS = 192
+"""Columns of a tile at most of blocks that go on to other tiles and share what they read, where an
+epilogue reads: of more its threads hold too much beside what they share."""
+
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
 the registers of two.  Of 21 problems that were timed so none was the fastest."""
@@ -228,9 +232,24 @@ class Form:
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
+        widest = 0 if not self.pairs else PAIRED_READS if self.reads else MOST_COLUMNS
+        goes_on = (p.persistent and p.together > 1 for p in found)
+        found = tuple(
+            p for p, on in zip(found, goes_on, strict=True) if not on or p.columns <= widest
+        )
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
+
+    @property
+    def pairs(self) -> bool:
+        """Whether blocks that go on to other tiles may share what they read: where a row of a box
+        costs L2 two requests, as of the operand of the columns that both read.
+
+        Of whole lines clusters of such blocks took 2 to 6 % longer than others, of 4104 by 4104 a
+        fifth less (docs/performance.md).
+        """
+        return bool(self.stored.columns) and not (self.loose or self.crowded)
 
     def takes(self, plan: Tiling) -> bool:
         """Whether a plan's tiles lie in one tensor each and inside of groups, and none is another

@@ -192,8 +192,12 @@ class Factors:
     def _lies_so(self, moved: SSAValue, source: SSAValue) -> bool:
         """Whether elements follow each other in a value that ``moved`` moves as in that: axes of
         one point alone change places, as those of a filter of one tap.
+
+        A concat of which products read its parts is taken as it lies too where the two inner axes
+        change places: a tile has either order of them, and nothing else stores it.
         """
         dims = tiny.tensor_of(source).dims
+        turned = len(dims) > 1 and bool(joined(source, self.same))
         moves: list[Operation] = []
         while moved is not source:
             moves.append(cast(Operation, moved.owner))
@@ -205,7 +209,9 @@ class Factors:
             elif not isinstance(op, tiny.CastOp):
                 return False
         wide = [axis for axis in order if dims[axis].constant() != 1]
-        return wide == sorted(wide)
+        return wide == sorted(wide) or (
+            turned and [*order[:-2], order[-1], order[-2]] == [*range(len(dims))]
+        )
 
     def _read_as(self, value: SSAValue) -> SSAValue:
         """What lies in memory for a value that is only moved: as it is read, but once where it

@@ -16,8 +16,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import (
@@ -88,6 +89,7 @@ class MergeAxes(RewritePattern):
             has_scan(op)
             or _only_gathers(op)
             or GEMM.takes(found)
+            or _is_vectors(op, found)
             or (
                 reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)
@@ -95,6 +97,27 @@ class MergeAxes(RewritePattern):
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+def _is_vectors(kernel: KernelOp, found: KernelOp) -> bool:
+    """Whether a product has one column, and is one of rows without that: of as many as fill a chip,
+    or that are no more than what a block reads at once, and along lines of memory or short."""
+    gemm = or_refusal(partial(find_contraction, kernel))
+    if isinstance(gemm, PolycError) or gemm.follow or gemm.size(gemm.n).constant() != 1:
+        return False
+    rows = or_refusal(partial(find_rows, found))
+    if isinstance(rows, PolycError) or rows.turned:
+        return False
+    if not rows.are_lines:
+        length = rows.length.constant()
+        return length is not None and length <= SHORT_SUM
+    count = prod((axis.size for axis in found.iters), start=Dim.const(1)).constant()
+    fills = count is not None and count >= max(chip.multiprocessors for chip in ARCHS.values())
+    return fills or rows.is_quick
+
+
+SHORT_SUM = 64
+"""Terms of a sum of products that a thread adds by itself, beside neighbours that do so."""
 
 
 class UnreadApart(RewritePattern):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Attribute, SSAValue
 
 from polyc.cost.time import times_of
 from polyc.dialects import frontend
@@ -347,5 +347,36 @@ def test_what_is_tried_of_a_recurrence_is_bounded(
     assert spent and spent[0] > 0
     inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
     played = play(made, "recurrence", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+@pytest.mark.parametrize("kind", [f16, f32])
+def test_rows_times_vectors_are_one_kernel_of_rows(kind: Attribute) -> None:
+    """Each of them was a product of its own, whose rows were read and written again behind it."""
+    s = Sketch("crossed", kind)
+    x = y = s.input("x", 640, 512)
+    for number in range(2):
+        weighed = s.gemm(y, s.input(f"w{number}", 512, 1))
+        y = s.fn("add", s.fn("mul", x, weighed), y)
+    module = s.done(y=y)
+    found = planned(module)
+    assert [plan.pattern for plan in find(found, ScheduleOp)] == ["rows"]
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(found, "crossed", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+def test_a_concat_times_itself_turned_is_stored_once() -> None:
+    """Its parts are too few rows of a tile; it was stored in both orders, to be copied back."""
+    s = Sketch("pairs", f32)
+    joined = s.concat(1, s.input("x", 512, 1, 64), s.input("w", 512, 26, 64))
+    module = s.done(y=s.gemm(joined, joined, turned=True))
+    found = kernels(planned(module))
+    assert len(found) == 2
+    assert [tensor.shape for tensor in found[0].outs] == [tuple(map(Dim.const, (512, 27, 64)))]
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(planned(module), "pairs", inputs, {})
     assert played is not None
     assert_agree(played, meant(module, inputs, {}))
