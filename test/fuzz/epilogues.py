@@ -80,7 +80,8 @@ def _convolution(s: Sketch, dice: random.Random) -> SSAValue:
 
 def _attention(s: Sketch, dice: random.Random) -> SSAValue:
     shape = (dice.choice((8, 32)), dice.choice((512, 1000)), dice.choice((64, 128)))
-    return s.add(frontend.AttentionOp(*(s.input(name, *shape) for name in "qkv")))
+    q, k, v = (s.input(name, *shape) for name in "qkv")
+    return s.add(frontend.AttentionOp(q, k, v))
 
 
 def _rows(s: Sketch, dice: random.Random) -> SSAValue:
