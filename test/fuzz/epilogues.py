@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend
@@ -106,6 +106,12 @@ def _running_sum(s: Sketch, dice: random.Random) -> SSAValue:
     return s.add(frontend.ScanOp("sum", s.input("x", *shape), dice.choice((0, 1))))
 
 
+def _gathered(s: Sketch, dice: random.Random) -> SSAValue:
+    tables = s.input("x", dice.choice((9, 64)), *(dice.choice((40, 72, 512)) for _ in range(2)))
+    places = s.input("i", dice.choice((5, 64)), element=i64)
+    return s.add(frontend.GatherOp(tables, places, 0))
+
+
 def _read(s: Sketch, dice: random.Random) -> SSAValue:
     return s.input("x", dice.choice(WIDTHS), dice.choice((*WIDTHS, 1001)))
 
@@ -121,6 +127,7 @@ PRODUCERS: dict[str, Producer] = {
     "columns": _columns,
     "sum": _sum,
     "running sum": _running_sum,
+    "gathered": _gathered,
     "read": _read,
 }
 """What gives the value that an epilogue is of."""
@@ -130,9 +137,12 @@ def program(
     dice: random.Random, producer: str, element: Attribute, functions: Sequence[str]
 ) -> ModuleOp:
     """The graph of a producer and of functions of what it gives, in this order, the first of them
-    of a bias."""
+    of a bias.  One in four is turned before that."""
     s = Sketch("f", element)
     y = PRODUCERS[producer](s, dice)
+    rank = tensor_of(y).rank
+    if rank > 1 and dice.random() < 0.25:
+        y = s.permute(y, *range(rank - 2), rank - 1, rank - 2)
     y = s.fn("add", y, _other(s, dice, y, "bias"))
     for number, name in enumerate(functions):
         if name in BINARY_FUNCTIONS:
