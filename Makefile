@@ -56,6 +56,7 @@ SEED ?= 0
 fuzz: $(STAMP)
 	@$(BIN)/python test/fuzz/kernels.py --runs $(RUNS) --seed $(SEED)
 	@$(BIN)/python test/fuzz/models.py --runs $$(( $(RUNS) * 4 )) --seed $(SEED)
+	@$(BIN)/python test/fuzz/epilogues.py --runs $$(( $(RUNS) * 4 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/layers.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/meanings.py --runs $$(( $(RUNS) * 40 )) --seed $(SEED)
 	@$(BIN)/python test/fuzz/meanings.py --runs $$(( $(RUNS) * 2 )) --seed $(SEED) --layers --kernels

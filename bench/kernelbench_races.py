@@ -141,7 +141,11 @@ def inputs_of(torch: Any, module: Any) -> list[Any]:
 
 
 def ahead(torch: Any, model: Any, hollow: Sequence[Any]) -> Callable[..., Any]:
-    """``torch.compile`` of a model, whose kernels are made of inputs without memory and not run."""
+    """``torch.compile`` of a model, whose kernels are made of inputs without memory and not run.
+
+    What it leaves to eager between its graphs, as it does a recurrent layer, would read that
+    memory: the kernels of such a model are made at its first call.
+    """
     compile_fx: Any = importlib.import_module("torch._inductor.compile_fx").compile_fx
     may_run: list[bool] = []
 
@@ -162,6 +166,12 @@ def ahead(torch: Any, model: Any, hollow: Sequence[Any]) -> Callable[..., Any]:
             fast(*hollow)
     except Made:
         pass
+    except torch._dynamo.exc.TorchDynamoException:
+        raise
+    except RuntimeError as error:
+        if "setStorage" not in str(error):
+            raise
+        torch._dynamo.reset()
     may_run.append(True)
     return fast
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, StringAttr
 
@@ -67,8 +67,7 @@ class Reduction:
     moments: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTile:
+class SharedTile(NamedTuple):
     """A tile of ``rows`` and ``columns`` of ``threads`` that read by vectors of ``vector``; of its
     points ``parts`` blocks have each some, which meet in memory (``stored``) or are a cluster.
 
@@ -190,6 +189,13 @@ def reduction_of(values: Values, column: str | None, apart: bool = False) -> Red
     All have a result for each point of the outputs, over the same points, and none needs another's,
     but for the moments of what is read.
     """
+    key = reduction_of, column, apart
+    if key not in values.answers:
+        values.answers[key] = _reduction_of(values, column, apart)
+    return cast("Reduction | None", values.answers[key])
+
+
+def _reduction_of(values: Values, column: str | None, apart: bool) -> Reduction | None:
     kinds = [val_type(value) for value in values.kernel.yield_op.values]
     labels = kinds[0].labels
     needed = [op for op in values.behind(values.outputs) if isinstance(op, ReduceOp)]
@@ -325,9 +331,7 @@ def together(plans: Sequence[SharedTile]) -> Any:
     """Several plans as one whose fields are arrays."""
     np = _numpy()
 
-    return _Several(
-        *(np.array([getattr(plan, name) for plan in plans]) for name in SharedTile.__slots__)
-    )
+    return _Several(*map(np.array, zip(*plans, strict=True)))
 
 
 class _Several(NamedTuple):
@@ -375,12 +379,17 @@ def at_once(problem: Reduction, plans: Any) -> Any:
 
 def steps_of(problem: Reduction, plan: Any) -> Any:
     """The steps of a block, those of the one that has most."""
+    return -(-whole_steps(problem, plan) // plan.parts)
+
+
+def whole_steps(problem: Reduction, plan: Any) -> Any:
+    """The steps of a tile, whose parts are of several blocks."""
     inner, second = problem.inner, problem.second
     if problem.beside:
         steps = -(-inner // plan.rows) * second
     else:
         steps = -(-inner // plan.columns) * (-(-second // plan.rows) if problem.kept == 1 else 1)
-    return -(-steps * problem.others // plan.parts)
+    return steps * problem.others
 
 
 def spread(problem: Reduction, tile: SharedTile) -> SharedTile:
@@ -388,10 +397,11 @@ def spread(problem: Reduction, tile: SharedTile) -> SharedTile:
     which none has more steps.  Others are as they are."""
     if not tile.blocks:
         return tile
-    whole = replace(tile, parts=1)
-    steps = max(1, int(steps_of(problem, whole)))
-    most = min(max(1, tile.blocks // max(1, int(tiles_of(problem, whole)))), steps)
-    return replace(tile, parts=-(-steps // -(-steps // most)))
+    rows, columns, threads, vector, _, stored, blocks = tile
+    steps = max(1, int(whole_steps(problem, tile)))
+    most = min(max(1, blocks // max(1, int(tiles_of(problem, tile)))), steps)
+    parts = -(-steps // -(-steps // most))
+    return SharedTile(rows, columns, threads, vector, parts, stored, blocks)
 
 
 def tiles_of(problem: Reduction, plan: Any) -> Any:

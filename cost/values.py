@@ -5,7 +5,7 @@ A ``region.reduce_together`` counts as the reductions of its chunk: ``Values`` l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from math import prod
 from typing import cast
@@ -141,12 +141,15 @@ class Values:
         """The ops that outputs are made by."""
         self.extents = self._extents()
         """The number of points of each axis."""
+        self.answers: dict[Hashable, object] = {}
+        """What is asked again at these sizes."""
 
     def at(self, sizes: Mapping[str, int]) -> Values:
         """The same kernel's at other sizes."""
         other = copy(self)
         other.sizes = sizes
         other.extents = other._extents()
+        other.answers = {}
         return other
 
     def _extents(self) -> dict[str, int]:

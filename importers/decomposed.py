@@ -1,7 +1,8 @@
-"""Ops without a converter by what PyTorch itself decomposes them into.
+"""Ops without a converter by what they are made of.
 
 What polyc has whole stays whole; of the rest PyTorch often says what it is made of, in its table of
 decompositions or by the op's own composite form.  Recurrent layers are written out step by step so.
+Of their cells ``cells.py`` says it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
+from polyc.importers.cells import CELLS
 from polyc.importers.registry import converter_of, library
 
 SOURCE = "torch"
@@ -49,13 +52,15 @@ def _applied(program: Any, table: Mapping[Any, Decomposition]) -> Any:
 
 
 def every_decomposition() -> dict[Any, Decomposition]:
-    """The decompositions of PyTorch's core table of ops that have no converter."""
+    """The decompositions of PyTorch's core table, and ours, of ops that have no converter."""
     table: Any = import_module("torch._decomp").core_aten_decompositions()
-    return {op: how for op, how in table.items() if not converted(op)}
+    ops: Any = library("torch", "torch").ops
+    ours = {attrgetter(name)(ops): how for name, how in CELLS.items()}
+    return {op: how for op, how in {**table, **ours}.items() if not converted(op)}
 
 
 def decompositions(ops: Iterable[Any]) -> dict[Any, Decomposition]:
-    """What PyTorch decomposes ops by, of those that it does."""
+    """What ops are decomposed by, of those that we or PyTorch know it of."""
     torch = library("torch", "torch")
     table: Any = import_module("torch._decomp").decomposition_table
     found: dict[Any, Decomposition] = {}
@@ -63,7 +68,9 @@ def decompositions(ops: Iterable[Any]) -> dict[Any, Decomposition]:
         if not isinstance(op, torch._ops.OpOverload):
             continue
         composite = torch._C.DispatchKey.CompositeImplicitAutograd
-        if op in table:
+        if str(op) in CELLS:
+            found[op] = CELLS[str(op)]
+        elif op in table:
             found[op] = table[op]
         elif composite in op.py_kernels:
             found[op] = op.py_kernels[composite]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, isqrt, log, prod
 from typing import Any
@@ -76,9 +76,6 @@ DEPTH, NOTHING = 9, 0.02
 
 NEVER = 1e12
 """The time of what is not possible, in ns."""
-
-THREADS = (128, 256, 512, 1024)
-"""Threads of a block of the tiles that are compared."""
 
 Sizes = Mapping[str, int]
 
@@ -392,11 +389,12 @@ def _points(axes: int, odd: bool) -> Iterator[tuple[int, ...]]:
 @lru_cache(4096)
 def _fastest(problem: Reduction, vector: int, arch: str, device: Device) -> SharedTile | None:
     """The fastest tile of a reduction; None where the space has none."""
-    few = [tile for tile in open_tiles(problem, vector, arch) if tile.threads in THREADS]
-    if not few:
+    several = open_tiles(problem, vector, arch)
+    if several is None:
         return None
-    fastest = few[int(times_of(problem, together(few), device).argmin())]
-    return replace(fastest, parts=1) if fastest.blocks else fastest
+    at = int(times_of(problem, several, device).argmin())
+    fastest = SharedTile(*(field[at].item() for field in several))
+    return fastest._replace(parts=1) if fastest.blocks else fastest
 
 
 def _features(shared: Shared, places: Sequence[Sizes]) -> list[_Feature]:

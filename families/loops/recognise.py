@@ -466,7 +466,8 @@ def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:
     """The reads of tensors that lie along the rows of a tile, where outputs lie along its columns.
 
     Threads that have neighbours of an output would each read a cache line of their own, so a tile
-    of the tensor goes through shared memory, read and written along the lines of memory.
+    of the tensor goes through shared memory, read and written along the lines of memory.  A tile
+    has a place along each axis of such a read: one below a gather is not turned.
     """
     values = list(kernel.yield_op.values)
     if len(spaces) != 1 or reductions_in(values):
@@ -476,7 +477,8 @@ def turned_reads(kernel: KernelOp, spaces: Sequence[Space]) -> list[ReadOp]:
         return []
     reads = [op for op in made_by(values) if isinstance(op, ReadOp)]
     ours = [op for op in reads if line_of(op)[0] == space.row]
-    return [op for op in ours if space.column in op.result.type.labels][:MOST_TURNED]
+    placed = [op for op in ours if {*op.result.type.labels} <= {*space.labels}]
+    return [op for op in placed if space.column in op.result.type.labels][:MOST_TURNED]
 
 
 def _sizes_of(space: Space) -> dict[str, Dim]:

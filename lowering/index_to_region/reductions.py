@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
@@ -54,6 +55,10 @@ SEVERAL = 3
 PATIENCE, LEAST = 2, 16_000
 """Forms of kernels that are modelled for each form of the graph's own, beside so many: all but
 unrolled recurrences try all that there is to try, with half as many."""
+
+GIVEN_UP = 8
+"""Values behind others that are stored no longer for these, at most: behind a step of a recurrence
+are all that its steps store."""
 
 AGAIN = "computed once: fused, it would be computed again where it is used"
 
@@ -117,8 +122,9 @@ class Reductions:
                 found = self.recompose(stored, kernels)
                 parts = {k.key for k in found.kernels}
                 before = self._total(kernels, whole - parts)
-                after = self._total(found, parts - whole)
-                if after < gain * before and (best is None or after - before < best[0]):
+                limit = gain * before if best is None else min(gain * before, before + best[0])
+                after = self._total(found, parts - whole, limit)
+                if after < limit:
                     best = after - before, stored, found
             if best is not None:
                 _, self.taken, kernels = best
@@ -151,7 +157,7 @@ class Reductions:
             ]
             behind.update(read)
         rest = {v: why for v, why in stored.items() if v not in behind or v in values}
-        if len(rest) < len(stored):
+        if 0 < len(stored) - len(rest) <= GIVEN_UP:
             yield rest
 
     def _kept(self, end: SSAValue, kernels: Kernels) -> str:
@@ -194,15 +200,20 @@ class Reductions:
         last = [v for v in inside if v in both and not any(o.results[0] in both for o in users[v])]
         return [v for v in last if _ops_behind(v, kernel, inside) >= SEVERAL]
 
-    def _total(self, kernels: Kernels, wanted: set[KernelKey]) -> float:
-        """The time of some kernels."""
-        seconds = self.seconds(kernels)
-        for kernel in kernels.kernels:
+    def _total(self, kernels: Kernels, wanted: set[KernelKey], most: float = inf) -> float:
+        """The time of some kernels; infinite as soon as it is no less than ``most``."""
+        seconds, total = self.seconds(kernels), 0.0
+        several = [kernel for kernel in kernels.kernels if kernel.key in wanted]
+        # What was asked before costs nothing.
+        for kernel in sorted(several, key=lambda one: one.key not in self.known):
             key = kernel.key
-            if key in wanted and key not in self.known:
+            if key not in self.known:
                 self.known[key] = seconds(kernel)
                 self.spent += len(kernel.held())
-        return sum(self.known[key] for key in wanted)
+            total += self.known[key]
+            if total >= most:
+                return inf
+        return total
 
 
 def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:

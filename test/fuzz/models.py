@@ -2,10 +2,10 @@
 
 A program is drawn from a number (``random_models.py``): one to four of the pieces that models are
 made of, in sizes of which many fit TMA, cp.async and the tensor cores.  It is played back at every
-layer, then one of its variants is simulated in one order of warps and of completions; each is
-compared with the FP32 reference on a kind of inputs that the number chooses.  In most programs the
-cost decides which contractions have kernels of their own, in the others all have.  A program that
-a pass refuses counts as one that ends there.
+layer, its kernels are printed, and one of its variants is simulated in one order of warps and of
+completions; each is compared with the FP32 reference on a kind of inputs that the number chooses.
+In most programs the cost decides which contractions have kernels of their own, in the others all
+have.  A program that a pass refuses counts as one that ends there.
 
     python test/fuzz/models.py --runs 2000 --seed 0
 """
@@ -29,6 +29,7 @@ from polyc.dialects.frontend import AttentionOp, GraphOp
 from polyc.dialects.gpu.launches import why_crowded
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.plan import ScheduleOp
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.kernels import Split
 from polyc.passes.pipeline import STAGES, build
@@ -152,6 +153,10 @@ def failure(
         counts[f"end as {refused}"] += 1
         return None
     kernels = gpu_module_of(module)
+    try:
+        cuda_source(kernels)
+    except PolycError as error:
+        return f"{arch}, split {split}, the kernels have no text: {error.format()}"
     variant = variant_of(kernels, sizes, dice)
     seed = dice.randrange(1 << 20)
     with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ import pytest
 import polyc
 from polyc.runtime import driver
 from polyc.test.support.agreeing import assert_agree, meant
+from polyc.test.support.gpu_memory import held_bytes
 from polyc.test.support.gpu_text import parsed
 
 # Two projections in one product, a folded scale, and a weight that is cast.
@@ -93,9 +94,7 @@ def test_packed_weights_replace_the_originals(way: str) -> None:
         x = torch.randn(2, 1024, 16, 16).half() / 8
         wanted = model.float()(x.float())
         model.half()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        before, allocated = torch.cuda.mem_get_info()[0], torch.cuda.memory_allocated()
+        before, allocated = held_bytes(torch), torch.cuda.memory_allocated()
         if way == "donated":
             model.cuda()
         example = x.to(next(model.parameters()).device)
@@ -111,10 +110,7 @@ def test_packed_weights_replace_the_originals(way: str) -> None:
             y = compiled(there)
         assert float((y.float().cpu() - wanted).abs().max()) < 0.02 * float(wanted.abs().max())
         del y
-        gc.collect()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        held = before - torch.cuda.mem_get_info()[0]
-        # The code, workspaces of images and what PyTorch rounds up are beside the weights.
+        held = held_bytes(torch) - before
+        # Workspaces of images and what PyTorch rounds up are beside the weights.
         assert weights <= held < weights + (24 << 20), (weights, held)
         assert torch.cuda.memory_allocated() - allocated < weights // 8

@@ -71,6 +71,32 @@ def test_kernels_are_made_of_inputs_without_memory(monkeypatch: pytest.MonkeyPat
     assert made == [1], "compiled again for inputs that have memory"
 
 
+def test_what_is_eager_between_graphs_waits_for_inputs_with_memory(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    inductor = importlib.import_module("torch._inductor.compile_fx")
+
+    def compile_fx(graph: Any, inputs: Any) -> Any:
+        return graph
+
+    monkeypatch.setattr(inductor, "compile_fx", compile_fx)
+
+    @torch._dynamo.disable
+    def turned(x: Any) -> Any:
+        return x.t()
+
+    class Broken(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return turned(x).relu()
+
+    hollow = torch.empty(4, 8)
+    hollow.untyped_storage().resize_(0)
+    with torch.no_grad():
+        fast = races.ahead(torch, Broken(), [hollow])
+        given = torch.randn(4, 8)
+        assert torch.equal(fast(given), given.t().relu())
+
+
 def test_rows_are_kept_as_they_come_and_not_raced_again(tmp_path: Path):
     args = argparse.Namespace(out=str(tmp_path / "race.json"), resume=True, seed=1)
     board = races.Board(args)

@@ -50,7 +50,7 @@ def test_tiles_and_steps_are_those_of_the_axes() -> None:
     assert tiles_of(COLUMNS, tile) == 128 and steps_of(COLUMNS, tile) == -(-1024 // 3)
     assert tiles_of(ROWS, tile) == 64 and steps_of(ROWS, tile) == -(-2048 // 3)
     nested = replace(ROWS, inner=100, others=7)
-    assert steps_of(nested, replace(tile, parts=1)) == 4 * 7
+    assert steps_of(nested, tile._replace(parts=1)) == 4 * 7
     whole = Reduction(1, 1, False, 1000, second=60)
     assert steps_of(whole, SharedTile(4, 256, 256, 1, 1)) == 4 * 15
 
@@ -121,8 +121,8 @@ def test_a_second_kernel_takes_time_and_so_does_a_cluster() -> None:
     small = replace(COLUMNS, inner=128, kept=132 * 128)
     tile = SharedTile(64, 128, 256, 8)
     alone = nanoseconds(small, tile, H100)
-    assert nanoseconds(small, replace(tile, parts=2), H100) > alone
-    assert nanoseconds(small, replace(tile, parts=2, stored=False), H100) > alone
+    assert nanoseconds(small, tile._replace(parts=2), H100) > alone
+    assert nanoseconds(small, tile._replace(parts=2, stored=False), H100) > alone
 
 
 @pytest.mark.parametrize(

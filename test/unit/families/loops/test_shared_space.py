@@ -8,7 +8,14 @@ import pytest
 from xdsl.dialects.builtin import f16
 
 from polyc.cost.device import device_of
-from polyc.cost.reductions import SharedTile, nanoseconds, reduction_of, tiles_of
+from polyc.cost.reductions import (
+    Reduction,
+    SharedTile,
+    nanoseconds,
+    reduction_of,
+    spread,
+    tiles_of,
+)
 from polyc.cost.time import modelled
 from polyc.cost.values import Values
 from polyc.dialects.common.arch import ARCHS
@@ -19,7 +26,7 @@ from polyc.dialects.region import KernelOp
 from polyc.families.loops.partial_sums import find_shared
 from polyc.families.loops.recognise import Loops, find_loops
 from polyc.families.loops.schedules import LOOPS, fastest, others, shared_schedule
-from polyc.families.loops.shared_space import ranked
+from polyc.families.loops.shared_space import WAVES, open_tiles, ranked, tiles
 from polyc.families.structure import MOST_PARTS
 from polyc.passes.finish import finish
 from polyc.passes.pipeline import build
@@ -151,3 +158,44 @@ def test_a_chip_is_filled_by_parts_where_results_are_few() -> None:
     assert nanoseconds(problem, alone, device_of("sm_90a")) > 20 * 1e9 * (
         modelled(kernel, plan, {}).seconds
     )
+
+
+# Of open sizes -------------------------------------------------------------------------------
+
+
+def one_by_one(problem: Reduction, vector: int, arch: str) -> list[SharedTile]:
+    """The tiles of a kernel that is made before sizes are known, from those of known sizes."""
+    every = list(tiles(problem, vector, arch))
+    found = [tile for tile in every if tile.parts == 1 or not tile.stored]
+    shapes = dict.fromkeys(tile[:4] for tile in every if tile.parts > 1 and tile.stored)
+    for shape in shapes:
+        for waves in WAVES:
+            blocks = min(ARCHS[arch].multiprocessors * waves, MOST_PARTS)
+            tile = SharedTile(*shape, blocks=blocks)
+            if tiles_of(problem, tile) * 2 <= blocks:
+                found.append(spread(problem, tile))
+    return found
+
+
+def drawn(draw: random.Random) -> Reduction:
+    def size() -> int:
+        return draw.choice((1, draw.randint(2, 70), *(round(2 ** draw.uniform(6, 21)),) * 4))
+
+    beside, moments = draw.random() < 0.5, draw.random() < 0.3
+    kept = draw.choice((1, size()))
+    second = 1 if beside or kept > 1 else draw.choice((1, size()))
+    others = draw.choice((1, 1, draw.randint(2, 50)))
+    return Reduction(size(), kept, beside, size(), second, others, moments=moments)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_tiles_of_open_sizes_are_found_together(arch: str) -> None:
+    """In the order in which they are found one by one, with what each has of a problem."""
+    draw, counts = random.Random(2), list[int]()
+    for _ in range(60):
+        problem, vector = drawn(draw), draw.choice((1, 4, 8))
+        found, wanted = open_tiles(problem, vector, arch), one_by_one(problem, vector, arch)
+        listed = [] if found is None else list(zip(*(one.tolist() for one in found), strict=True))
+        assert listed == wanted, problem
+        counts.append(len(wanted))
+    assert sum(map(bool, counts)) > 40

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i64
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
@@ -246,11 +246,19 @@ def _sum_of_turned(g: Graph) -> list[SSAValue]:
     return [g.reduce("sum", turn(g, g.ins[0], 0, 2, 1), 1)]
 
 
+def _of_gathered(g: Graph) -> list[SSAValue]:
+    matrices, places = g.ins
+    return [turn(g, g.add(frontend.GatherOp(matrices, places, 0)), 0, 2, 1)]
+
+
+GATHERED = Program([((9, 40, 72), f32), (("N",), i64)], _of_gathered, ({"N": 5},))
+
 NOT_TURNED: Mapping[str, Program] = {
     "an innermost axis that stays": Program(
         [(NCP, f16)], lambda g: [turn(g, g.ins[0], 1, 0, 2)], ()
     ),
     "a reduction": Program([(NCP, f16)], _sum_of_turned, ()),
+    "matrices that are gathered": GATHERED,
     "a column of numbers": Program(
         [(("M", "N"), f16), (("M",), f16)],
         lambda g: [
@@ -274,6 +282,17 @@ def test_known_sizes_take_the_vectors_that_divide_them() -> None:
 @pytest.mark.parametrize("name", NOT_TURNED)
 def test_what_is_not_turned(name: str) -> None:
     assert not any(cached(planned(NOT_TURNED[name])))
+
+
+def test_matrices_that_are_gathered() -> None:
+    """Which one a tile reads, no axis of the tile says."""
+    (sizes,) = GATHERED.sizes
+    source, module = GATHERED.module(), lowered(GATHERED)
+    inputs = make_inputs(only(source, GraphOp), sizes, 3)
+    finish(module)
+    result = simulate(only(module, gpu.ModuleOp), inputs, sizes)
+    result.check()
+    assert_agree(result.outputs, meant(source, inputs, sizes))
 
 
 def with_cache(module: ModuleOp, names: list[str]) -> ModuleOp:
