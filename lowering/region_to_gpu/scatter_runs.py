@@ -26,6 +26,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
+from polyc.lowering.region_to_gpu.scatter_links import Lists
 from polyc.lowering.region_to_gpu.scatter_lists import (
     ANY,
     BEFORE,
@@ -45,14 +46,13 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     ListMaker,
     parts_of,
 )
-from polyc.lowering.region_to_gpu.scatter_making import Making
 from polyc.rewriting.emit import INDEX, Emit
 
 MOST_KEY = (1 << 63) - 1
 """The key of what is not sorted."""
 
 
-class LongLists(Making):
+class LongLists(Lists):
     """Builds one kernel, which knows lists that are long too."""
 
     def order(self) -> None:
@@ -101,9 +101,9 @@ class LongLists(Making):
         def part(inner: Emit, start: SSAValue) -> None:
             point = self.point(i32, start)
             self.link(point, pool, counts)
-            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "sorted"), {})
+            self.map(inner, point, self.space_of(inner, self.threads, i32, "sorted"), {})
 
-        emit.loop(scatter_lists.CHUNK, part, step=scatter_lists.THREADS, hint="start")
+        emit.loop(scatter_lists.CHUNK, part, step=self.threads, hint="start")
 
     def keys(self, emit: Emit, keys: SSAValue, counts: SSAValue) -> None:
         """Of each update of a chunk its list, above its place, where the list is long; else the
@@ -118,11 +118,7 @@ class LongLists(Making):
         where, here = self.where(point, one.compare("slt", along, self.size))
         length = one.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
         here = one.both(here, one.compare("sgt", length, one.int32(scatter_lists.LONG)))
-        which = one.index(0)
-        for placed in self.lists.placed:
-            size = self.frame.size(placed.axis.size)
-            which = one.value(arith.MuliOp(which, size))
-            which = one.value(arith.AddiOp(which, where[placed.axis.label]))
+        which = self.which(one, where)
         bits = integers.number(one, PLACE_BITS, i64)
         above = one.value(arith.ShLIOp(integers.from_index(one, which, i64), bits))
         key = one.value(arith.OrIOp(above, integers.from_index(one, along, i64)))
@@ -198,15 +194,6 @@ class LongLists(Making):
         longest = self.maker.longest(emit, where)
         emit.op(AtomicGlobalOp("max", length, counts, longest, opens))
 
-    def of_list(self, emit: Emit, which: SSAValue) -> dict[str, SSAValue]:
-        """Where the list of a number is on the axes of lists."""
-        where = {axis.label: self.at[axis.label] for axis in self.lists.batch}
-        for placed in reversed(self.lists.placed[1:]):
-            size = self.frame.size(placed.axis.size)
-            where[placed.axis.label] = emit.value(arith.RemUIOp(which, size))
-            which = emit.value(arith.DivUIOp(which, size))
-        return {**where, self.lists.placed[0].axis.label: which}
-
     def fill(self) -> None:
         """Each update of a long list where its rank says, in a part."""
         counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
@@ -246,7 +233,7 @@ class LongLists(Making):
             before = self.before(then, heads, first, runs)
             rank = integers.binary(then, "sub", own, first, i32)
             rank = integers.binary(then, "add", rank, before, i32)
-            size = then.int32(scatter_lists.PART)
+            size = scatter_lists.part_of(then, length)
             part = then.value(arith.AddiOp(room, then.value(arith.DivUIOp(rank, size))))
             inside = then.value(arith.RemUIOp(rank, size))
             member = then.value(arith.AddiOp(start, rank))
@@ -257,7 +244,7 @@ class LongLists(Making):
             for which, value in ((SIZE, left), (BEGIN, member)):
                 there = self.in_batch(then, part, then.index(which))
                 then.op(StoreGlobalOp(value, sizes, there, begins))
-            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "place"), {})
+            self.map(inner, point, self.space_of(inner, self.threads, i32, "place"), {})
 
         emit.when(emit.compare("sgt", some, emit.int32(0)), fill)
 
@@ -302,9 +289,9 @@ def build_lists(
         makes = [LongLists.links, LongLists.order, LongLists.fill]
     made: list[gpu.KernelOp] = []
     for name, make, grid in zip(maker.names, makes, maker.grids, strict=False):
-        making = LongLists(maker, spaces, grid)
+        making = LongLists(maker, spaces, grid, maker.each)
         make(making)
-        made.append(making.frame.finish(maker.plan, bindings, ahead=(name, scatter_lists.THREADS)))
+        made.append(making.frame.finish(maker.plan, bindings, ahead=(name, making.threads)))
         if make is LongLists.order:
             made[-1].blocks_per_sm = index_attr(scatter_lists.ORDERING)
     return made

@@ -41,7 +41,6 @@ MOST = 32
 OWN = 44
 """Registers of a thread for addresses, and for what a function has in hand."""
 
-
 LAUNCH = 255
 """Registers of a thread at most."""
 
@@ -207,8 +206,10 @@ def _slice(op: Operation, body: Block) -> set[Operation] | None:
 
 def _kinds(kind: Attribute) -> Sequence[Attribute]:
     """The types of the registers that hold a value: a number, or words of a vector's."""
-    count = vector_length(kind)
-    return [kind] if count == 1 else [i32] * (count * element_bytes(scalar_type(kind)) // WORD)
+    count, scalar = vector_length(kind), scalar_type(kind)
+    if count == 1:
+        return [kind]
+    return [f32 if scalar == f32 else i32] * (count * element_bytes(scalar) // WORD)
 
 
 def _words_of(kind: Attribute) -> int:
@@ -224,7 +225,7 @@ def _parts(emit: Emit, value: SSAValue) -> list[SSAValue]:
     kinds = _kinds(value.type)
     if kinds == [value.type]:
         return [value]
-    words = emit.value(vector.BitcastOp(value, vector_of(i32, len(kinds))))
+    words = _seen_as(emit, value, vector_of(kinds[0], len(kinds)))
     return [emit.value(hw.UnpackOp(words, number)) for number in range(len(kinds))]
 
 
@@ -233,8 +234,12 @@ def _joined(emit: Emit, parts: Sequence[SSAValue], kind: Attribute) -> SSAValue:
     if _kinds(kind) == [kind]:
         return parts[0]
     assert isinstance(kind, VectorType)
-    same = cast("VectorType[Attribute]", kind)
-    return emit.value(vector.BitcastOp(emit.value(hw.PackOp(parts)), same))
+    return _seen_as(emit, emit.value(hw.PackOp(parts)), cast("VectorType[Attribute]", kind))
+
+
+def _seen_as(emit: Emit, value: SSAValue, kind: VectorType[Attribute]) -> SSAValue:
+    """The bits of a vector under another type of the same size; itself where it has that type."""
+    return value if value.type == kind else emit.value(vector.BitcastOp(value, kind))
 
 
 def _room(op: scf.ForOp, body: Sequence[Operation]) -> int:

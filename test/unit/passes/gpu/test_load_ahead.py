@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.lowering.gpu_to_cuda import cuda_source
@@ -130,8 +130,8 @@ def root(s: Sketch, y: SSAValue) -> SSAValue:
     return s.fn("sqrt", s.fn("exp", s.fn("add", y, s.input("b", "N"))))
 
 
-def program(made: Made) -> ModuleOp:
-    s = Sketch("g")
+def program(made: Made, kind: Attribute = f16) -> ModuleOp:
+    s = Sketch("g", kind)
     return s.done(out=made(s, s.gemm(s.input("x", "M", "K"), s.input("w", "K", "N"))))
 
 
@@ -140,12 +140,19 @@ SIZES = {"M": 70, "N": 136, "K": 40}
 
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(
-    ("made", "arch"),
-    [(reciprocal, "sm_90a"), (softsign, "sm_90a"), (root, "sm_90a"), (softsign, "sm_80")],
+    ("made", "arch", "kind"),
+    [
+        (reciprocal, "sm_90a", f16),
+        (softsign, "sm_90a", f16),
+        (root, "sm_90a", f16),
+        (softsign, "sm_80", f16),
+        (softsign, "sm_90a", f32),
+        (root, "sm_80", f32),
+    ],
 )
-def test_kernels_compute_the_same(made: Made, arch: str) -> None:
+def test_kernels_compute_the_same(made: Made, arch: str, kind: Attribute) -> None:
     """With tails and races; their code compiles with no spill, and no array is in memory."""
-    module = program(made)
+    module = program(made, kind)
     inputs, wanted = wanted_of(module, SIZES)
     kernels = finished(gpu_module_of(lowered(module, arch, "tiles")))
     holding = [op.results[0].name_hint or "" for op in kernels.walk() if op.name == "memref.alloca"]
