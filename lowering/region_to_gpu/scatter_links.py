@@ -17,12 +17,12 @@ from polyc.dialects.gpu.hardware import (
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.point import Point
 from polyc.lowering.region_to_gpu.scatter_lists import (
-    ANY,
     CHAINS,
     FIRST,
     GROUP,
     HEAD,
     LENGTH,
+    MANY,
 )
 from polyc.lowering.region_to_gpu.scatter_making import Making, Targets
 from polyc.lowering.region_to_gpu.scatter_tables import Tally, Totals
@@ -63,25 +63,25 @@ class Lists(Making):
         """A number for each update of a list, and further ones in front of one of its chains,
         linked to the one that was there, counted from 1.
 
-        The first few to come stand where the place says.  The one by which a list is long says so,
-        and keeps the heads of its runs: it has none yet.
+        The first few to come stand where the place says.  The one by which a list is long numbers
+        it, and says that it has no runs yet.
         """
-        counts, links, firsts, rest, groups, following = map(self.space, range(6))
+        counts, links, firsts, rest, heads = (self.space(n) for n in (0, 1, 2, 3, 10))
         known = Tally(self, counts, self.maker.slots)
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> Targets:
             emit = point.emit
             others = known.number(point, where, here)
             longer = emit.both(here, emit.compare("eq", others, emit.int32(scatter_lists.LONG)))
-            found = self.maker.of_all(emit, self.batch, ANY)
-            emit.op(AtomicGlobalOp("max", emit.int32(1), counts, found, longer))
+            found = self.maker.of_all(emit, self.batch, MANY)
+            number = ExchangeGlobalOp(emit.int32(1), counts, found, longer, add=True)
+            number = emit.value(number, "number")
             at, own = [where[axis.label] for axis in self.maker.listed], self.place(point)
             none = emit.int32(0)
-            emit.op(StoreGlobalOp(own, rest, at, longer))
-            for chain in range(GROUP):
-                head = self.in_batch(emit, own, emit.index(chain))
-                emit.op(StoreGlobalOp(none, groups, head, longer))
-            emit.op(StoreGlobalOp(none, following, self.in_batch(emit, own), longer))
+            emit.op(StoreGlobalOp(number, rest, at, longer))
+            for chain in range(scatter_lists.RUN_CHAINS + 1):
+                head = self.in_batch(emit, number, emit.index(chain))
+                emit.op(StoreGlobalOp(none, heads, head, longer))
             further = integers.binary(emit, "sub", others, emit.int32(FIRST), i32)
             early = emit.both(here, emit.compare("slt", further, none))
             column = emit.value(arith.IndexCastOp(others, INDEX))

@@ -15,7 +15,7 @@ looks at all updates:
 
 So a walk takes as long as a chain, and a list of more than ``LONG`` updates is not walked along.
 The blocks of ``order`` sort the updates of such lists, a ``CHUNK`` that follow each other at a
-time: those of one list become a *run*, in their order, and runs of a list are linked in a few
+time: those of one list become a *run*, in their order, and runs of a list are linked in several
 chains, which chunks take in turn.
 
 3. ``fill``: an update walks along the runs of its list, of which a chunk has one, and adds up how
@@ -108,6 +108,9 @@ ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
 long long that is, and the run of the same list that was linked before it in its chain, from 1."""
 
+RUN_CHAINS = 15
+"""Chains of the runs of a list, so that who walks along them waits for as many at once."""
+
 PLACE_BITS = 32
 """Of a key, those that are the place of an update in their order; that of its list is above."""
 
@@ -119,8 +122,8 @@ there are; of a tile how long its longest list is, in place of the first; before
 COUNTED = CHAINS + 1
 """Numbers of a list that these are."""
 
-PARTS, ANY, MEMBERS = range(3)
-"""What is counted of all lists: parts of long ones, whether any is long, and their updates."""
+PARTS, MANY, MEMBERS = range(3)
+"""What is counted of all lists: parts of long ones, how many are long, and their updates."""
 
 HALF = "half"
 """What the axis is called of the blocks that sort chunks and those that walk along lists."""
@@ -286,6 +289,7 @@ class ListMaker:
             Space(f"{name}_members", GlobalType.of(updates, i32)),
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
+            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 1], i32)),
         ]
 
     @property

@@ -28,14 +28,13 @@ from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
 from polyc.lowering.region_to_gpu.scatter_links import Lists
 from polyc.lowering.region_to_gpu.scatter_lists import (
-    ANY,
     BEFORE,
     BEGIN,
     FIRST_OF_RUN,
-    GROUP,
     HALF,
     ID,
     LENGTH,
+    MANY,
     MEMBERS,
     PARTS,
     PLACE_BITS,
@@ -62,7 +61,7 @@ class LongLists(Lists):
         sorts = emit.compare("eq", self.at[HALF], emit.index(0))
 
         def chunk(outer: Emit) -> None:
-            found = self.maker.of_all(outer, self.batch, ANY)
+            found = self.maker.of_all(outer, self.batch, MANY)
             some = outer.value(LoadGlobalOp(counts, found, i32))
             within = AffineExpr.dimension(0) % scatter_lists.CHUNK
             first = outer.apply(within, [self.at[self.maker.label]])
@@ -81,10 +80,10 @@ class LongLists(Lists):
     def sort(self, emit: Emit, counts: SSAValue) -> None:
         """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
 
-        Of a long list ``rest`` has the update by which it became long.  Where other lists have
-        groups, this one has the heads of the list's chains of runs, ``GROUP`` of them that chunks
-        take in turn, so that who walks along them waits for several at once: the run that was
-        linked last, from 1.  In ``following`` it has how many runs there are.  Who links the first
+        Of a long list ``rest`` has its number, and ``heads`` by that the heads of the list's chains
+        of runs, ``RUN_CHAINS`` of them that chunks take in turn, so that who walks along them waits
+        for several at once: the run that was linked last, from 1.  Behind them it has how many runs
+        there are.  Who links the first
         one finds room for the list's parts and its updates, one after another, and leaves where
         that begins.
         """
@@ -128,7 +127,7 @@ class LongLists(Lists):
 
     def link(self, point: Point, pool: SSAValue, counts: SSAValue) -> None:
         """What is known of a place in a sorted chunk, and the link of a run that begins there."""
-        firsts, rest, groups, following, runs = map(self.space, range(2, 7))
+        firsts, rest, runs, heads = (self.space(n) for n in (2, 3, 6, 10))
         emit, zero, chunk = point.emit, self.frame.emit.index(0), scatter_lists.CHUNK
         halves = [chunk >> n for n in range(1, chunk.bit_length())]
         own = point.index(AffineExpr.symbol(len(point.origin) - 1) + COLUMN)
@@ -164,12 +163,12 @@ class LongLists(Lists):
         begins = emit.both(here, emit.compare("eq", own, first))
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
         at_list = [where[axis.label] for axis in self.maker.listed]
-        keeper = emit.value(LoadGlobalOp(rest, at_list, i32, begins), "keeper")
-        chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % GROUP
+        keeper = emit.value(LoadGlobalOp(rest, at_list, i32, begins), "list")
+        chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % scatter_lists.RUN_CHAINS
         head = self.in_batch(emit, keeper, emit.apply(chain, [begin]))
-        before = emit.value(ExchangeGlobalOp(number, groups, head, begins))
-        others = self.in_batch(emit, keeper)
-        others = emit.value(ExchangeGlobalOp(emit.int32(1), following, others, begins, add=True))
+        before = emit.value(ExchangeGlobalOp(number, heads, head, begins))
+        others = self.in_batch(emit, keeper, emit.index(scatter_lists.RUN_CHAINS))
+        others = emit.value(ExchangeGlobalOp(emit.int32(1), heads, others, begins, add=True))
         none = integers.number(emit, -1, i32)
         known = {
             ID: emit.value(arith.TruncIOp(key, i32)),
@@ -197,8 +196,7 @@ class LongLists(Lists):
     def fill(self) -> None:
         """Each update of a long list where its rank says, in a part."""
         counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
-        groups = self.space(4)
-        emit = self.emit
+        chains, emit = self.space(10), self.emit
         found = self.maker.of_all(emit, self.batch, PARTS)
         some = emit.value(LoadGlobalOp(counts, found, i32))
 
@@ -219,11 +217,11 @@ class LongLists(Lists):
             point.axes = {**point.axes, **self.maker.at(point, place)}
             where, here = self.where(point, here)
             at = [where[axis.label] for axis in self.maker.listed]
-            keeper = then.value(LoadGlobalOp(rest, at, i32, here), "keeper")
+            keeper = then.value(LoadGlobalOp(rest, at, i32, here), "list")
             heads: list[SSAValue] = []
-            for chain in range(GROUP):
+            for chain in range(scatter_lists.RUN_CHAINS):
                 head = self.in_batch(then, keeper, then.index(chain))
-                heads.append(then.value(LoadGlobalOp(groups, head, i32, here), "head"))
+                heads.append(then.value(LoadGlobalOp(chains, head, i32, here), "head"))
             there = self.counted(point, where, LENGTH)
             length = then.value(LoadGlobalOp(counts, there, i32, here))
             room, start = (

@@ -93,6 +93,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scatter_lists, "PART", 36)
     monkeypatch.setattr(scatter_lists, "GROWS", 100)
     monkeypatch.setattr(scatter_lists, "CHUNK", 128)
+    monkeypatch.setattr(scatter_lists, "RUN_CHAINS", 4)
 
 
 SMALL = 64
@@ -258,7 +259,7 @@ def test_one_list_has_all_updates() -> None:
     through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
 
-@pytest.mark.parametrize("chunks", [scatter_lists.GROUP, 2 * scatter_lists.GROUP + 1])
+@pytest.mark.parametrize("chunks", [4, 9])
 @pytest.mark.usefixtures("small")
 def test_chunks_take_chains_of_runs_in_turn(chunks: int) -> None:
     """Of two lists: one has a run in each chunk, one in the last ones alone; the parts of a tile's
