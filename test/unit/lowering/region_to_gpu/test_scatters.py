@@ -535,16 +535,24 @@ def test_what_is_around_compiles_without_a_spill(arch: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fn", "way"), [("set", "pooled"), ("add", "listed"), ("set", "last"), ("max", "atomic")]
+    ("fn", "way"),
+    [
+        ("set", "pooled"),
+        ("add", "listed"),
+        ("set", "last"),
+        ("max", "atomic"),
+        ("max", "atomic tables"),
+    ],
 )
 def test_threads_that_take_turns_at_random_agree(
     fn: str, way: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """No thread reads a pool or a list before it is whole, or fills it while another reads."""
     count, high = POOLED + 60, 9
-    if way != "pooled":
+    if way not in ("pooled", "atomic tables"):
         request.getfixturevalue("small")
         count = 2 * SMALL + 10
+    way = way.split()[0]
     module = rows(fn, f32, "V")
     i = several(high, count) if way == "pooled" else hostile(high, count)
     arrays = [numbers(f32, (high,)), i, numbers(f32, (count,))]
