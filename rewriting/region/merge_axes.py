@@ -123,8 +123,8 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
 
 
 SHORT_TAPS, WINDOW = 16, 256
-"""Points of a window at most along a line, and all those, for which it stays a window where the next
-one begins behind it: longer ones are rows."""
+"""Points of a window at most along a line, and all those, for which it stays a window where the
+next one begins behind it: longer ones are rows."""
 
 
 def _in_windows(kernel: KernelOp) -> set[str]:
