@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.affine.expressions import Floor, linear_of
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
@@ -233,6 +234,36 @@ def _goes_along_axes(read: ReadOp) -> bool:
     return all(isinstance(e, AffineDimExpr | AffineConstantExpr) for e in read.map.data.results)
 
 
+class QuotientsApart(RewritePattern):
+    """A region along whose innermost axis neighbours read what lies far apart, as it is read at a
+    quotient of that axis → one over an axis for each digit, which loops turn.
+
+    Frames that overlap and are added lie in the samples' order by ``t floordiv 128`` and ``t mod
+    128``, and their tensor has the quotient innermost.  Legal where the divisors part the axis
+    (``rewriting/region/digits.py``).  Worth it where nothing is reduced, and loops bring a tensor
+    in tiles then that they did not.  Exact: each element is what it was, and lies where it lay.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize) or reduced(op):
+            return
+        if not any(isinstance(o, ReadOp) and _ends_in_quotient(o) for o in op.body.block.ops):
+            return
+        found = axes_apart(op)
+        if found is not op and _turned(found) and not _turned(op):
+            rewriter.replace(op, found, [])
+
+
+def _ends_in_quotient(read: ReadOp) -> bool:
+    """Whether the innermost place that a read is at is a quotient alone."""
+    results = read.map.data.results
+    if not results:
+        return False
+    terms = linear_of(results[-1]).terms
+    return len(terms) == 1 and isinstance(terms[0][0], Floor) and terms[0][1] == 1
+
+
 class RowsApart(RewritePattern):
     """A region of rows that lie behind each other in longer ones → one that sees them apart.
 
@@ -418,6 +449,7 @@ def merge_products(module: ModuleOp) -> None:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     merge_products(module)
+    rewrite(module, [QuotientsApart()])
     rewrite(module, [RowsApart()])
     rewrite(module, [OnesLeftOut()])
     rewrite(module, [FlattenShort()])

@@ -193,3 +193,50 @@ class GramOfJoined(nn.Module):
     def forward(self, one, many):
         t = torch.cat([one, many], 1)
         return (t @ t.transpose(1, 2)).softmax(-1)
+
+
+@novel("filters/smoothed_extremes", (2, 3, 50), (32, 64, 4096))
+class SmoothedExtremes(nn.Module):
+    """A moving mean, maximum and root of a power, of long windows."""
+
+    def __init__(self, n, c, t):
+        super().__init__()
+
+    @staticmethod
+    def inputs(n, c, t):
+        return [normal(n, c, t)]
+
+    def forward(self, x):
+        low, high = F.avg_pool1d(x, 25, 1, 12), F.max_pool1d(x, 31, 1, 15)
+        return high - low, F.lp_pool1d(x, 2, 20, 2)
+
+
+@novel("filters/narrow_groups", (1, 16, 7, 8, 4), (24, 32, 112, 112, 4))
+class NarrowGroups(_Image):
+    """Eight channels in each group."""
+
+    def __init__(self, n, c, h, w, groups):
+        super().__init__()
+        self.conv = nn.Conv2d(c, c, 3, padding=1, groups=groups)
+
+    def forward(self, x):
+        return F.relu(x + self.conv(x))
+
+
+@novel("filters/inverse_transform", (2, 9, 12, 4), (16, 257, 800, 128))
+class InverseTransform(nn.Module):
+    """Frames by a product, and added where they overlap."""
+
+    def __init__(self, n, bins, frames, hop):
+        super().__init__()
+        self.hop, size = hop, 4 * hop
+        self.register_buffer("basis", torch.randn(size, bins) / bins)
+
+    @staticmethod
+    def inputs(n, bins, frames, hop):
+        return [normal(n, bins, frames)]
+
+    def forward(self, x):
+        y = self.basis @ x
+        length = (x.shape[2] - 1) * self.hop + y.shape[1]
+        return F.fold(y, (1, length), (1, y.shape[1]), stride=(1, self.hop)).flatten(1)

@@ -32,7 +32,7 @@ def kinds(module: ModuleOp) -> list[tuple[str, str, str]]:
     found: dict[str, tuple[str, str, str]] = {}
     for op in lowered(module, "sm_90a", "plan").walk():
         if isinstance(op, ScheduleOp):
-            one = (op.pattern, op.mma.data, op.variant.data)
+            one = (op.pattern, str(op.mma.data), op.variant.data)
             found.setdefault(op.region.string_value(), one)
     return list(found.values())
 
@@ -97,7 +97,7 @@ def test_more_filters_and_channels_last_stay_on_tensor_cores() -> None:
 
 
 def test_long_filters_of_each_channel_slide_along_lines() -> None:
-    for side, taps in ((256, (21, 21)), (256, (31, 31)), (1600, (1, 31))):
+    for side, taps in ((256, (21, 21)), (256, (31, 31)), (1600, (1, 31)), (1600, (1, 63))):
         x = (8, 64, side if taps[0] > 1 else 1, side)
         pads = [tap // 2 for tap in taps for _ in range(2)]
         ((family, _, variant),) = kinds(conv(x, (64, 1, *taps), groups=64, padding=pads))
@@ -114,6 +114,7 @@ SMALL: dict[str, tuple[Sizes, Sizes, dict[str, Any]]] = {
     "few filters": ((1, 3, 9, 12), (3, 3, 3, 3), {"padding": [1, 1, 1, 1]}),
     "few in groups": ((1, 4, 9, 12), (16, 2, 3, 3), {"groups": 2, "padding": [1, 1, 1, 1]}),
     "a long filter": ((1, 4, 40), (4, 1, 31), {"groups": 4, "padding": [15, 15]}),
+    "a longer filter": ((1, 2, 72), (2, 1, 63), {"groups": 2, "padding": [31, 31]}),
 }
 
 
