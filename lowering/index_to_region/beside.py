@@ -16,6 +16,7 @@ from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
 from polyc.rewriting.region.points import Point
 
+
 class Beside(Composition):
     """Finds for a value that is stored the kernel that makes it beside what that stores."""
 
