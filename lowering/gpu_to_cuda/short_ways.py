@@ -77,32 +77,36 @@ near = is_low ? near * 0x1p-50f : near;
 return (x == 0.0f) | (x == {_INFINITE}) ? x : near;"""
 
 
-def _each(name: str, operands: str, short: str, long: str) -> DeviceFunction:
+def _each(name: str, operands: str, short: str, long: str, where: str = "") -> DeviceFunction:
     """A function of the elements of vectors ``operands``, which ``short`` calls ``x`` and ``y``.
 
-    ``short`` sets ``r``, and ``is_short`` to whether it is right as well; ``long`` is C of the
-    function for every number.  The elements of the loop are chosen, since registers have no index.
+    ``short`` sets ``r``, and ``is_short`` to whether it is right; or C of ``where`` says of the
+    operands where it is, and what the long way is asked of then needs no registers beside the
+    short ways.  ``long`` is C of the function for every number.  The elements of its loop are
+    chosen, since registers have no index.
     """
     own = "xy"[: len(operands)]
 
     def each(form: str) -> str:
         return " ".join(form.format(o=o, v=v) for o, v in zip(own, operands, strict=True))
 
+    given, flag = each("float {o} = {v}.v[i];"), "" if where else "  bool is_short;\n"
     inner = "\n".join(f"  {line}" for line in short.strip().splitlines())
-    body = f"""constexpr int count = sizeof(V) / sizeof(float);
-V found;
-bool all_short = true;
-#pragma unroll
+    asked = f"""#pragma unroll
 for (int i = 0; i < count; ++i) {{
-  {each("float {o} = {v}.v[i];")}
-  float r;
-  bool is_short;
-{inner}
-  all_short &= is_short;
-  found.v[i] = r;
+  {given}
+  all_short &= {where};
 }}
-if (!all_short) {{
-  #pragma unroll 1
+"""
+    ways = f"""#pragma unroll
+for (int i = 0; i < count; ++i) {{
+  {given}
+  float r;
+{flag}{inner}
+{"" if where else "  all_short &= is_short;" + chr(10)}  found.v[i] = r;
+}}
+"""
+    one = f"""  #pragma unroll 1
   for (int i = 0; i < count; ++i) {{
     {each("float {o} = {v}.v[0];")}
     #pragma unroll
@@ -112,11 +116,18 @@ if (!all_short) {{
     float r = {long};
     #pragma unroll
     for (int j = 0; j < count; ++j)
-      found.v[j] = i == j ? r : found.v[j];
+      {operands[0]}.v[j] = i == j ? r : {operands[0]}.v[j];
   }}
-}}
-return found;"""
+  found = {operands[0]};
+"""
+    if where:
+        indented = "".join(f"  {line}\n" for line in ways.splitlines())
+        ways = f"{asked}if (all_short) {{\n{indented}}} else {{\n{one}}}\n"
+    else:
+        ways = f"{ways}if (!all_short) {{\n{one}}}\n"
+    head = "constexpr int count = sizeof(V) / sizeof(float);\nV found;\nbool all_short = true;\n"
     of = ", ".join(f"V {v}" for v in operands)
+    body = f"{head}{ways}return found;"
     return device_function(f"V {name}({of})", body, template="typename V")
 
 
@@ -134,8 +145,7 @@ subnormal, and the rest that a quotient leaves is not either.  0 takes the first
 its sign."""
 
 _INVERT = f"""{_approximate("r", "rcp", "x")}
-r = fmaf(r, fmaf(-x, r, 1.0f), r);
-is_short = (fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f);"""
+r = fmaf(r, fmaf(-x, r, 1.0f), r);"""
 """``1 / x`` rounded correctly, where neither is subnormal."""
 
 FAR = 105615
@@ -154,21 +164,21 @@ sum = fmaf(square, sum, is_odd ? 0.041666727513074875f : 0.00833270326256752f);
 sum = fmaf(square, sum, is_odd ? -0.49999997019767761f : -0.16666662693023682f);
 r = is_odd ? 1.0f : r;
 r = fmaf(sum, fmaf(r, square, 0.0f), r);
-r = quarter & 2 ? fmaf(r, -1.0f, 0.0f) : r;
-is_short = fabsf(x) < {far}.0f;"""
+r = quarter & 2 ? fmaf(r, -1.0f, 0.0f) : r;"""
 """The sine of x, as CUDA's own ``sinf`` has it: the rest of quarters of a turn, and a polynomial of
 a sine or a cosine; ``start`` moves by a quarter for the cosine."""
 
 
 def _functions() -> list[DeviceFunction]:
-    sine, cosine = (_TURN.format(start=start, far=FAR) for start in ("", "quarter += 1;\n"))
+    sine, cosine = (_TURN.format(start=start) for start in ("", "quarter += 1;\n"))
+    near, normal = f"fabsf(x) < {FAR}.0f", "(fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f)"
     return [
         device_function("float log_of_one_more(float x)", _log1p()),
         device_function("float square_root(float x)", _square_root()),
         _each("divide_each", "ab", _DIVIDE, "x / y"),
-        _each("invert_each", "a", _INVERT, "1.0f / x"),
-        _each("sine_each", "a", sine, "sinf(x)"),
-        _each("cosine_each", "a", cosine, "cosf(x)"),
+        _each("invert_each", "a", _INVERT, "1.0f / x", normal),
+        _each("sine_each", "a", sine, "sinf(x)", near),
+        _each("cosine_each", "a", cosine, "cosf(x)", near),
     ]
 
 
