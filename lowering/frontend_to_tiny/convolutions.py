@@ -326,28 +326,25 @@ def _tap_by_tap(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> 
         return None
     x = build.rounded(x, conv.element)
     w = build.reshape(build.rounded(w, conv.element), (Dim.const(many), c))
-    at, lines = (1, (2, 3)) if conv.first else (3, (1, 2))
-    kept = (
-        (n, Dim.const(many), height, width) if conv.first else (n, height, width, Dim.const(many))
-    )
-    own = tuple(axis for axis in range(5) if axis != at)
-    left, right = build.expand(x, own, (*kept, c)), build.expand(w, (at, 4), (*kept, c))
+    kept = (n, Dim.const(many), height, width)
+    left, right = build.expand(x, (0, 2, 3, 4), (*kept, c)), build.expand(w, (1, 4), (*kept, c))
     made = build.contract(left, right, (4,), conv.precision)
     low, high, first = [0] * 4, [0] * 4, [Dim.const(0)] * 4
-    for axis, before, after in zip(lines, conv.padding[::2], conv.padding[1::2], strict=True):
-        low[axis], high[axis] = before, after
+    low[2:], high[2:] = conv.padding[::2], conv.padding[1::2]
+    shape = conv.shape if conv.first else tuple(conv.shape[axis] for axis in (0, 3, 1, 2))
     if any(conv.padding):
         made = build.add(tiny.PadOp(made, low, high, 0.0))
     total: SSAValue | None = None
     for tap in range(taps):
-        start, end, step = list(first), list(conv.shape), [1] * 4
+        start, end = list(first), list(shape)
         places = (tap // across * conv.dilation[0], tap % across * conv.dilation[1])
-        for axis, place in zip(lines, places, strict=True):
-            start[axis], end[axis] = Dim.const(place), conv.shape[axis] + place
-        start[at], end[at], step[at] = Dim.const(tap), Dim.const(many), taps
-        part = build.add(tiny.SliceOp(made, start, end, step))
+        for axis, place in zip((2, 3), places, strict=True):
+            start[axis], end[axis] = Dim.const(place), shape[axis] + place
+        start[1], end[1] = Dim.const(tap), Dim.const(many)
+        part = build.add(tiny.SliceOp(made, start, end, [1, taps, 1, 1]))
         total = part if total is None else build.binary("add", total, part)
-    return total
+    assert total is not None  # of a filter of no taps there is none
+    return total if conv.first else build.permute(total, (0, 2, 3, 1))
 
 
 def _copied(conv: Convolution, sizes: Sequence[int]) -> int:
