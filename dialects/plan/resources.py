@@ -71,9 +71,8 @@ STAGED_COLUMNS = (128, 64)
 LOOSE_COLUMNS = (32, 16, 8)
 """The same of rows that threads store: they go in whole numbers along rows of so many."""
 
-TURNED_COLUMNS = 16
-"""The same of what is turned on its way, in multiples: whole blocks of 16 by 16.  All threads wait
-for each other twice for what they store at once, so the most that finds room is best."""
+TURNED_COLUMNS = (32, 16)
+"""The same of what is turned on its way: whole blocks of 16 by 16."""
 
 EXCHANGED = 1024
 """Bytes of shared memory that warps exchange what they have of reductions in, at most."""
@@ -265,8 +264,7 @@ class ScheduleResources(Schedule):
             if self.tensor_float:
                 return None
             n //= self.integer("split_k")
-            blocks = range(n - n % TURNED_COLUMNS, 0, -TURNED_COLUMNS)
-            widths = [w for w in blocks if n % w == 0] or [n]
+            widths = [w for w in (*panels, *TURNED_COLUMNS) if n % w == 0] or [n]
         elif not self.stores_lines:
             if self.pattern not in ("matmul", "conv") or not self.target.wgmma:
                 return None

@@ -37,7 +37,6 @@ from polyc.dialects.region import (
 from polyc.dialects.region.moments import moments_of
 from polyc.dialects.region.orders import innermost_first, neighbour_of
 from polyc.dialects.region.types import MemRefType, ValType
-from polyc.families.facts import uses
 from polyc.rewriting.region.chunks import expanded
 
 PARTS = 16
@@ -53,9 +52,6 @@ every second pixel of a line does: as many as these fill a sector."""
 
 FAR = 8
 """Elements by which points of a turned tile lie apart in memory at most: a sector has some."""
-
-WHOLE_LINES = (2, 4)
-"""The same where a turned tile takes whole lines: all that lies between is in its sectors."""
 
 SHORT_WINDOW = 64
 """Points of windows that slide, as of a pooling, up to which a thread takes its own alone."""
@@ -203,18 +199,6 @@ def line_of(op: ReadOp) -> tuple[str | None, int]:
             return op.result.type.labels[position], step
         case _:
             return None, 1
-
-
-def apart_of(op: ReadOp) -> int:
-    """How far apart in memory what a tile keeps of a line is, where it takes whole lines, as of
-    every second pixel: elements between come with these anyway, and vectors are fewer accesses.  1
-    where it takes what it keeps alone."""
-    label, step = line_of(op)
-    if label is None or op.guard is not None or step not in WHOLE_LINES:
-        return 1
-    *others, last = op.map.data.results
-    again = any(uses(op, expr, (label,)) for expr in others)
-    return 1 if again or linear_of(last).constant else step
 
 
 def windows_of(values: Sequence[SSAValue]) -> set[str]:

@@ -50,7 +50,6 @@ from polyc.families.loops.partial_sums import BLOCKS, THREADS, VECTOR
 from polyc.families.loops.recognise import (
     Loops,
     Space,
-    apart_of,
     axes_in,
     loads_of,
     made_by,
@@ -334,7 +333,7 @@ class LoopBase(Builder):
         Threads that have neighbouring columns then read words of unlike banks.
         """
         kind, (rows, columns) = without_sign(element_of(read.result)), self.tile
-        line = rows * apart_of(read) + -(-BANK_BYTES // element_bytes(kind))
+        line = rows + -(-BANK_BYTES // element_bytes(kind))
         shared = located(SharedTileOp(SharedType.of([columns, line], kind, 0)), read)
         return self.frame.emit.value(shared, f"{self.kernel.name_of(read.tensor)}_turned")
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.types import FragmentType, element_bytes
 from polyc.dialects.region import CastOp, ReadOp
-from polyc.families.loops.recognise import apart_of, line_of
+from polyc.families.loops.recognise import line_of
 from polyc.families.loops.resampled import Brought, Resampled
 from polyc.families.loops.resampled_rows import ResampledRows
 from polyc.lowering.region_to_gpu.loop_base import LoopBase
@@ -27,14 +26,13 @@ from polyc.rewriting.driver import located
 
 
 def turn(builder: LoopBase, scope: Scope, read: ReadOp, shared: SSAValue) -> None:
-    """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours, with
-    what lies between them where that is little, else each thread has one element of these."""
+    """Bring a tile of what is read into shared memory: neighbours of its rows by neighbours,
+    which have one element each where these lie apart."""
     kind, (rows, columns) = without_sign(element_of(read.result)), builder.tile
-    apart = apart_of(read)
-    vector = builder.plan.integer("vectorize") if line_of(read)[1] == apart else 1
-    size, line = element_bytes(kind), rows * apart
-    layout, _ = row_layout(columns, line, vector, size, builder.plan.threads())
-    held = scope.emit.value(tile.FragmentOp(FragmentType.of((columns, line), kind, layout)))
+    vector = builder.plan.integer("vectorize") if line_of(read)[1] == 1 else 1
+    size = element_bytes(kind)
+    layout, _ = row_layout(columns, rows, vector, size, builder.plan.threads())
+    held = scope.emit.value(tile.FragmentOp(FragmentType.of((columns, rows), kind, layout)))
     places: dict[str, AxisPlace] = {}
     for label in read.result.type.labels:
         place = scope.places[label]
@@ -43,9 +41,6 @@ def turn(builder: LoopBase, scope: Scope, read: ReadOp, shared: SSAValue) -> Non
     axes, origin = placed_all(places)
     point = Point(builder.frame, Block(arg_types=[kind]), {}, axes, 2, origin)
     tensor, place = point.source(read)
-    if apart > 1:
-        first = place[-1].replace_dims_and_symbols([ROW, AffineExpr.constant(0)], [])
-        place = (*place[:-1], first + COLUMN)
     element = point.block.insert_arg(kind, 1)
     element.name_hint = read.tensor.name_hint
     point.block.add_op(tile.YieldOp([element]))

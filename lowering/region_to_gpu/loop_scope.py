@@ -22,7 +22,7 @@ from polyc.dialects.region import ReadOp
 from polyc.dialects.region.types import MemRefType
 from polyc.families.loops.flat import Flat
 from polyc.families.loops.lines import Lines
-from polyc.families.loops.recognise import Space, apart_of
+from polyc.families.loops.recognise import Space
 from polyc.families.loops.resampled import Resampled
 from polyc.families.loops.turned_stores import TurnedStore
 from polyc.lowering.region_to_gpu.frame import Frame
@@ -114,8 +114,7 @@ class LoopPoint(RowPoint):
 
     def source(self, op: ReadOp) -> tuple[SSAValue, tuple[AffineExpr, ...]]:
         if op in self.turned:
-            apart = apart_of(op)
-            return self.turned[op], (COLUMN, ROW * apart)
+            return self.turned[op], (COLUMN, ROW)
         if op in self.at_hand:
             return self.at_hand[op].fragment, self.at_hand[op].places[0]
         return super().source(op)

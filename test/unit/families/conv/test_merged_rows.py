@@ -48,10 +48,6 @@ CASES: dict[str, tuple[Conv, Tiling]] = {
         replace(FIRST, x=(3, 8, 16, 16), filters=160),
         Tiling(192, 160, 3, persistent=True),
     ),
-    "halves of odd panels": (
-        replace(FIRST, x=(3, 7, 7, 16), filters=232),
-        Tiling(128, 224, 4, persistent=True),
-    ),
     "every second pixel": (
         replace(FIRST, geometry=of(strides=(2, 2)).geometry, x=(3, 10, 10, 16), filters=64),
         Tiling(64, 64, 4, persistent=True),
@@ -128,21 +124,6 @@ def test_what_it_is_not_for(conv: Conv, why: str) -> None:
     if found.turned:
         with pytest.raises(PolycError, match=r"way of conv .merged_rows.*use .implicit_gemm"):
             under(regions(conv.text), Tiling(128, 128, 4), "tiles", merged=True)
-
-
-@pytest.mark.parametrize(
-    ("plan", "columns"),
-    [
-        (Tiling(128, 224, 4, persistent=True), 112),  # what the ring leaves has no room for all
-        (Tiling(128, 128, 4, persistent=True), 128),
-        (Tiling(128, 96, 4, persistent=True), 96),
-        (Tiling(192, 160, 4, persistent=True), 80),
-        (Tiling(128, 128, 4, parts=2), 64),  # each block has its share
-    ],
-)
-def test_as_much_is_stored_at_once_as_finds_room(plan: Tiling, columns: int) -> None:
-    conv = find_convolution(only(regions(NETWORK.text), RegionOp))
-    assert scheduled(conv, plan, merged=True).staged_tile == (plan.rows, columns)
 
 
 def test_a_plan_stores_no_more_pixels_at_once_than_follow_each_other() -> None:

@@ -24,6 +24,7 @@ from polyc.rewriting.driver import rewrite
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.gpu_text import only
 from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
@@ -154,9 +155,28 @@ def test_few_filters_are_summed_tap_by_tap(name: str) -> None:
     assert rewrite(done, [LowerConv()])
     taps = prod(w[-2:] if "layout" not in how else w[1:3])
     parts = [op for op in done.walk() if isinstance(op, tiny.SliceOp)]
-    assert len(parts) == taps
+    assert len([op for op in parts if tiny.tensor_of(op.operand).rank == 4]) == taps
     assert not [op for op in done.walk() if isinstance(op, tiny.WindowOp)]
     result = simulate(gpu_module_of(lowered(module, "sm_90a", "gpu")), inputs, {})
+    result.check()
+    assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_zeros_outside_are_values(name: str) -> None:
+    """0 times an infinite tap is NaN, where it lies outside of the image and nowhere else."""
+    x, w, how = FEW[name]
+    module = of(frontend.Conv2dOp, x, w, **how)
+    (image, filters), _ = wanted_of(module, {})
+    image, filters = np.abs(image) + 1, filters.copy()
+    filters[(0, 1, -1, 0) if "layout" not in how else (0, -1, 0, 1)] = np.inf
+    if w[0] != 1:
+        filters[1] = 1
+        filters[(1, 0, 0, 1) if "layout" not in how else (1, 0, 1, 0)] = -np.inf
+    wanted = run(only(module, frontend.GraphOp), [image, filters], {})
+    padded = any(how.get("padding", ()))
+    assert np.isnan(wanted[0]).any() == padded and np.isinf(wanted[0]).any()
+    result = simulate(gpu_module_of(lowered(module, "sm_90a", "gpu")), [image, filters], {})
     result.check()
     assert_agree(result.outputs, wanted)
 
@@ -185,12 +205,14 @@ def test_other_filters_take_windows(
 
 
 def test_the_image_of_few_filters_is_read_where_it_lies() -> None:
-    """The filter alone is copied, which mixes its taps and filters; tensor cores read planes."""
+    """The filter alone is copied, which mixes its taps and filters; tensor cores read planes.  What
+    taps give outside of the image is made of the filter alone, by rows and by columns of taps."""
     module = of(frontend.Conv2dOp, (4, 320, 32, 32), (4, 320, 3, 3), padding=[1, 1, 1, 1])
     found = lowered(module, "sm_90a", "plan")
     kernels = [op for op in found.walk() if isinstance(op, KernelOp)]
     reads = [[name.data for name in kernel.arg_names] for kernel in kernels]
-    assert [names for names in reads if "x" in names] == [["x", reads[1][1]]]
-    assert reads[0] == ["w"] and len(kernels) == 3
+    copy = kernels[0].res_names.data[0].data
+    assert [names for names in reads if "x" in names] == [["x", copy]]
+    assert reads[0] == ["w"] and reads.count([copy]) == 2 and len(kernels) == 5
     plans = [op for op in found.walk() if isinstance(op, ScheduleOp)]
     assert sum("wgmma" in str(plan.fields()["mma"]) for plan in plans) == 1

@@ -206,42 +206,6 @@ def test_accesses_are_whole_and_no_banks_meet(name: str) -> None:
     assert widths == {16}
 
 
-def _every(step: int, wide: int, first: int = 0) -> Program:
-    """Every so-many-th pixel of lines of ``wide``, from one on, channels inside."""
-
-    def made(g: Graph) -> list[SSAValue]:
-        start = [Dim.const(0), Dim.const(0), Dim.const(0), Dim.const(first)]
-        pixels = frontend.SliceOp(g.ins[0], start, [2, 40, 8, wide], [1, 1, 2, step])
-        return [turn(g, g.add(pixels), 0, 2, 3, 1)]
-
-    return Program([((2, 40, 8, wide), f16)], made, ({},))
-
-
-@pytest.mark.parametrize(
-    ("program", "loads"),
-    [
-        (_every(2, 56), {8}),  # whole vectors of a line, of which half is kept
-        (_every(4, 56), {8}),
-        (_every(2, 28), {4}),  # as wide as lines are multiples of
-        (_every(3, 54), {1}),  # what lies between does not come in vectors of it
-        (_every(2, 56, 1), {1}),  # no vector begins there
-    ],
-)
-def test_lines_are_read_whole_where_pixels_lie_apart(program: Program, loads: set[int]) -> None:
-    module = lowered(program)
-    finish(module)
-    found = {
-        hw.vector_length(op.result.type)
-        for op in find(module, gpu_kernel.KernelOp)[0].walk()
-        if isinstance(op, hw.LoadGlobalOp)
-    }
-    assert found == loads
-    inputs = make_inputs(only(program.module(), GraphOp), {}, 3)
-    result = simulate(only(module, gpu.ModuleOp), inputs, {})
-    result.check()
-    assert_agree(result.outputs, meant(program.module(), inputs, {}))
-
-
 def _sum_of_turned(g: Graph) -> list[SSAValue]:
     return [g.reduce("sum", turn(g, g.ins[0], 0, 2, 1), 1)]
 
