@@ -66,7 +66,7 @@ class Rates:
     elements: float = 117
     draw: float = 345
     line: float = 0.513
-    uneven: float = 2.2
+    uneven: float = 1.617
     sectors: float = 1.15
     narrow: float = 34.8
     latency: float = 805
