@@ -102,16 +102,20 @@ class MergeAxes(RewritePattern):
 
 def _is_vectors(kernel: KernelOp, found: KernelOp) -> bool:
     """Whether a product has one column, and is one of rows without that: of as many as fill a chip,
-    or that are no more than what a block reads at once, and along lines of memory or short."""
+    or that are no more than what a block reads at once.  Or whether each of a batch has one row or
+    one column, and its sums are short: threads beside each other add them, exactly."""
     gemm = or_refusal(partial(find_contraction, kernel))
-    if isinstance(gemm, PolycError) or gemm.follow or gemm.size(gemm.n).constant() != 1:
+    if isinstance(gemm, PolycError) or gemm.follow or gemm.beside:
+        return False
+    alone = [axis for axis in (gemm.m, gemm.n) if gemm.size(axis).constant() == 1]
+    if not alone:
         return False
     rows = or_refusal(partial(find_rows, found))
-    if isinstance(rows, PolycError) or rows.turned:
+    if isinstance(rows, PolycError) or not rows.are_lines:
+        depth = gemm.size(gemm.k).constant()
+        return bool(gemm.batch) and depth is not None and depth <= SHORT_SUM
+    if gemm.n not in alone:
         return False
-    if not rows.are_lines:
-        length = rows.length.constant()
-        return length is not None and length <= SHORT_SUM
     count = prod((axis.size for axis in found.iters), start=Dim.const(1)).constant()
     fills = count is not None and count >= max(chip.multiprocessors for chip in ARCHS.values())
     return fills or rows.is_quick

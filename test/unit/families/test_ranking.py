@@ -164,7 +164,7 @@ def test_plans_of_odd_rows_have_room_for_what_goes_through_shared_memory() -> No
 def test_blocks_that_go_on_share_columns_whose_rows_are_no_whole_lines(
     m: int, n: int, k: int
 ) -> None:
-    """A row of a box costs L2 two requests there, and where an epilogue reads, tiles are narrower."""
+    """A row of a box costs L2 two requests there; where an epilogue reads, tiles are narrower."""
 
     def widest(form: ranking.Form) -> int:
         found = form.space("sm_90a")

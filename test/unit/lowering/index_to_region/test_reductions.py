@@ -13,7 +13,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import tensor
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion, reductions
@@ -378,5 +378,22 @@ def test_a_concat_times_itself_turned_is_stored_once() -> None:
     assert [tensor.shape for tensor in found[0].outs] == [tuple(map(Dim.const, (512, 27, 64)))]
     inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
     played = play(planned(module), "pairs", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+@pytest.mark.parametrize(("kind", "depth"), [(f16, 8), (f32, 8), (f32, 512)])
+def test_weighted_sums_of_few_rows_are_one_kernel(kind: Attribute, depth: int) -> None:
+    """They were turned in memory, multiplied in tiles of one row, and turned back."""
+    s = Sketch("weighted", kind)
+    x, weights = s.input("x", 64, depth, 256), s.softmax(s.input("w", 64, depth))
+    turned = s.gemm(s.permute(x, 0, 2, 1), s.reshape(weights, 64, depth, 1))
+    module = s.done(y=s.reshape(turned, 64, 256))
+    found = planned(module)
+    assert "matmul" not in [plan.pattern for plan in find(found, ScheduleOp)]
+    read = [op for op in found.walk() if isinstance(op, ReadOp) and len(op.result.type.axes) == 3]
+    assert len(read) == 1
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(found, "weighted", inputs, {})
     assert played is not None
     assert_agree(played, meant(module, inputs, {}))
