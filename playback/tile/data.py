@@ -191,29 +191,30 @@ def _contract(cta: Cta, op: tile.ContractOp) -> None:
 
 def _map(cta: Cta, op: tile.MapOp) -> None:
     space: Array = cta.values[op.space]
-    grid = np.indices(space.shape)
+    # Each axis by itself: what does not depend on one is computed once along it.
+    grid = cast(Sequence[Array], np.indices(space.shape, sparse=True))
     origin = cta.numbers(op.origin)
 
-    def places(access: AffineMap) -> list[Array]:
-        found = [evaluated(expr, cast(Sequence[Array], grid), origin) for expr in access.results]
-        return [np.broadcast_to(coordinate, space.shape) for coordinate in found]
-
-    def inside(at: list[Array], shape: tuple[int, ...]) -> Array:
-        found = np.ones(space.shape, np.bool_)
-        for coordinate, size in zip(at, shape, strict=True):
-            found &= (coordinate >= 0) & (coordinate < size)
-        return found
+    def places(access: AffineMap, shape: tuple[int, ...]) -> tuple[list[Array], Array]:
+        """The coordinates in a tensor, and where they are inside of it."""
+        held = np.ones(space.shape, np.bool_)
+        found: list[Array] = []
+        for expr, size in zip(access.results, shape, strict=True):
+            coordinate = np.asarray(evaluated(expr, grid, origin))
+            held &= (coordinate >= 0) & (coordinate < size)
+            found.append(np.broadcast_to(coordinate, space.shape))
+        return found, held
 
     scalar, *others = op.body.block.args
     # An output may be the space itself, and be written before the next output is.
     cta.values[scalar] = space.copy()
     for index in op.body.block.walk():
         if isinstance(index, tile.TileIndexOp):
-            cta.values[index.result] = grid[index.axis.value.data]
+            number = grid[index.axis.value.data]
+            cta.values[index.result] = np.broadcast_to(number, space.shape)
     for arg, source, access in zip(others, op.inputs, op.input_maps, strict=True):
         tensor: Array = tile_at(cta, source, None)
-        at = places(access)
-        held = inside(at, tensor.shape)
+        at, held = places(access, tensor.shape)
         values = zeros_like(tensor, space.shape)
         values[held] = tensor[tuple(c[held] for c in at)]
         cta.values[arg] = values
@@ -224,8 +225,7 @@ def _map(cta: Cta, op: tile.MapOp) -> None:
         found = np.broadcast_to(cta.values[value], space.shape)
         if isinstance(out.type, GlobalType):
             target: Array = cta.values[out]
-            at = places(access)
-            held = inside(at, target.shape)
+            at, held = places(access, target.shape)
             # A scalar's place has no coordinates, and one value.
             target[tuple(c[held] for c in at)] = found[held] if at else found.reshape(-1)[0]
         else:

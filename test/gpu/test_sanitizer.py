@@ -16,9 +16,17 @@ import pytest
 
 TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 
-OPTIONS = {"initcheck": ["--check-api-memory-access", "no"]}
+OPTIONS = {
+    "initcheck": ["--check-api-memory-access", "no"],
+    "racecheck": ["--kernel-name-exclude", "kernel_substring=_split"],
+}
 """initcheck does not see what TMA stores, and takes the host's copy of an output that left by TMA
-for a read of memory that nobody wrote; what kernels read stays checked."""
+for a read of memory that nobody wrote; what kernels read stays checked.
+
+racecheck does not follow an mbarrier that other blocks of a cluster arrive at, and reports each sum
+that they store in a block's shared memory before that and that the block reads behind it
+(``gemm_tma_64x64_split4``); the simulator checks these (``families/matmul/test_split.py``).
+"""
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,18 @@ def regions(text: str) -> ModuleOp:
     return module
 
 
-def tiles(module: ModuleOp, arch: str, plan: str | None = None) -> gpu.ModuleOp:
-    """The kernels of regions, as tiles."""
+def tiles(
+    module: ModuleOp,
+    arch: str,
+    plan: str | None = None,
+    leave: Callable[[ModuleOp], None] | None = None,
+) -> gpu.ModuleOp:
+    """The kernels of regions, as tiles; ``leave`` takes schedules away that a test is not about."""
     ctx, copy = make_context(), module.clone()
     for name in ("plan-select", "region-to-gpu"):
         build(name, arch, plan).apply(ctx, copy)
+        if name == "plan-select" and leave is not None:
+            leave(copy)
         verify(copy)
     return gpu_module_of(copy)
 

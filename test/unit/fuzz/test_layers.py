@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects import tiny
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram, drawn
+from polyc.test.support.turns import examples
 from polyc.tools.parsing import parse_text
 
-PARTS, EACH = 3, 25
+PARTS, EACH = 3, examples(25)
 
 
 @pytest.mark.turns(3)

@@ -28,6 +28,7 @@ from polyc.test.support.gemm_programs import (
     tensor,
     tiles,
 )
+from polyc.test.support.plans import leave_widest
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.turns import examples
 from polyc.tools.play import play
@@ -218,7 +219,7 @@ def test_products_that_have_no_tiles_are_refused(text: str, why: str) -> None:
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(("name", "arch"), [("two axes", "sm_90a"), ("residual", "sm_80")])
 def test_kernels_of_batches_spill_nothing(name: str, arch: str) -> None:
-    kernels = tiles(regions(BATCHES[name].text), arch)
+    kernels = tiles(regions(BATCHES[name].text), arch, leave=leave_widest)
     result = nvrtc.compile_cuda(cuda_source(finished(kernels)), arch)
     assert not result.warnings() and "serialized" not in result.log
     for variant, info in result.kernels.items():

@@ -19,6 +19,7 @@ from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, kernel, run, unchanged
 from polyc.test.support.lowered import lowered
+from polyc.test.support.plans import leave_widest
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
 
@@ -149,7 +150,7 @@ def test_kernels_compute_the_same(made: Made, arch: str, kind: Attribute) -> Non
     """With tails and races; their code compiles with no spill, and no array is in memory."""
     module = program(made, kind)
     inputs, wanted = wanted_of(module, SIZES)
-    kernels = finished(gpu_module_of(lowered(module, arch, "tiles")))
+    kernels = finished(gpu_module_of(lowered(module, arch, "tiles", leave=leave_widest)))
     holding = [op.results[0].name_hint or "" for op in kernels.walk() if op.name == "memref.alloca"]
     assert any(hint.startswith("ahead") for hint in holding)
     found = simulate(kernels, inputs, SIZES, schedule="random")
