@@ -40,7 +40,7 @@ FIRST, GROUP, CHAINS = 4, 4, 3
 """Updates of a list that are on their way at once: the first ones, further ones, and those that are
 counted."""
 
-LONG, CHUNK, RUN_CHAINS = 64, 512, 15
+LONG, CHUNK, RUN_CHAINS = 64, 512, 31
 """Updates of the longest list that is walked along, those of longer ones that a block sorts at
 once, and the chains of what that leaves of a list."""
 

@@ -95,20 +95,28 @@ and what they come to goes one after another."""
 GROWS = 2048
 """The shortest list whose parts are larger."""
 
-ORDERING = 5
+ORDERING = 2
 """Blocks of a multiprocessor that walk along lists: for as many there are shared memory and
 registers."""
 
 CHUNK = 512
-"""Updates that follow each other that a block sorts by their lists.  What that takes of shared
-memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of 65536 updates
-of 4096 rows took 91 us where it had taken 75 without."""
+"""Updates that follow each other that a block of as many threads sorts by their lists.  What that
+takes of shared memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of
+65536 updates of 4096 rows took 91 us where it had taken 75 without."""
 
-ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
+ID, FIRST_OF_RUN, RUN, BEFORE, LIST = range(5)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
-long long that is, and the run of the same list that was linked before it in its chain, from 1."""
+long that is, the run of the same list that was linked before it in its chain, from 1, and the
+number of its list."""
 
-RUN_CHAINS = 15
+KNOWN = 8
+"""Numbers of a place that these have room in."""
+
+RUNS, FIRST_PART, FIRST_MEMBER, MEMBERS_OF = range(4)
+"""What is known of a long list behind the heads of its chains: how many runs and updates it has,
+and which part and which member of all is its first."""
+
+RUN_CHAINS = 31
 """Chains of the runs of a list, so that who walks along them waits for as many at once."""
 
 PLACE_BITS = 32
@@ -131,9 +139,9 @@ HALF = "half"
 WHOLE = 1
 """Lines of what is counted of all."""
 
-ROOM, START = FIRST, FIRST + 1
-"""Where ``firsts`` has of a long list its first part, and where its updates begin.  Of others it
-has the first to come, and from ``FIRST`` on, where there are more, the first in their order."""
+ROOM = FIRST
+"""Where ``firsts`` has of a long list its first part.  Of others it has the first to come, and from
+``FIRST`` on, where there are more, the first in their order."""
 
 SIZE, BEGIN = range(2)
 """What is known of a part: how many updates it has, and where these begin."""
@@ -221,7 +229,7 @@ class ListMaker:
         blocks sort the chunks of long ones, the first to begin, and as many walk along others."""
         if self.way != "listed":
             return [self._grid(self.linking * self.each) if self.pools else self.grid]
-        halves = Grid((Axis(HALF, Dim.const(2)), *self.grid.axes))
+        halves = Grid((Axis(HALF, Dim.const(2)), *self._grid(CHUNK).axes))
         return [self._grid(self.linking), halves, self.grid]
 
     @property
@@ -285,11 +293,11 @@ class ListMaker:
             Space(f"{name}_rest", GlobalType.of(each, i32)),
             Space(f"{name}_groups", GlobalType.of([*updates, GROUP], i32)),
             Space(f"{name}_following", GlobalType.of(updates, i32)),
-            Space(f"{name}_runs", GlobalType.of([*updates, 4], i32)),
+            Space(f"{name}_runs", GlobalType.of([*updates, KNOWN], i32)),
             Space(f"{name}_members", GlobalType.of(updates, i32)),
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
-            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 1], i32)),
+            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 4], i32)),
         ]
 
     @property
