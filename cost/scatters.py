@@ -90,9 +90,10 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
                 found = rows * longest
                 work.steps = 4.0 + longest
             else:
-                # Blocks whose lists are empty go on at once.
+                # Blocks whose lists are empty go on at once, and which updates a group has is known
+                # before it.
                 further = max(0, ceil((longest - FIRST) / GROUP))
-                work.steps = 2 - 2 * expm1(-found) + 2 * further
+                work.steps = 2 - 2 * expm1(-found) + further
             work.operations = blocks * longest * joined
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
