@@ -144,7 +144,7 @@ def _listing(
     sets, mean = _batch(values, scatter), count / places
     # Most updates are in lists that are longer than the mean one.
     walked = 4 * device.latency + ceil(max(0.0, min(mean, LONG) - FIRST) / CHAINS) * STEP
-    moved = sets * (count * 48 + places * 28) / device.memory
+    moved = sets * (count * 60 + places * 12) / device.memory
     met = min(mean, count / LINKING) / ATOMIC
     found = 2 * device.launch + CLEARS + walked + moved + met
     if mean <= LONG:

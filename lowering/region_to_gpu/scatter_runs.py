@@ -35,7 +35,6 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     FIRST_PART,
     HALF,
     ID,
-    LENGTH,
     LIST,
     MANY,
     MEMBERS,
@@ -112,7 +111,7 @@ class LongLists(Lists):
         else:
             point.axes = {**point.axes, **self.maker.at(point, along)}
         where, here = self.where(point, one.compare("slt", along, self.size))
-        length = one.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
+        length = one.value(LoadGlobalOp(counts, self.counted(point, where), i32, here))
         here = one.both(here, one.compare("sgt", length, one.int32(scatter_lists.LONG)))
         which = self.which(one, where)
         bits = integers.number(one, PLACE_BITS, i64)
@@ -161,7 +160,7 @@ class LongLists(Lists):
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
         at_list = [where[axis.label] for axis in self.maker.listed]
         number_of_list = emit.value(LoadGlobalOp(rest, at_list, i32, here), "list")
-        found = self.maker.counted(emit, self.frame, where, LENGTH)
+        found = self.maker.counted(emit, self.frame, where)
         length = emit.value(LoadGlobalOp(counts, found, i32, begins))
         chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % scatter_lists.RUN_CHAINS
         head = self.in_batch(emit, number_of_list, emit.apply(chain, [begin]))
