@@ -40,7 +40,7 @@ FIRST, GROUP, CHAINS = 4, 4, 3
 """Updates of a list that are on their way at once: the first ones, further ones, and those that are
 counted."""
 
-LONG, CHUNK, RUN_CHAINS = 64, 512, 15
+LONG, CHUNK, RUN_CHAINS = 64, 512, 31
 """Updates of the longest list that is walked along, those of longer ones that a block sorts at
 once, and the chains of what that leaves of a list."""
 
@@ -90,9 +90,10 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
                 found = rows * longest
                 work.steps = 4.0 + longest
             else:
-                # Blocks whose lists are empty go on at once.
+                # Blocks whose lists are empty go on at once, and which updates a group has is known
+                # before it.
                 further = max(0, ceil((longest - FIRST) / GROUP))
-                work.steps = 2 - 2 * expm1(-found) + 2 * further
+                work.steps = 2 - 2 * expm1(-found) + further
             work.operations = blocks * longest * joined
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
@@ -143,7 +144,7 @@ def _listing(
     sets, mean = _batch(values, scatter), count / places
     # Most updates are in lists that are longer than the mean one.
     walked = 4 * device.latency + ceil(max(0.0, min(mean, LONG) - FIRST) / CHAINS) * STEP
-    moved = sets * (count * 48 + places * 28) / device.memory
+    moved = sets * (count * 60 + places * 12) / device.memory
     met = min(mean, count / LINKING) / ATOMIC
     found = 2 * device.launch + CLEARS + walked + moved + met
     if mean <= LONG:

@@ -20,8 +20,6 @@ from polyc.lowering.region_to_gpu.scatter_lists import (
     CHAINS,
     FIRST,
     GROUP,
-    HEAD,
-    LENGTH,
     MANY,
 )
 from polyc.lowering.region_to_gpu.scatter_making import Making, Targets
@@ -61,12 +59,13 @@ class Lists(Making):
 
     def links(self) -> None:
         """A number for each update of a list, and further ones in front of one of its chains,
-        linked to the one that was there, counted from 1.
+        linked to the one that was there.
 
         The first few to come stand where the place says.  The one by which a list is long numbers
         it, and says that it has no runs yet.
         """
-        counts, links, firsts, rest, heads = (self.space(n) for n in (0, 1, 2, 3, 10))
+        counts, links, firsts, rest = map(self.space, range(4))
+        heads, chains = self.space(10), self.space(11)
         known = Tally(self, counts, self.maker.slots)
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> Targets:
@@ -89,9 +88,8 @@ class Lists(Making):
             walked = emit.compare("ult", further, emit.int32(scatter_lists.LONG - FIRST))
             walked = emit.both(here, walked)
             chain = emit.value(arith.RemUIOp(further, emit.int32(CHAINS)))
-            head = self.counted(point, where, HEAD)
-            head[-1] = emit.value(arith.IndexCastOp(chain, INDEX))
-            before = ExchangeGlobalOp(self.number(point), counts, head, walked)
+            head = [*at, emit.value(arith.IndexCastOp(chain, INDEX))]
+            before = ExchangeGlobalOp(own, chains, head, walked)
             return {links: (emit.value(before, "before"), self.each)}
 
         self.updates(then)
@@ -100,17 +98,14 @@ class Lists(Making):
         """Each update of a list that is neither long nor of the first few alone where its rank
         says."""
         counts, links, firsts, rest, groups, following = map(self.space, range(6))
+        chains = self.space(11)
 
         def then(point: Point, where: Mapping[str, SSAValue], here: SSAValue) -> None:
             emit, own = point.emit, self.place(point)
             at = [where[axis.label] for axis in self.maker.listed]
-            length = emit.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
+            length = emit.value(LoadGlobalOp(counts, self.counted(point, where), i32, here))
             here = emit.both(here, emit.compare("sgt", length, emit.int32(FIRST)))
             here = emit.both(here, emit.compare("sle", length, emit.int32(scatter_lists.LONG)))
-            heads = [
-                emit.value(LoadGlobalOp(counts, self.counted(point, where, HEAD + n), i32, here))
-                for n in range(CHAINS)
-            ]
             early = [
                 emit.value(LoadGlobalOp(firsts, [*at, emit.index(n)], i32, here))
                 for n in range(FIRST)
@@ -118,6 +113,11 @@ class Lists(Making):
             least = emit.int32(FIRST)
             further = emit.value(arith.SubiOp(emit.value(arith.MaxSIOp(length, least)), least))
             further = emit.value(arith.SelectOp(here, further, emit.int32(0)))
+            heads: list[SSAValue] = []
+            for chain in range(CHAINS):
+                some = emit.compare("sgt", further, emit.int32(chain))
+                head = LoadGlobalOp(chains, [*at, emit.index(chain)], i32, some)
+                heads.append(emit.value(head))
             rank, before = self.walk(emit, own, early, heads, further, links)
             none, first = emit.int32(0), emit.int32(FIRST)
             alone = emit.both(here, emit.compare("eq", rank, none))
@@ -172,27 +172,29 @@ class Lists(Making):
         rank, before = emit.int32(0), [none] * GROUP
         for other in early:
             rank, before = taken(emit, other, emit.compare("slt", other, own), rank, before)
-        start = [rank, *before, *heads]
+        start = [further, rank, *before, *heads]
         body = Block(arg_types=[INDEX, *[i32] * len(start)])
-        _, rank, *args = body.args
-        rank.name_hint = "rank"
-        before, numbers = list[SSAValue](args[:GROUP]), args[GROUP:]
+        _, left, rank, *args = body.args
+        left.name_hint, rank.name_hint = "left", "rank"
+        before, others = list[SSAValue](args[:GROUP]), args[GROUP:]
         inner = Emit()
         following: list[SSAValue] = []
-        for number in numbers:
-            number.name_hint = "number"
-            other = integers.binary(inner, "sub", number, one, i32)
-            more = inner.compare("sgt", number, emit.int32(0))
+        for chain, other in enumerate(others):
+            other.name_hint = "other"
+            # The first that was linked is linked to anything, and the last that is looked at.
+            here, more = (
+                inner.compare("sgt", left, inner.int32(n)) for n in (chain, chain + CHAINS)
+            )
             at = inner.value(arith.IndexCastOp(other, INDEX))
             following.append(inner.value(LoadGlobalOp(links, [*self.batch, at], i32, more)))
-            # Of no other the number is the largest one without a sign.
-            lower = inner.compare("ult", other, own)
+            lower = inner.both(here, inner.compare("slt", other, own))
             rank, before = taken(inner, other, lower, rank, before)
-        body.add_ops([*inner.ops, scf.YieldOp(rank, *before, *following)])
+        left = integers.binary(inner, "sub", left, inner.int32(CHAINS), i32)
+        body.add_ops([*inner.ops, scf.YieldOp(left, rank, *before, *following)])
         steps = emit.value(arith.AddiOp(further, emit.int32(CHAINS - 1)))
         steps = emit.value(arith.DivUIOp(steps, emit.int32(CHAINS)))
         count = emit.value(arith.IndexCastOp(steps, INDEX))
         loop = scf.ForOp(emit.index(0), count, emit.index(1), start, body)
         emit.op(loop)
-        rank, *before = loop.results[: 1 + GROUP]
+        rank, *before = loop.results[1 : 2 + GROUP]
         return rank, list(before)

@@ -79,7 +79,8 @@ FIRST = 4
 
 CHAINS = 3
 """Chains of a list in which further ones are linked in turn, so that as many are on their way at
-once.  With how many there are, they are of 16 bytes."""
+once.  How long each is follows from how long the list is, so that nobody asks for its end, and what
+is linked first may be linked to anything."""
 
 GROUP = 4
 """Further ones that lie beside each other, so that their places come at once."""
@@ -95,32 +96,32 @@ and what they come to goes one after another."""
 GROWS = 2048
 """The shortest list whose parts are larger."""
 
-ORDERING = 5
+ORDERING = 2
 """Blocks of a multiprocessor that walk along lists: for as many there are shared memory and
 registers."""
 
 CHUNK = 512
-"""Updates that follow each other that a block sorts by their lists.  What that takes of shared
-memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of 65536 updates
-of 4096 rows took 91 us where it had taken 75 without."""
+"""Updates that follow each other that a block of as many threads sorts by their lists.  What that
+takes of shared memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of
+65536 updates of 4096 rows took 91 us where it had taken 75 without."""
 
-ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
+ID, FIRST_OF_RUN, RUN, BEFORE, LIST = range(5)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
-long long that is, and the run of the same list that was linked before it in its chain, from 1."""
+long that is, the run of the same list that was linked before it in its chain, from 1, and the
+number of its list."""
 
-RUN_CHAINS = 15
+KNOWN = 8
+"""Numbers of a place that these have room in."""
+
+RUNS, FIRST_PART, FIRST_MEMBER, MEMBERS_OF = range(4)
+"""What is known of a long list behind the heads of its chains: how many runs and updates it has,
+and which part and which member of all is its first."""
+
+RUN_CHAINS = 31
 """Chains of the runs of a list, so that who walks along them waits for as many at once."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update in their order; that of its list is above."""
-
-HEAD, LENGTH = 0, CHAINS
-"""What is counted of a list: the update of each chain that was linked last, from 1, and how many
-there are; of a tile how long its longest list is, in place of the first; before all of them what
-``of_all`` says."""
-
-COUNTED = CHAINS + 1
-"""Numbers of a list that these are."""
 
 PARTS, MANY, MEMBERS = range(3)
 """What is counted of all lists: parts of long ones, how many are long, and their updates."""
@@ -128,12 +129,13 @@ PARTS, MANY, MEMBERS = range(3)
 HALF = "half"
 """What the axis is called of the blocks that sort chunks and those that walk along lists."""
 
-WHOLE = 1
-"""Lines of what is counted of all."""
+WHOLE = 3
+"""Of how many lists' lengths what is counted of all takes the room; of a tile how long its longest
+list is stands behind it, and then the lengths."""
 
-ROOM, START = FIRST, FIRST + 1
-"""Where ``firsts`` has of a long list its first part, and where its updates begin.  Of others it
-has the first to come, and from ``FIRST`` on, where there are more, the first in their order."""
+ROOM = FIRST
+"""Where ``firsts`` has of a long list its first part.  Of others it has the first to come, and from
+``FIRST`` on, where there are more, the first in their order."""
 
 SIZE, BEGIN = range(2)
 """What is known of a part: how many updates it has, and where these begin."""
@@ -221,7 +223,7 @@ class ListMaker:
         blocks sort the chunks of long ones, the first to begin, and as many walk along others."""
         if self.way != "listed":
             return [self._grid(self.linking * self.each) if self.pools else self.grid]
-        halves = Grid((Axis(HALF, Dim.const(2)), *self.grid.axes))
+        halves = Grid((Axis(HALF, Dim.const(2)), *self._grid(CHUNK).axes))
         return [self._grid(self.linking), halves, self.grid]
 
     @property
@@ -279,17 +281,18 @@ class ListMaker:
         counted = [a.size + self.tiles + WHOLE if a is self.row else a.size for a in self.listed]
         parts, lone = [*self.batch, self.parts], [axis.size for axis in self.unlisted]
         return [
-            Space(f"{name}_counts", GlobalType.of([*counted, COUNTED], i32), zeroed=True),
+            Space(f"{name}_counts", GlobalType.of(counted, i32), zeroed=True),
             Space(f"{name}_links", GlobalType.of(updates, i32)),
             Space(f"{name}_firsts", GlobalType.of([*each, 2 * FIRST], i32)),
             Space(f"{name}_rest", GlobalType.of(each, i32)),
             Space(f"{name}_groups", GlobalType.of([*updates, GROUP], i32)),
             Space(f"{name}_following", GlobalType.of(updates, i32)),
-            Space(f"{name}_runs", GlobalType.of([*updates, 4], i32)),
+            Space(f"{name}_runs", GlobalType.of([*updates, KNOWN], i32)),
             Space(f"{name}_members", GlobalType.of(updates, i32)),
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
-            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 1], i32)),
+            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 4], i32)),
+            Space(f"{name}_chains", GlobalType.of([*each, CHAINS], i32)),
         ]
 
     @property
@@ -325,20 +328,18 @@ class ListMaker:
         """Tiles along the rows."""
         return self.row.size.ceildiv(self.rows)
 
-    def counted(
-        self, emit: Emit, frame: Frame, where: Mapping[str, SSAValue], which: int
-    ) -> list[SSAValue]:
-        """The coordinates of what is counted of a list."""
+    def counted(self, emit: Emit, frame: Frame, where: Mapping[str, SSAValue]) -> list[SSAValue]:
+        """The coordinates of how long a list is."""
         found = [where[axis.label] for axis in self.listed]
         number = self.listed.index(self.row)
         found[number] = emit.value(arith.AddiOp(found[number], frame.size(self.tiles + WHOLE)))
-        return [*found, emit.index(which)]
+        return found
 
     def of_all(self, emit: Emit, batch: Sequence[SSAValue], which: int) -> list[SSAValue]:
         """The coordinates of what is counted of all lists of a point of the batch."""
         points = dict(zip(self.lists.batch, batch, strict=True))
-        points[self.row] = emit.index(0)
-        return [*(points.get(axis) or emit.index(0) for axis in self.listed), emit.index(which)]
+        points[self.row] = emit.index(which)
+        return [points.get(axis) or emit.index(0) for axis in self.listed]
 
     def longest(self, emit: Emit, where: Mapping[str, SSAValue]) -> list[SSAValue]:
         """The coordinates of how long the longest list is of the tile of a list."""
@@ -349,7 +350,7 @@ class ListMaker:
             before = WHOLE if axis is self.row else 0
             place = AffineExpr.dimension(0) // (wide or 1) + before
             found.append(at if wide is None else emit.apply(place, [at]))
-        return [*found, emit.index(HEAD)]
+        return found
 
 
 def part_of(emit: Emit, length: SSAValue) -> SSAValue:

@@ -147,9 +147,9 @@ class Making:
         one = point.emit.int32(1)
         return integers.binary(point.emit, "add", self.place(point), one, i32)
 
-    def counted(self, point: Point, where: Mapping[str, SSAValue], which: int) -> list[SSAValue]:
-        """The coordinates of what is counted of a list."""
-        return self.maker.counted(point.emit, self.frame, where, which)
+    def counted(self, point: Point, where: Mapping[str, SSAValue]) -> list[SSAValue]:
+        """The coordinates of how long a list is."""
+        return self.maker.counted(point.emit, self.frame, where)
 
     def in_batch(self, emit: Emit, place: SSAValue, *more: SSAValue) -> list[SSAValue]:
         """The coordinates of what an i32 says, in a workspace of all of a batch."""

@@ -30,18 +30,21 @@ from polyc.lowering.region_to_gpu.scatter_links import Lists
 from polyc.lowering.region_to_gpu.scatter_lists import (
     BEFORE,
     BEGIN,
+    FIRST_MEMBER,
     FIRST_OF_RUN,
+    FIRST_PART,
     HALF,
     ID,
-    LENGTH,
+    LIST,
     MANY,
     MEMBERS,
+    MEMBERS_OF,
     PARTS,
     PLACE_BITS,
     ROOM,
     RUN,
+    RUNS,
     SIZE,
-    START,
     ListMaker,
     parts_of,
 )
@@ -63,11 +66,8 @@ class LongLists(Lists):
         def chunk(outer: Emit) -> None:
             found = self.maker.of_all(outer, self.batch, MANY)
             some = outer.value(LoadGlobalOp(counts, found, i32))
-            within = AffineExpr.dimension(0) % scatter_lists.CHUNK
-            first = outer.apply(within, [self.at[self.maker.label]])
-            begins = outer.compare("eq", first, outer.index(0))
-            begins = outer.both(begins, outer.compare("sgt", some, outer.int32(0)))
-            outer.when(begins, lambda inner: self.sort(inner, counts))
+            some = outer.compare("sgt", some, outer.int32(0))
+            outer.when(some, lambda inner: self.sort(inner, counts))
 
         def walks(inner: Emit) -> None:
             self.emit = inner
@@ -83,9 +83,8 @@ class LongLists(Lists):
         Of a long list ``rest`` has its number, and ``heads`` by that the heads of the list's chains
         of runs, ``RUN_CHAINS`` of them that chunks take in turn, so that who walks along them waits
         for several at once: the run that was linked last, from 1.  Behind them it has how many runs
-        there are.  Who links the first
-        one finds room for the list's parts and its updates, one after another, and leaves where
-        that begins.
+        there are.  Who links the first one finds room for the list's parts and its updates, one
+        after another, and leaves there where that begins, and how many updates there are.
         """
         # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
         room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
@@ -97,12 +96,9 @@ class LongLists(Lists):
         emit.op(tile.KeepLeastOp(keys, pool, number, 1))
         emit.op(tile.KeptOp(pool, number, scatter_lists.CHUNK))
 
-        def part(inner: Emit, start: SSAValue) -> None:
-            point = self.point(i32, start)
-            self.link(point, pool, counts)
-            self.map(inner, point, self.space_of(inner, self.threads, i32, "sorted"), {})
-
-        emit.loop(scatter_lists.CHUNK, part, step=self.threads, hint="start")
+        point = self.point(i32)
+        self.link(point, pool, counts)
+        self.map(emit, point, self.space_of(emit, self.threads, i32, "sorted"), {})
 
     def keys(self, emit: Emit, keys: SSAValue, counts: SSAValue) -> None:
         """Of each update of a chunk its list, above its place, where the list is long; else the
@@ -115,7 +111,7 @@ class LongLists(Lists):
         else:
             point.axes = {**point.axes, **self.maker.at(point, along)}
         where, here = self.where(point, one.compare("slt", along, self.size))
-        length = one.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
+        length = one.value(LoadGlobalOp(counts, self.counted(point, where), i32, here))
         here = one.both(here, one.compare("sgt", length, one.int32(scatter_lists.LONG)))
         which = self.which(one, where)
         bits = integers.number(one, PLACE_BITS, i64)
@@ -130,7 +126,7 @@ class LongLists(Lists):
         firsts, rest, runs, heads = (self.space(n) for n in (2, 3, 6, 10))
         emit, zero, chunk = point.emit, self.frame.emit.index(0), scatter_lists.CHUNK
         halves = [chunk >> n for n in range(1, chunk.bit_length())]
-        own = point.index(AffineExpr.symbol(len(point.origin) - 1) + COLUMN)
+        own = point.index(COLUMN)
 
         def at(place: SSAValue) -> SSAValue:
             address = emit.value(tile.ElementAddressOp(pool, zero, zero, place))
@@ -163,40 +159,48 @@ class LongLists(Lists):
         begins = emit.both(here, emit.compare("eq", own, first))
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
         at_list = [where[axis.label] for axis in self.maker.listed]
-        keeper = emit.value(LoadGlobalOp(rest, at_list, i32, begins), "list")
+        number_of_list = emit.value(LoadGlobalOp(rest, at_list, i32, here), "list")
+        found = self.maker.counted(emit, self.frame, where)
+        length = emit.value(LoadGlobalOp(counts, found, i32, begins))
         chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % scatter_lists.RUN_CHAINS
-        head = self.in_batch(emit, keeper, emit.apply(chain, [begin]))
+        head = self.in_batch(emit, number_of_list, emit.apply(chain, [begin]))
         before = emit.value(ExchangeGlobalOp(number, heads, head, begins))
-        others = self.in_batch(emit, keeper, emit.index(scatter_lists.RUN_CHAINS))
-        others = emit.value(ExchangeGlobalOp(emit.int32(1), heads, others, begins, add=True))
+
+        def of_list(which: int) -> list[SSAValue]:
+            behind = emit.index(scatter_lists.RUN_CHAINS + which)
+            return self.in_batch(emit, number_of_list, behind)
+
+        one = emit.int32(1)
+        others = emit.value(ExchangeGlobalOp(one, heads, of_list(RUNS), begins, add=True))
         none = integers.number(emit, -1, i32)
         known = {
             ID: emit.value(arith.TruncIOp(key, i32)),
             FIRST_OF_RUN: emit.value(arith.SelectOp(here, start, none)),
             RUN: run,
             BEFORE: before,
+            LIST: number_of_list,
         }
         inside = emit.compare("slt", emit.value(arith.IndexCastOp(place, INDEX)), self.size)
         for which_one, value in known.items():
             there = self.in_batch(emit, place, emit.index(which_one))
             emit.op(StoreGlobalOp(value, runs, there, inside))
         opens = emit.both(begins, emit.compare("eq", others, emit.int32(0)))
-        found = self.maker.counted(emit, self.frame, where, LENGTH)
-        length = emit.value(LoadGlobalOp(counts, found, i32, opens))
         parts = parts_of(emit, length)
         parts_there = self.maker.of_all(emit, self.batch, PARTS)
         room = emit.value(ExchangeGlobalOp(parts, counts, parts_there, opens, add=True), "room")
         members = self.maker.of_all(emit, self.batch, MEMBERS)
         start = emit.value(ExchangeGlobalOp(length, counts, members, opens, add=True), "start")
-        for which_one, value in ((ROOM, room), (START, start)):
-            emit.op(StoreGlobalOp(value, firsts, [*at_list, emit.index(which_one)], opens))
+        emit.op(StoreGlobalOp(room, firsts, [*at_list, emit.index(ROOM)], opens))
+        known = {FIRST_PART: room, FIRST_MEMBER: start, MEMBERS_OF: length}
+        for which_one, value in known.items():
+            emit.op(StoreGlobalOp(value, heads, of_list(which_one), opens))
         longest = self.maker.longest(emit, where)
         emit.op(AtomicGlobalOp("max", length, counts, longest, opens))
 
     def fill(self) -> None:
         """Each update of a long list where its rank says, in a part."""
-        counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
-        chains, emit = self.space(10), self.emit
+        counts, runs, members, sizes, chains = (self.space(n) for n in (0, 6, 7, 8, 10))
+        emit = self.emit
         found = self.maker.of_all(emit, self.batch, PARTS)
         some = emit.value(LoadGlobalOp(counts, found, i32))
 
@@ -204,29 +208,20 @@ class LongLists(Lists):
             point = self.point(i32)
             then, own = point.emit, self.place(point)
             here = then.compare("slt", point.index(self.along), self.size)
-
-            def known(place: SSAValue, which: int, where: SSAValue) -> SSAValue:
-                at = self.in_batch(then, place, then.index(which))
-                return then.value(LoadGlobalOp(runs, at, i32, where))
-
-            first = known(own, FIRST_OF_RUN, here)
+            first, update, number = (
+                then.value(LoadGlobalOp(runs, self.in_batch(then, own, then.index(n)), i32, here))
+                for n in (FIRST_OF_RUN, ID, LIST)
+            )
             here = then.both(here, then.compare("sge", first, then.int32(0)))
-            update = known(own, ID, here)
-            point.where = here
-            place = then.value(arith.IndexCastOp(update, INDEX))
-            point.axes = {**point.axes, **self.maker.at(point, place)}
-            where, here = self.where(point, here)
-            at = [where[axis.label] for axis in self.maker.listed]
-            keeper = then.value(LoadGlobalOp(rest, at, i32, here), "list")
-            heads: list[SSAValue] = []
-            for chain in range(scatter_lists.RUN_CHAINS):
-                head = self.in_batch(then, keeper, then.index(chain))
-                heads.append(then.value(LoadGlobalOp(chains, head, i32, here), "head"))
-            there = self.counted(point, where, LENGTH)
-            length = then.value(LoadGlobalOp(counts, there, i32, here))
-            room, start = (
-                then.value(LoadGlobalOp(firsts, [*at, then.index(which)], i32, here))
-                for which in (ROOM, START)
+
+            def known(which: int) -> SSAValue:
+                at = self.in_batch(then, number, then.index(which))
+                return then.value(LoadGlobalOp(chains, at, i32, here))
+
+            heads = [known(chain) for chain in range(scatter_lists.RUN_CHAINS)]
+            room, start, length = (
+                known(scatter_lists.RUN_CHAINS + which)
+                for which in (FIRST_PART, FIRST_MEMBER, MEMBERS_OF)
             )
             before = self.before(then, heads, first, runs)
             rank = integers.binary(then, "sub", own, first, i32)

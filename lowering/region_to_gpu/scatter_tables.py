@@ -27,7 +27,6 @@ from polyc.dialects.gpu.hardware import (
 from polyc.dialects.gpu.types import SharedType
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
-from polyc.lowering.region_to_gpu.scatter_lists import LENGTH
 from polyc.lowering.region_to_gpu.scatter_making import Making, Targets
 from polyc.rewriting.emit import INDEX
 
@@ -141,7 +140,7 @@ class Tally(Table):
         many = emit.value(LoadSharedOp(self.slot(point, "many", which), i32))
         many = emit.value(arith.SelectOp(alone, emit.int32(1), many))
         counts = emit.both(here, emit.value(arith.OrIOp(leads, alone)))
-        length = self.making.counted(point, where, LENGTH)
+        length = self.making.counted(point, where)
         base = emit.value(ExchangeGlobalOp(many, self.counts, length, counts, add=True), "others")
         known = emit.value(arith.SelectOp(leads, base, emit.int32(0)))
         emit.op(AtomicSharedOp("add", known, self.slot(point, "before", which)))

@@ -26,7 +26,6 @@ from polyc.lowering.region_to_gpu.point import (
 from polyc.lowering.region_to_gpu.scatter_lists import (
     FIRST,
     GROUP,
-    LENGTH,
     ROOM,
     ListMaker,
     parts_of,
@@ -146,7 +145,7 @@ class Walk:
 
     def length(self, point: Point) -> SSAValue:
         """How many updates a list has; none beyond the end of the rows."""
-        at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
+        at = self.maker.counted(point.emit, point.frame, self.at(point))
         return point.emit.value(LoadGlobalOp(self.counts, at, i32))
 
     def begin(self, emit: Emit) -> None:

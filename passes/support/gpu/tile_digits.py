@@ -99,8 +99,6 @@ class DigitPlaces(DigitSort):
 class DigitMove(DigitPlaces):
     """The same, and writes them there."""
 
-    move: tile.MoveByDigitOp
-
     def lower(self, emit: Emit) -> None:
         super().lower(emit)
         # Places are computed anew, for which there were no registers while elements moved.
@@ -118,7 +116,9 @@ class DigitMove(DigitPlaces):
         for value in values:
             digit = Ints(emit).index(self.digits.digit(emit, value, self.shift))
             found.append(emit.value(hw.LoadSharedOp(at_place(emit, self.bases, digit), i32)))
-        op, along = self.move, self.move.along
+        op = self.move
+        assert isinstance(op, tile.MoveByDigitOp)
+        along = op.along
         for place, value, base in zip(places, values, found, strict=True):
             at = Ints(emit).index(Ints(emit).add(base, place))
             where = [*op.target_at[:along], at, *op.target_at[along:]]
