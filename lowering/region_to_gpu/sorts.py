@@ -457,7 +457,9 @@ class PassBuilder(SortBuilder):
             scalar = point.cast(point.scalar(value), cast("GlobalType", out.type).element_type)
             then.op(StoreGlobalOp(scalar, out, [places[label] for label in labels], inside))
         point.block.add_ops([*then.ops, tile.YieldOp([])])
-        space, body = self.fragment(emit, self.columns), Region(point.block)
+        # Neighbours in the tile are mostly neighbours where they go, and so are their threads.
+        of_one = FragmentType.of([1, self.columns], self.element, self.layout_of(self.columns, 1))
+        space, body = emit.value(tile.FragmentOp(of_one), "keys"), Region(point.block)
         made = tile.MapOp(space, origin, point.inputs, [], point.input_maps, body)
         emit.op(located(made, self.sorts.sort))
 
