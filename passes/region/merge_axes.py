@@ -121,7 +121,7 @@ def _is_vectors(kernel: KernelOp, found: KernelOp) -> bool:
     return fills or rows.is_quick
 
 
-SHORT_SUM = 64
+SHORT_SUM = 256
 """Terms of a sum of products that a thread adds by itself, beside neighbours that do so."""
 
 
