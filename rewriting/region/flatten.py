@@ -82,8 +82,12 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -
     if any(len(set(labels) & set(val_type(r.operand).labels)) % len(labels) for r in reductions):
         return None
     whole: dict[SSAValue, bool] = {}
+    elsewhere: set[SSAValue] = set()
     for op in ops:
-        if not isinstance(op, ReadOp) or not set(labels) & set(val_type(op.result).labels):
+        if not isinstance(op, ReadOp):
+            continue
+        if not set(labels) & set(val_type(op.result).labels):
+            elsewhere.add(op.tensor)
             continue
         if op.guard is not None or op.map.data.num_symbols or not _is_plain(op):
             return None
@@ -92,6 +96,8 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -
             return None  # What is turned is read in tiles, and not along the other's lines.
         if whole.setdefault(op.tensor, own) != own:
             return None
+    # What others see in its own shape, as a sum over all of it does, stays in that.
+    whole = {tensor: own and tensor not in elsewhere for tensor, own in whole.items()}
     if not apart and not any(whole.values()):
         return None
     return _Flat(kernel, axes, whole).built()
