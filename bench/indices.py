@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from polyc.bench import race
+from polyc.bench.graphs import kernel_times
 from polyc.bench.race import Contestant
 from polyc.runtime.program import Program
 from polyc.tools.load import load
@@ -197,6 +198,10 @@ def raced(torch: Any, op: str, shape: Shape, kind: str, args: argparse.Namespace
             )
         )
     race.measure(torch, racers, args.rounds, copies)
+    for racer in racers if args.kernels else ():
+        if not racer.peer:
+            with race.alone():
+                print(f"  {racer.name}: {kernel_times(torch, racer.run, copies)}")
     what = f"{op} {kind} {table}x{count}x{columns}"
     if args.spread != "even":
         what += f" {args.spread}"
@@ -245,6 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--types", nargs="+", choices=TYPES, default=["f16", "f32"])
     parser.add_argument("--spread", choices=SPREADS, default="even", help="how indices fall")
     parser.add_argument("--open", action="store_true", help="time graphs of open sizes too")
+    parser.add_argument("--kernels", action="store_true", help="tell the time of each kernel")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--budget", type=float, default=220, help="seconds to begin cases in")

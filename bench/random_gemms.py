@@ -43,11 +43,14 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 
 POSITIVE = ("acosh", "log", "log10", "log1p", "log2", "rsqrt", "sqrt")
 """Functions that are asked of positive numbers, behind an ``exp`` of a little; and ``WITHIN`` those
-of numbers between -1 and 1, behind a ``tanh``."""
+of numbers between -1 and 1, behind a ``softsign``, which is 1 of no sum that occurs."""
 
 WITHIN = ("acos", "asin", "atanh")
 
-STEEP = ("ceil", "floor", "round", "sign", "trunc", "reciprocal", "tan", "cosh", "sinh", "exp")
+STEEP = (
+    *("ceil", "floor", "round", "sign", "trunc"),
+    *("reciprocal", "tan", "cosh", "sinh", "exp", "exp2", "expm1"),
+)
 """Functions by which a last bit of a sum is much of a result: not held against PyTorch's."""
 
 
@@ -141,7 +144,7 @@ def text_of(problem: Problem) -> str:
             step("add", "%rest", c)
         else:
             if name in WITHIN:
-                step("tanh")
+                step("softsign")
             if name in POSITIVE:
                 step("abs")
                 step("add", "%one", one)

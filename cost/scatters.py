@@ -32,15 +32,26 @@ CLEARS = 1.5e-6
 ATOMIC = 1.2e9
 """Updates a second of one element, where atomics meet."""
 
-FIRST, GROUP = 4, 4
-"""Updates of a list that are on their way at once: the first ones, and further ones."""
+LINKING, POOLED, EACH = 512, 1024, 4
+"""Updates of a block that counts those of a list together, updates from which on those of 32 bits
+are combined by blocks, and those of a thread of such a block."""
 
-LONG, PART, CHUNK = 64, 1024, 512
-"""Updates of the longest list that is walked along, of a part of longer ones, and of what a block
-sorts of these at once."""
+FIRST, GROUP, CHAINS = 4, 4, 3
+"""Updates of a list that are on their way at once: the first ones, further ones, and those that are
+counted."""
 
-SORTED = 25e-6
-"""Seconds in which a block does that."""
+LONG, CHUNK, RUN_CHAINS = 64, 512, 31
+"""Updates of the longest list that is walked along, those of longer ones that a block sorts at
+once, and the chains of what that leaves of a list."""
+
+PART, GROWS = 128, 2048
+"""Updates of a part of a longer list, and of the shortest list whose parts are larger."""
+
+SORTED = 8e-6
+"""Seconds in which a block sorts a chunk, and links what that gives."""
+
+STEP = 0.5e-6
+"""Seconds of a step along chains: a place, and what stands there."""
 
 NOTHING = 1.2e-6
 """And in which a kernel ends that finds nothing to do."""
@@ -75,13 +86,14 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             longest = ceil(mean + 2 * sqrt(mean * log(rows + 1.0)))
             if longest > LONG:
                 # A long list is combined in parts ahead, and parts come one by one.
-                longest = ceil(longest / PART)
+                longest = ceil(longest / part_of(longest))
                 found = rows * longest
                 work.steps = 4.0 + longest
             else:
-                # Blocks whose lists are empty go on at once.
+                # Blocks whose lists are empty go on at once, and which updates a group has is known
+                # before it.
                 further = max(0, ceil((longest - FIRST) / GROUP))
-                work.steps = 2 - 2 * expm1(-found) + 2 * further
+                work.steps = 2 - 2 * expm1(-found) + further
             work.operations = blocks * longest * joined
             work.before = _listing(values, scatter, count, places, device)
             looked = 0.0
@@ -92,7 +104,9 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             size = max(4, size_in_bytes(scatter.result.type.element_type))
             work.cache += blocks * tile * size
             sets = values.points({axis.label for axis in kernel.iters} - placed)
-            work.before = _places(values, scatter, count, places, device, sets, size)
+            narrow = size == 4 and count >= POOLED
+            met = min(mean, ceil(count / (LINKING * EACH))) if narrow else mean
+            work.before = _places(values, scatter, count, places, device, sets, size, met)
             looked = 0.0
         case "last":
             found = rows * -expm1(-mean)
@@ -129,13 +143,15 @@ def _listing(
     """Seconds of the kernels that make a list of updates for each place, and of clearing."""
     sets, mean = _batch(values, scatter), count / places
     # Most updates are in lists that are longer than the mean one.
-    walked = 4 * device.latency + (min(mean, LONG) + 1) * device.near
-    moved = sets * (count * 48 + places * 20) / device.memory
-    found = 2 * device.launch + CLEARS + walked + moved + mean / ATOMIC
+    walked = 4 * device.latency + ceil(max(0.0, min(mean, LONG) - FIRST) / CHAINS) * STEP
+    moved = sets * (count * 60 + places * 12) / device.memory
+    met = min(mean, count / LINKING) / ATOMIC
+    found = 2 * device.launch + CLEARS + walked + moved + met
     if mean <= LONG:
         return found + 2 * NOTHING
     # What parts read counts as what the scatter's own kernel does.
-    return found + 2 * device.launch + SORTED + ceil(count / CHUNK) * device.near
+    runs = ceil(count / CHUNK / RUN_CHAINS)
+    return found + 2 * device.launch + SORTED + runs * STEP
 
 
 def _places(
@@ -146,9 +162,20 @@ def _places(
     device: Device,
     sets: float = 0.0,
     size: int = 4,
+    met: float | None = None,
 ) -> float:
     """Seconds of the kernel that finds the last update of each place, and of clearing that;
-    ``sets`` of places there are, those that indices have unless given, of ``size`` bytes each."""
+    ``sets`` of places there are, those that indices have unless given, of ``size`` bytes each, for
+    one of which so many atomics have ``met``, all of its updates unless given."""
     sets = sets or _batch(values, scatter)
     moved = sets * (count * (4 + size) + places * size) / device.memory
-    return device.launch + CLEARS + 2 * device.latency + moved + count / places / ATOMIC
+    meetings = count / places if met is None else met
+    return device.launch + CLEARS + 2 * device.latency + moved + meetings / ATOMIC
+
+
+def part_of(length: float) -> int:
+    """Updates of the parts of a list that is so long."""
+    size, least = PART, GROWS
+    while length >= least:
+        size, least = 2 * size, 4 * least
+    return size

@@ -98,8 +98,4 @@ def _in_passes(
         work.again = elements * read + keys * 3 * (passes - 1)
     work.steps = passes * 2 * DIGIT_MEETINGS
     work.before = (len(PASS) * passes - 1) * device.launch
-    if plan.maps_sorted:
-        work.cache += 2 * keys
-        work.again += 2 * keys if keys > device.cache_bytes else 0.0
-        work.before += device.launch
     return work

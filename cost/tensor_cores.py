@@ -496,3 +496,18 @@ def _is_grouped(read: ReadOp, label: str) -> bool:
     atoms = [atom for e in read.map.data.results for atom, _ in linear_of(e).terms]
     inside = any(isinstance(a, Floor) and axis in dict(a.num.terms) for a in atoms)
     return inside and axis not in atoms
+
+
+def few_products(filters: int, depth: int, in_groups: bool = False) -> bool:
+    """Whether filters of so many products a pixel are no more than columns of the least tile, and
+    threads are done with them while a copy of the windows, as tiles need it, would be written.
+
+    ``in_groups`` there is such a copy for each group's filters.
+    """
+    most = FEW_IN_GROUPS if in_groups else FEW_PRODUCTS
+    return filters <= FEW_FILTERS and filters * depth <= most
+
+
+FEW_FILTERS, FEW_PRODUCTS, FEW_IN_GROUPS = 8, 512, 1024
+"""Columns of the least tile, and products of a pixel that threads are soon done with, also in one
+of several groups."""

@@ -105,6 +105,10 @@ few registers: of three consumers, or of two that have one tile."""
 LOOSE_READS = 128
 """The same of a block of several consumers where an epilogue reads."""
 
+PAIRED_READS = 192
+"""Columns of a tile at most of blocks that go on to other tiles and share what they read, where an
+epilogue reads: of more its threads hold too much beside what they share."""
+
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
 the registers of two.  Of 21 problems that were timed so none was the fastest."""
@@ -119,6 +123,11 @@ on either side read."""
 
 idle_rates = cache(Rates.idle)
 """The rates of a chip of which a part is idle."""
+
+FULL = 1.36
+"""How much more rows in two lines cost on a chip of which no part is idle: what they ask L2 for
+twice meets there what all others ask for.  5296 by 1920 by 4072, of such rows, takes 164 us by
+128x128 and 138 by 128x256 (pairs, an H100), which the model had for as fast."""
 
 
 def _has_places(plan: Tiling, gathers: bool, reads: bool) -> bool:
@@ -228,9 +237,24 @@ class Form:
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
+        widest = 0 if not self.pairs else PAIRED_READS if self.reads else MOST_COLUMNS
+        goes_on = (p.persistent and p.together > 1 for p in found)
+        found = tuple(
+            p for p, on in zip(found, goes_on, strict=True) if not on or p.columns <= widest
+        )
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
+
+    @property
+    def pairs(self) -> bool:
+        """Whether blocks that go on to other tiles may share what they read: where a row of a box
+        costs L2 two requests, as of the operand of the columns that both read.
+
+        Of whole lines clusters of such blocks took 2 to 6 % longer than others, of 4104 by 4104 a
+        fifth less (docs/performance.md).
+        """
+        return bool(self.stored.columns) and not (self.loose or self.crowded)
 
     def takes(self, plan: Tiling) -> bool:
         """Whether a plan's tiles lie in one tensor each and inside of groups, and none is another
@@ -260,7 +284,9 @@ class Form:
         """The same of known sizes, with what no polynomial says: multiprocessors without a block
         leave the others more, and what taps of an image read again may not be in L2 any more."""
         chip = ARCHS[arch].multiprocessors
-        of = self.terms(plan, chip, 1 - busy(sizes, plan, chip))
+        idle = 1 - busy(sizes, plan, chip)
+        form = self if idle or self.image is not None else of_full(self)
+        of = form.terms(plan, chip, idle)
         time = time_of(sizes, plan, of, chip, self.taps)
         if self.image is None:
             return time
@@ -276,6 +302,13 @@ class Form:
     def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
         """The factors of a plan's formula on so many multiprocessors, of which a part is idle."""
         return terms(plan, chip, idle_rates(self.rates, idle), self.stored)
+
+
+@cache
+def of_full(form: Form) -> Form:
+    """The same on a chip of which no part is idle."""
+    rates = form.rates
+    return replace(form, rates=replace(rates, uneven=rates.uneven * FULL))
 
 
 def seconds(problem: Problem, plan: Tiles, arch: str, form: Form = Form()) -> Dim:

@@ -56,6 +56,7 @@ GPU_PASSES: tuple[str, ...] = (
     "gpu-hoist-invariants",
     "gpu-roll-maps",
     "gpu-load-ahead",
+    "gpu-group-functions",
     "gpu-merge-ifs",
     "gpu-plan-shared-memory",
 )

@@ -48,7 +48,7 @@ PASS = ("counts", "sums", "moves")
 
 
 MAPPED = "passes_mapped"
-"""A sort in passes, and then a kernel that computes what is made of what they give."""
+"""A sort in passes, the last of which computes what is made of what it gives."""
 
 
 def passes_of(count: int) -> list[str]:
@@ -193,7 +193,7 @@ class ScheduleResources(Schedule):
 
     @property
     def maps_sorted(self) -> bool:
-        """Whether a kernel after these computes what is made of what is sorted."""
+        """Whether the last of these computes what is made of what is sorted."""
         return record_of(self.algo_choice).get("sorts") == MAPPED
 
     @property
@@ -208,7 +208,7 @@ class ScheduleResources(Schedule):
             return [*(f"{self.kernel_name}_{name}" for name in ahead), self.kernel_name]
         if self.sorts_in_passes:
             names = [f"{self.kernel_name}_{name}" for name in passes_of(self.integer("stages"))]
-            return [*(names if self.maps_sorted else names[:-1]), self.kernel_name]
+            return [*names[:-1], self.kernel_name]
         return [self.kernel_name, *([f"{self.kernel_name}_sum"] if self.stores_sums else [])]
 
     @property

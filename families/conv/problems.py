@@ -14,7 +14,7 @@ from polyc.dialects.common.precision import TF32
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES
 from polyc.families import ranking
-from polyc.families.conv.recognise import Convolution
+from polyc.families.conv.convolution import Convolution
 from polyc.families.exact import ExactForm
 from polyc.families.facts import DEPTH
 from polyc.families.space import COLUMN_STEP, PIXEL_REGISTERS

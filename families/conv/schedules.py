@@ -17,6 +17,7 @@ from polyc.dialects.plan import MAX_VECTOR_BYTES, OPERAND_BYTES, ScheduleOp
 from polyc.dialects.plan.fields import MERGED_ROWS, Record, Value, record_of
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
+from polyc.families.conv.convolution import PIXELS, Convolution
 from polyc.families.conv.problems import (
     MMA_DEPTH,
     VECTOR,
@@ -28,7 +29,7 @@ from polyc.families.conv.problems import (
     takes_tensor_float,
     why_no_descriptor,
 )
-from polyc.families.conv.recognise import PIXELS, Convolution, find_convolution
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.variants import (
     ConvVariant,
     exact_variant,

@@ -13,6 +13,7 @@ from polyc.dialects.common.precision import TF32
 from polyc.dialects.plan.fields import IN_PARTS, MERGED_ROWS, Value
 from polyc.dialects.plan.k_major import STEPS
 from polyc.families import ranking
+from polyc.families.conv.convolution import Convolution
 from polyc.families.conv.problems import (
     LARGE_TILE,
     VECTOR,
@@ -26,7 +27,6 @@ from polyc.families.conv.problems import (
     takes_tensor_float,
     why_no_descriptor,
 )
-from polyc.families.conv.recognise import Convolution
 from polyc.families.exact import ANY, FMA, FMA_SMALL, WIDE, ExactTiling
 from polyc.families.exact import DEPTH as EXACT_DEPTH
 from polyc.families.facts import holds_always

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import Loops, Space, reductions_in, type_of
 
 POINTS = "points"
@@ -30,18 +31,18 @@ class Flat:
 
 
 def find_flat(loops: Loops) -> Flat | None:
-    """The outputs of a region as one axis; None where blocks walk axes or turn tensors, where
-    threads part a reduction, or one needs another one's result."""
+    """The outputs of a region as one axis; None where blocks walk axes or turn tensors, or where
+    threads part a reduction.  What a reduction sums may be reduced itself, in its loop."""
     values = loops.values
     if not values or len(loops.spaces) != 1 or loops.turned or loops.spaces[0].walked:
         return None
     labels = type_of(values[0]).labels
     if len(labels) < 2 or any(type_of(value).labels != labels for value in values):
         return None
-    for reduce in loops.reductions:
+    if moments_of(values) is not None:
+        return None
+    for reduce in reductions_in(values):
         if sorted(type_of(reduce.result).labels) != sorted(labels):
-            return None
-        if reductions_in([reduce.operand]):
             return None
     sizes = [size.constant() for size in type_of(values[0]).shape]
     known = [size for size in sizes if size]

@@ -38,10 +38,13 @@ from polyc.families.loops.recognise import (
     size_of,
     type_of,
 )
-from polyc.families.loops.windows import MOST_TAPS, WARP, Sliding, sliding
+from polyc.families.loops.windows import WARP, Sliding, sliding
 
 LINES = "lines"
 """The name of the axis that all axes outside of the lines are together."""
+
+MOST_TAPS = 64
+"""Points of a window at most along a line: a thread has what its windows read in registers."""
 
 THREADS = 256
 """Of a block."""

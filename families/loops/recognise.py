@@ -339,7 +339,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
     if _are_pieces(needed, sizes, together):
         leading, column = list(kind.labels), None
-    elif column not in together and together & far:
+    elif column not in together and together & far and not _slides(values, {column}, needed):
         row, column = column, None
     elif _parted(kernel, values, needed) and not _are_short(kind, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
@@ -485,16 +485,23 @@ def _parted(kernel: KernelOp, values: Sequence[SSAValue], needed: Sequence[Reduc
         return False
     if own[-1] not in neighbours_of(values, summed):
         return False
-    if windows_of(values) & set(own):
-        longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
-        outputs = prod(_extent(size) for size in type_of(kernel.yield_op.values[0]).shape)
-        if longest <= (SHORT_WINDOW if outputs < MANY else LONG_WINDOW):
-            return False
+    if _slides(values, set(own), needed):
+        return False
     reads = (op for op in made_by(values, into=True) if isinstance(op, ReadOp))
     labels = [set(op.result.type.labels) for op in reads]
     if any(found >= summed.union(own) for found in labels):
         return True
     return all(found.issuperset(own) or found <= summed for found in labels if found & summed)
+
+
+def _slides(values: Sequence[SSAValue], axes: Set[str | None], needed: Sequence[ReduceOp]) -> bool:
+    """Whether windows slide along some axes that are short, or of which there are many: a thread
+    takes its own alone."""
+    if not windows_of(values) & axes:
+        return False
+    longest = max(prod(_extent(size_of(r, a)) for a in r.labels) for r in needed)
+    outputs = prod(_extent(size) for size in type_of(values[0]).shape)
+    return longest <= (SHORT_WINDOW if outputs < MANY else LONG_WINDOW)
 
 
 def parted(reduce: ReduceOp, along: tuple[bool, bool], tile: tuple[int, int]) -> dict[str, int]:

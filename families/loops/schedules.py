@@ -155,21 +155,27 @@ def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += _rows(loops, arch)
     found += [plan for plan in parted if plan not in first]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
-    if len(found) == 1 and (flat := _flat(loops, arch, found[0])) is not None:
+    if (len(found) == 1 or _are_idle(found)) and (flat := _flat(loops, arch, found[0])) is not None:
         return [flat]
     return found
 
 
-def _flat(loops: Loops, arch: str, scalar: ScheduleOp) -> ScheduleOp | None:
+def _are_idle(found: Sequence[ScheduleOp]) -> bool:
+    """Whether of the first plan's threads most have nothing of a tile."""
+    first, *_ = found
+    return prod(first.tile_sizes) // first.integer("vectorize") <= first.threads() // 2
+
+
+def _flat(loops: Loops, arch: str, other: ScheduleOp) -> ScheduleOp | None:
     """A schedule whose blocks have points of all axes, where the model has it for faster than
-    ``scalar``, whose tile runs along two of them."""
+    the ``other``, whose tile runs along two of them."""
     if loops.kernel.symbol_names or find_flat(loops) is None:
         return None
     points = prod(size.constant() or 1 for size in type_of(loops.values[0]).shape)
     tile = 1, flat_points(loops, arch, points)
     plan = _schedule(loops, arch, False, "flat", 1, (), tile=tile, algorithm="flat")
     sizes = dict[str, int]()
-    times = [modelled(loops.kernel, one, sizes).seconds for one in (plan, scalar)]
+    times = [modelled(loops.kernel, one, sizes).seconds for one in (plan, other)]
     return plan if times[0] < times[1] else None
 
 

@@ -31,9 +31,11 @@ from polyc.families.loops.recognise import (
     type_of,
 )
 from polyc.rewriting.region.compose import guards_bounds
-from polyc.rewriting.region.merge_axes import MOST_TAPS
 
 WARP = 32
+
+MOST_TAPS = 32
+"""Points of a window at most along the axis that it slides along."""
 
 OUTPUTS = (8, 7, 4, 2)
 """Neighbours of a thread; images of 7, 14, 28 and 56 pixels a row are parted in sevens."""

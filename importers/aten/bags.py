@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from polyc.dialects import frontend
@@ -11,8 +12,13 @@ from polyc.trace import functions as f
 from polyc.trace import gathers, scans
 from polyc.trace.values import Value
 
-COUNTED = 64
-"""Borders that are counted one by one for each number, at most."""
+COUNTED, COMPARED = 64, 1 << 24
+"""Borders that are counted one by one for each number, at most, and comparisons of these: each of
+4 million numbers is found among 33 by halves in 26 us where counting takes an H100 93 us, and each
+of 200 thousand among 64 in 6 where counting takes 4."""
+
+WIDE = 1 << 30
+"""Borders from which on a place has 64 bits."""
 
 _BAGS = ("sum", "mean", "max")
 
@@ -119,16 +125,24 @@ def _sought(borders: Value, x: Value, right: bool) -> Value:
     """How many borders, in order along the last axis, are below each number, or with ``right`` not
     above it: counted where they are few, else found by halves."""
     count = borders.shape[-1]
-    if not isinstance(count, int) or count <= COUNTED:
+    if not isinstance(count, int) or (count <= COUNTED and _are_few(x, count)):
         one, many = x.unsqueeze(-1), borders if borders.ndim == 1 else borders.unsqueeze(-2)
         return f.sum(_below(many, one, right).cast("i64"), -1)
-    flat = borders.ndim == 1
-    found = f.full(x.shape, 0, "i64")
+    kind = frontend.GatherOp if borders.ndim == 1 else frontend.GatherElementsOp
+    found = f.full(x.shape, 0, "i64" if count > WIDE else "i32")
     for step in (1 << bit for bit in reversed(range(count.bit_length()))):
-        place = f.minimum(found + (step - 1), count - 1)
-        seen = gathers.take(borders, place, 0) if flat else gathers.take_along_axis(borders, place)
-        found = f.where(_below(seen, x, right) & (found + step <= count), found + step, found)
-    return found
+        # No place is negative, and one behind the last border is clamped.
+        place = (found + (step - 1)).ssa
+        seen = x.builder.gather(kind, borders.ssa, place, borders.ndim - 1, None, from_end=False)
+        below = _below(Value(x.builder, seen), x, right)
+        found = f.where(below & (found + step <= count), found + step, found)
+    return found.cast("i64")
+
+
+def _are_few(x: Value, count: int) -> bool:
+    """Whether numbers of known sizes are compared with so many borders sooner than halved."""
+    known = [size for size in x.shape if isinstance(size, int)]
+    return len(known) == len(x.shape) and math.prod(known) * count <= COMPARED
 
 
 def _below(border: Value, x: Value, right: bool) -> Value:

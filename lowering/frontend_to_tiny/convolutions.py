@@ -6,18 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSet,
+)
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     RewritePattern,
     op_type_rewrite_pattern,
 )
 
+from polyc.cost.tensor_cores import few_products
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.precision import TF32
+from polyc.dialects.common.signature import graph_of
 from polyc.dialects.common.sizes import divided
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 
@@ -42,6 +52,18 @@ to 0.7 of the copies' time, 2.3 took 1.2 and 4.5 took 1.5."""
 
 WIDEST = 64
 """Elements of a window's line, up to which lines of few channels are stored as channels."""
+
+LONGEST = 128
+"""Pixels from the first tap of a window to its last one that such a copy goes at most."""
+
+TIMES, MOST_IN_COLUMNS, MANY = 16, 1 << 27, 1 << 20
+"""How many times the image windows that lie in memory one after another are, or their elements at
+most, and the size that is taken for one that is not known."""
+
+MOST_APART = 64
+"""Filters times taps, up to which each tap of few filters is a filter of its own: a tile's rows."""
+
+F32_BYTES, OPERAND_BYTES = 4, 2
 
 
 @dataclass(frozen=True)
@@ -214,15 +236,22 @@ def _over_pixels(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) ->
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
     if (whole := _whole_windows(conv, build, x, w)) is not None:
         return whole
-    lines = _lines(conv, build, x, w)
+    few, beside = _is_of_few_products(conv, w), _lies_beside(conv, w)
+    if not few and (summed := _tap_by_tap(conv, build, x, w)) is not None:
+        return summed
+    lines = None if few else _lines(conv, build, x, w)
     if lines is not None:
         top, bottom = conv.padding[:2]
         x, w = lines
         geometry = Geometry((conv.stride[0], 1), (conv.dilation[0], 1), (top, bottom, 0, 0))
-    else:
+    columns = None if few or beside else _in_columns(conv, build, x, w, geometry)
+    if columns is not None:
+        x, w = columns
+        geometry = Geometry((1, 1), (1, 1), (0, 0, 0, 0))
+    elif not few and lines is None:
         x, w = _even(conv, build, (x, w))
     x, w = (build.rounded(v, conv.element) for v in (x, w))
-    pixels = conv.shape[2:] if conv.first else conv.shape[1:3]
+    pixels = _pixels(conv)
     value = _in_groups(conv, build, x, w, pixels)
     if value is not None:
         return value
@@ -276,7 +305,7 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
         return None  # Few rows of tiles, or a line of taps, whose points are no windows of planes.
     if points * -(-(f.constant() or 0) // ROWS) > MOST_MORE * _copied(conv, known[3:]):
         return None
-    pixels = conv.shape[2:]
+    pixels = _pixels(conv)
     geometry = Geometry(conv.stride, conv.dilation, conv.padding)
     # In the type of products all of it is movement: it may be stored, where no kernel takes it so.
     windows = _windows(build, build.narrowed(x, conv.element), taps, geometry)
@@ -291,6 +320,99 @@ def _whole_windows(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) 
     left = build.expand(build.cast(image, f32), (0, 2, 3, 4), space)
     right = build.expand(filters, (1, 4), space)
     return build.contract(left, right, (4,), conv.precision)
+
+
+def _tap_by_tap(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue | None:
+    """The convolution of an image by few filters, as a sum of those of each tap.
+
+    A filter [F, R, S, C] is R S F filters of one tap, whose products with the image [N, H, W, C]
+    are stored in f32: each pixel is read once, where windows take it R S times, and few filters
+    leave most of a tile empty.  A pixel of the result is the sum of R S of them; outside of the
+    image it is that of 0 times the tap, which is NaN of an infinite one and 0 of others.
+    Reassociating: the channels of a tap are summed first.  None where that moves more than half of
+    what windows take, where windows lie apart, in groups, and where sizes are not known.
+    """
+    n, height, width, c = tiny.tensor_of(x).dims
+    f, rows, columns, _ = tiny.tensor_of(w).dims
+    sizes = [size.constant() for size in (n, height, width, c, f, rows, columns)]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes) or 0 in known or conv.groups.constant() != 1:
+        return None
+    channels, filters, down, across = known[3:]
+    taps = down * across
+    many = filters * taps
+    plain = set(conv.stride) == {1} and conv.alone and not conv.apart and conv.element != f32
+    if not plain or taps == 1 or many > MOST_APART or channels % TILE:
+        return None
+    once = channels * OPERAND_BYTES
+    if 2 * (once + 2 * many * F32_BYTES) > once * taps:
+        return None
+    x = build.rounded(x, conv.element)
+    filter = build.rounded(w, conv.element)
+    w = build.reshape(filter, (Dim.const(many), c))
+    kept = (n, Dim.const(many), height, width)
+    left, right = build.expand(x, (0, 2, 3, 4), (*kept, c)), build.expand(w, (1, 4), (*kept, c))
+    made = build.contract(left, right, (4,), conv.precision)
+    low, high, first = [0] * 4, [0] * 4, [Dim.const(0)] * 4
+    low[2:], high[2:] = conv.padding[::2], conv.padding[1::2]
+    shape = conv.shape if conv.first else tuple(conv.shape[axis] for axis in (0, 3, 1, 2))
+    if any(conv.padding):
+        made = build.add(tiny.PadOp(made, low, high, 0.0))
+    total: SSAValue | None = None
+    for tap in range(taps):
+        start, end = list(first), list(shape)
+        places = (tap // across * conv.dilation[0], tap % across * conv.dilation[1])
+        for axis, place in zip((2, 3), places, strict=True):
+            start[axis], end[axis] = Dim.const(place), shape[axis] + place
+        start[1], end[1] = Dim.const(tap), Dim.const(many)
+        part = build.add(tiny.SliceOp(made, start, end, [1, taps, 1, 1]))
+        total = part if total is None else build.binary("add", total, part)
+    assert total is not None  # of a filter of no taps there is none
+    for axis in (2, 3):
+        if (beside := _beside_image(conv, build, filter, axis, (height, width), shape)) is not None:
+            total = build.binary("add", total, build.expand(beside, (1, axis), shape))
+    return total if conv.first else build.permute(total, (0, 2, 3, 1))
+
+
+def _beside_image(
+    conv: Convolution,
+    build: Builder,
+    filter: SSAValue,
+    axis: int,
+    image: Sequence[Dim],
+    shape: Shape,
+) -> SSAValue | None:
+    """What the taps of a filter [F, R, S, C] that lie above or below the image, or left or right of
+    it, give to the pixels of a result [N, F, P, Q]: [F, P] or [F, Q] along ``axis``.
+
+    That is the sum of 0 times each number of a row or column of taps.  None where none is outside.
+    """
+    side = axis - 2
+    f, *taps, _ = tiny.tensor_of(filter).dims
+    before, dilation = conv.padding[2 * side], conv.dilation[side]
+    count, wide = taps[side].constant() or 0, image[side].constant() or 0
+    last = (shape[axis].constant() or 0) - 1
+    rows: list[tuple[int, AffineExpr]] = []
+    for tap in range(count):
+        first = tap * dilation - before
+        pixel = AffineDimExpr(1)
+        rows += [(tap, -pixel - (first + 1))] if first < 0 else []
+        rows += [(tap, pixel + (first - wide))] if first + last >= wide else []
+    if not rows:
+        return None
+    zeros = build.binary("mul", filter, build.splat(0.0, tiny.tensor_of(filter).dims))
+    each = build.add(tiny.ReduceOp("sum", zeros, (2 - side, 3)))
+    graph = graph_of(conv.at)
+    symbols = 0 if graph is None else len(graph.symbol_names)
+    total: SSAValue | None = None
+    for tap, outside in rows:
+        start, end = [Dim.const(0), Dim.const(tap)], [f, Dim.const(tap + 1)]
+        one = build.reshape(build.add(tiny.SliceOp(each, start, end, [1, 1])), (f,))
+        row = AffineConstraintExpr(AffineConstraintKind.ge, outside, AffineExpr.constant(0))
+        along = build.expand(one, (0,), (f, shape[axis]))
+        part = build.mask(along, AffineSet(2, symbols, (row,)), 0.0)
+        total = part if total is None else build.binary("add", total, part)
+    return total
 
 
 def _copied(conv: Convolution, sizes: Sequence[int]) -> int:
@@ -313,14 +435,16 @@ def _lines(
     An image [N, H, W, C] becomes [N, H, Wo, S C] with zeros up to whole steps of tensor cores, and
     a filter [F, R, S, C] becomes [F, R, 1, S C].  Exact: the same products are summed, and 0 · 0.
     A copy of 16 bytes takes a line's neighbours then, where it takes one tap of a pixel before, of
-    which most is filled up.  None where channels are many, and where a window has one column or
-    lies beside the next.
+    which most is filled up.  None where channels are many, where a window has one column or
+    lies beside the next, and where lines are long and channels up to a whole vector take less time.
     """
     f, rows, columns, c = tiny.tensor_of(w).dims
     count, width = c.constant(), columns.constant()
     if conv.groups.constant() != 1 or count is None or width in (None, 1):
         return None
-    if not 0 < count < GROUP or count * width > WIDEST or _lies_beside(conv, w):
+    if not 0 < count < GROUP or _lies_beside(conv, w):
+        return None
+    if count * width > WIDEST and not _lines_pay(conv, w):
         return None
     n, height, *_ = tiny.tensor_of(x).dims
     # A line has its elements in the order that memory has them in.
@@ -344,9 +468,95 @@ def _lines(
     return x, w
 
 
+def _lines_pay(conv: Convolution, w: SSAValue) -> bool:
+    """Whether lines of windows as channels write less for each pixel of the result than pixels with
+    some taps as channels: a transform of 512 taps, of which the next begins 160 samples on, writes
+    each sample 3.2 times so.  Channels that are whole vectors are no more than given.
+    """
+    count, columns = (tiny.tensor_of(w).dims[axis].constant() or 0 for axis in (3, 2))
+    whole = TILE // 2 if conv.element == f32 else TILE
+    return count % whole != 0 and count * columns <= conv.stride[1] * GROUP
+
+
+def _in_columns(
+    conv: Convolution, build: Builder, x: SSAValue, w: SSAValue, geometry: Geometry
+) -> tuple[SSAValue, SSAValue] | None:
+    """Image and filter of windows that no copy of tiles of pixels goes along, as rows of a matrix.
+
+    An image [N, H, W, C] becomes [N, Ho, Wo, R S C] with zeros up to whole steps of tensor cores,
+    and a filter [F, R, S, C] becomes [F, 1, 1, R S C].  Exact: the same products are summed, and
+    0 · 0.  None where windows begin near each other and are not long, and where this would be much
+    more than the image.
+    """
+    f, *taps, c = tiny.tensor_of(w).dims
+    missing = _missing_in_columns(conv, x, w, geometry)
+    if missing is None:
+        return None
+    x = build.cast(x, f32)
+    for side in (1, 0):
+        axis, tap = 1 + side, taps[side]
+        before, after = geometry.padding[2 * side : 2 * side + 2]
+        if before or after:
+            low, high = ([0] * 4 for _ in range(2))
+            low[axis], high[axis] = before, after
+            x = build.add(tiny.PadOp(x, low, high, 0.0))
+        steps = (geometry.stride[side],), (geometry.dilation[side],)
+        x = build.add(tiny.WindowOp(x, (axis,), (tap,), *steps))
+        x = build.permute(x, (0, 1, 2, 4, 3))
+        *outer, _, _ = tiny.tensor_of(x).dims
+        inner = tiny.tensor_of(x).dims[3] * tiny.tensor_of(x).dims[4]
+        x = build.reshape(x, (*outer, inner))
+    one = Dim.const(1)
+    w = build.reshape(w, (f, one, one, taps[0] * taps[1] * c))
+    if missing:
+        room = [0, 0, 0, missing]
+        x = build.add(tiny.PadOp(x, [0] * 4, room, 0.0))
+        w = build.add(tiny.PadOp(build.cast(w, f32), [0] * 4, room, 0.0))
+    return x, w
+
+
+def _missing_in_columns(
+    conv: Convolution, x: SSAValue, w: SSAValue, geometry: Geometry
+) -> int | None:
+    """The zeros behind the points of a window that is stored for its product; None for another."""
+    sizes = [size.constant() for size in tiny.tensor_of(w).dims]
+    if conv.groups.constant() != 1 or None in sizes:
+        return None
+    _, rows, columns, c = cast("list[int]", sizes)
+    spans = [(tap - 1) * by for tap, by in zip((rows, columns), geometry.dilation, strict=True)]
+    if max(geometry.stride) <= FARTHEST and max(spans) <= LONGEST:
+        return None
+    points = rows * columns * c
+    missing = -points % GROUP
+    pixels = [size.constant() for size in (tiny.tensor_of(x).dims[0], *_pixels(conv))]
+    many = prod(size or MANY for size in pixels) * (points + missing)
+    room = rows * columns <= TIMES * prod(geometry.stride) or many <= MOST_IN_COLUMNS
+    return missing if room else None
+
+
+def _pixels(conv: Convolution) -> Sequence[Dim]:
+    return conv.shape[2:] if conv.first else conv.shape[1:3]
+
+
+def _filters_and_depth(sizes: Sequence[int | None]) -> tuple[int, int]:
+    """Filters, and products of each for a pixel, of known sizes [F, R, S, C]."""
+    filters, *others = cast("list[int]", sizes)
+    return filters, prod(others)
+
+
+def _is_of_few_products(conv: Convolution, w: SSAValue) -> bool:
+    """Whether filters are fewer than rows of a tile, what a pixel takes of them is little, and it
+    has its neighbours beside it in memory, so that threads have vectors of them."""
+    sizes = [size.constant() for size in tiny.tensor_of(w).dims]
+    if None in sizes or conv.groups.constant() != 1 or not conv.first:
+        return False
+    return (sizes[3] or 0) < GROUP and few_products(*_filters_and_depth(sizes))
+
+
 def _lies_beside(conv: Convolution, w: SSAValue) -> bool:
-    """Whether windows of a filter [F, R, S, C] are as high as their step, with no room around."""
-    return tiny.tensor_of(w).dims[1].constant() == conv.stride[0] and not any(conv.padding)
+    """Whether windows of a filter [F, R, S, C] are as large as their step, with no room around."""
+    taps = [size.constant() for size in tiny.tensor_of(w).dims[1:3]]
+    return taps == list(conv.stride) and set(conv.dilation) == {1} and not any(conv.padding)
 
 
 def _even(conv: Convolution, build: Builder, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -402,7 +612,9 @@ def _in_groups(
         windows = build.permute(windows, (0, 1, 2, 3, 5, 6, 4))
         space = (n, *pixels, g, each, *taps, inner)
         left, right = (0, 1, 2, 3, 5, 6, 7), (3, 4, 5, 6, 7)
-    if (each.constant() or TILE) >= TILE and not inside:
+    sizes = [size.constant() for size in (each, *taps, inner)]
+    few = first and None not in sizes and few_products(*_filters_and_depth(sizes), True)
+    if (each.constant() or TILE) >= TILE and not inside and not few:
         # No family reads these windows: they are stored, in the type of products.
         windows = build.rounded(windows, element)
     factors = build.expand(windows, left, space), build.expand(w, right, space)
@@ -433,9 +645,10 @@ def _patches(
 ) -> SSAValue | None:
     """An image [N, H, W, C] in windows that lie side by side, [N, Ho, Wo, R, S, C]: a reshape.
 
-    None where they overlap, leave gaps or do not come out even, for windows of one pixel, and for
-    many channels: tiles of pixels are taken from the image then, where it lies with its channels
-    inside, and a copy of it so is one of lines, where one of windows goes from pixel to pixel.
+    What no window covers is left out, of known sizes.  None where they overlap or leave gaps, for
+    windows of one pixel, and for many channels: tiles of pixels are taken from the image then,
+    where it lies with its channels inside, and a copy of it so is one of lines, where one of
+    windows goes from pixel to pixel.
     """
     n, height, width, c = tiny.tensor_of(x).dims
     channels = c.constant() or 0
@@ -443,9 +656,13 @@ def _patches(
         return None
     size = tuple(tap.constant() for tap in taps)
     beside = size == tuple(conv.stride) and set(conv.dilation) == {1} and not any(conv.padding)
-    whole = (pixels[0] * taps[0], pixels[1] * taps[1]) == (height, width)
-    if size == (1, 1) or not beside or not whole:
+    if size == (1, 1) or not beside:
         return None
+    covered = (pixels[0] * taps[0], pixels[1] * taps[1])
+    if covered != (height, width):
+        if any(size.constant() is None for size in (*covered, height, width)):
+            return None
+        x = build.slice(x, (n, *covered, c))
     parts = build.reshape(x, (n, pixels[0], taps[0], pixels[1], taps[1], c))
     element = conv.element
     return build.rounded(build.permute(parts, (0, 1, 3, 2, 4, 5)), element)

@@ -32,6 +32,7 @@ from polyc.lowering.gpu_to_cuda import (
     integers,
     memory,
     random,
+    short_ways,
     sync,
     tensor_cores,
     threads,
@@ -55,6 +56,7 @@ PRINTERS = (
     tensor_cores,
     arithmetic,
     upstream,
+    short_ways,
 )
 """Imported for what they enter into the tables of printers and device functions."""
 

@@ -30,7 +30,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.gpu.hardware import scalar_type
+from polyc.dialects.gpu.hardware import PackOp, scalar_type
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate, wraps
 from polyc.dialects.gpu.types import REGISTER
@@ -44,7 +44,7 @@ View = Callable[[str, str], str]
 """Text and C type to the text of another view of the same bits."""
 
 
-def _elementwise(w: KernelWriter, op: Operation, function: Callable[[Row], str]) -> None:
+def elementwise(w: KernelWriter, op: Operation, function: Callable[[Row], str]) -> None:
     """Define the one result by ``function`` of the operands' elements."""
     (result,) = op.results
     t = w.type(result.type, op)
@@ -142,7 +142,7 @@ def _integer(w: KernelWriter, op: Operation) -> None:
         text = form.format(a=view(x, kind), b=view(y, kind), x=x, y=y)
         return _narrow(text, kind)
 
-    _elementwise(w, op, element)
+    elementwise(w, op, element)
 
 
 _INTEGER_NAMES: dict[type[Operation], str] = {
@@ -201,13 +201,13 @@ def _select(w: KernelWriter, op: arith.SelectOp) -> None:
 def _convert_signed(w: KernelWriter, op: Operation) -> None:
     (value,), (result,) = op.operands, op.results
     source, target = _kind(w, value, op), _kind(w, result, op)
-    _elementwise(w, op, lambda row: f"({target}){signed(row[0], source)}")
+    elementwise(w, op, lambda row: f"({target}){signed(row[0], source)}")
 
 
 def _convert_unsigned(w: KernelWriter, op: Operation) -> None:
     (value,), (result,) = op.operands, op.results
     source, target = _kind(w, value, op), _kind(w, result, op)
-    _elementwise(w, op, lambda row: f"({target}){unsigned(row[0], source)}")
+    elementwise(w, op, lambda row: f"({target}){unsigned(row[0], source)}")
 
 
 prints(arith.IndexCastOp, "wide")(_convert_signed)
@@ -229,20 +229,20 @@ def _to_unsigned(w: KernelWriter, op: arith.FPToUIOp) -> None:
 
 def _to_integer(w: KernelWriter, op: Operation, signed: bool) -> None:
     """A number that the type holds, cut towards 0: the hardware converts to 32 and 64 bits."""
-    _require_f32(op)
+    require_f32(op)
     target = _kind(w, op.results[0], op)
     wide = {("i64", True): "i64", ("i64", False): "u64"}.get((target, signed))
     wide = wide or ("int" if signed else "u32")
-    _elementwise(w, op, lambda row: f"({target})({wide}){row[0]}")
+    elementwise(w, op, lambda row: f"({target})({wide}){row[0]}")
 
 
 @prints(arith.TruncIOp, "low")
 def _truncate_integer(w: KernelWriter, op: arith.TruncIOp) -> None:
     target = _kind(w, op.result, op)
     if target == "bool":
-        _elementwise(w, op, lambda row: f"{row[0]} & 1")
+        elementwise(w, op, lambda row: f"{row[0]} & 1")
     else:
-        _elementwise(w, op, lambda row: f"({target}){row[0]}")
+        elementwise(w, op, lambda row: f"({target}){row[0]}")
 
 
 _BITS = {
@@ -267,13 +267,14 @@ def _bitcast(w: KernelWriter, op: arith.BitcastOp) -> None:
             f"takes the bits of {op.input.type} as {op.result.type}",
             "it can change between i32 and f32, and among 16-bit types",
         )
-    _elementwise(w, op, lambda row: form.format(*row))
+    elementwise(w, op, lambda row: form.format(*row))
 
 
 # Floating point ------------------------------------------------------------------------
 
 
-def _require_f32(op: Operation) -> None:
+def require_f32(op: Operation) -> None:
+    """Raise PolycError unless what an op computes with is f32, an integer or a condition."""
     for value in (*op.operands, *op.results):
         element = scalar_type(value.type)
         if not isinstance(element, Float32Type | IntegerType | IndexType):
@@ -300,7 +301,6 @@ _FLOAT: dict[type[Operation], str] = {
     math.AtanhOp: "atanhf({})",
     math.CbrtOp: "cbrtf({})",
     math.CeilOp: "ceilf({})",
-    math.CosOp: "cosf({})",
     math.CoshOp: "coshf({})",
     math.Exp2Op: "exp2f({})",
     math.ExpM1Op: "expm1f({})",
@@ -308,15 +308,12 @@ _FLOAT: dict[type[Operation], str] = {
     math.FloorOp: "floorf({})",
     math.FmaOp: "fmaf({}, {}, {})",
     math.Log10Op: "log10f({})",
-    math.Log1pOp: "log1pf({})",
     math.Log2Op: "log2f({})",
     math.LogOp: "logf({})",
     math.PowFOp: "powf({}, {})",
     math.RoundEvenOp: "rintf({})",
     math.RsqrtOp: "rsqrtf({})",
-    math.SinOp: "sinf({})",
     math.SinhOp: "sinhf({})",
-    math.SqrtOp: "sqrtf({})",
     math.TanOp: "tanf({})",
     math.TanhOp: "tanhf({})",
     math.TruncOp: "truncf({})",
@@ -324,9 +321,9 @@ _FLOAT: dict[type[Operation], str] = {
 
 
 def _float(w: KernelWriter, op: Operation) -> None:
-    _require_f32(op)
+    require_f32(op)
     form = _FLOAT[type(op)]
-    _elementwise(w, op, lambda row: form.format(*row))
+    elementwise(w, op, lambda row: form.format(*row))
 
 
 for _op in _FLOAT:
@@ -335,24 +332,30 @@ for _op in _FLOAT:
 
 @prints(arith.DivfOp, "x")
 def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
-    """In a way that is as short for a numerator of 0, unless a constant says what is divided.
+    """In a way that is as short for a numerator of 0, unless a constant says what is divided; of a
+    vector the short ways of all elements at once.
 
     Where the op allows an approximation, one over a number is the device's own reciprocal.  By a
     whole number that is known it takes no branch.
     """
-    if is_approximate(op) and _is_one(op.lhs):
-        _require_f32(op)
-        _elementwise(w, op, lambda row: w.call("reciprocal_approx", row[1]))
+    if is_approximate(op) and is_one(op.lhs):
+        require_f32(op)
+        elementwise(w, op, lambda row: w.call("reciprocal_approx", row[1]))
         return
     if _is_whole(op.rhs):
-        _require_f32(op)
-        _elementwise(w, op, lambda row: w.call("divide_by_whole", *row))
+        require_f32(op)
+        elementwise(w, op, lambda row: w.call("divide_by_whole", *row))
+        return
+    require_f32(op)
+    if w.type(op.result.type, op).is_vector:
+        lhs, rhs = w.text(op.lhs), w.text(op.rhs)
+        one = isinstance(op.lhs.owner, PackOp) and all(map(is_one, op.lhs.owner.values))
+        w.define(op.result, w.call("invert_each", rhs) if one else w.call("divide_each", lhs, rhs))
         return
     if any(isinstance(value.owner, arith.ConstantOp) for value in op.operands):
         _float(w, op)
         return
-    _require_f32(op)
-    _elementwise(w, op, lambda row: w.call("divide", *row))
+    elementwise(w, op, lambda row: w.call("divide", *row))
 
 
 MOST_WHOLE = 1 << 22
@@ -371,7 +374,8 @@ def _is_whole(value: SSAValue) -> bool:
     return int(size) & (int(size) - 1) != 0
 
 
-def _is_one(value: SSAValue) -> bool:
+def is_one(value: SSAValue) -> bool:
+    """Whether a value is the constant 1."""
     op = value.owner
     number = op.value if isinstance(op, arith.ConstantOp) else None
     return isinstance(number, FloatAttr) and number.value.data == 1.0
@@ -380,8 +384,8 @@ def _is_one(value: SSAValue) -> bool:
 @prints(math.ErfOp, "x")
 def _erf(w: KernelWriter, op: math.ErfOp) -> None:
     """In fewer instructions than C's own, and within what ``docs/semantics.md`` says."""
-    _require_f32(op)
-    _elementwise(w, op, lambda row: w.call("error_function", *row))
+    require_f32(op)
+    elementwise(w, op, lambda row: w.call("error_function", *row))
 
 
 @prints(math.Exp2Op, "x")
@@ -390,20 +394,20 @@ def _exp2(w: KernelWriter, op: math.Exp2Op) -> None:
     if not is_approximate(op):
         _float(w, op)
         return
-    _require_f32(op)
-    _elementwise(w, op, lambda row: w.call("exp2_approx", *row))
+    require_f32(op)
+    elementwise(w, op, lambda row: w.call("exp2_approx", *row))
 
 
 @prints(arith.MaximumfOp, "x")
 def _maximum(w: KernelWriter, op: arith.MaximumfOp) -> None:
-    _require_f32(op)
-    _elementwise(w, op, lambda row: w.call("max_nan", *row))
+    require_f32(op)
+    elementwise(w, op, lambda row: w.call("max_nan", *row))
 
 
 @prints(arith.MinimumfOp, "x")
 def _minimum(w: KernelWriter, op: arith.MinimumfOp) -> None:
-    _require_f32(op)
-    _elementwise(w, op, lambda row: w.call("min_nan", *row))
+    require_f32(op)
+    elementwise(w, op, lambda row: w.call("min_nan", *row))
 
 
 _COMPARE_FLOATS = (
@@ -429,7 +433,7 @@ _COMPARE_FLOATS = (
 
 @prints(arith.CmpfOp, "holds")
 def _compare_floats(w: KernelWriter, op: arith.CmpfOp) -> None:
-    _require_f32(op)
+    require_f32(op)
     form = _COMPARE_FLOATS[op.predicate.value.data]
     w.define(op.result, form.format(a=w.text(op.lhs), b=w.text(op.rhs)))
 
@@ -441,7 +445,7 @@ def _extend_float(w: KernelWriter, op: arith.ExtFOp) -> None:
         raise not_lowered(
             op, f"extends {op.input.type} to {op.result.type}", "it can extend f16 and bf16 to f32"
         )
-    _elementwise(w, op, lambda row: w.call(f"{source}_to_f32", *row))
+    elementwise(w, op, lambda row: w.call(f"{source}_to_f32", *row))
 
 
 @prints(arith.TruncFOp, "rounded")
@@ -453,7 +457,7 @@ def _truncate_float(w: KernelWriter, op: arith.TruncFOp) -> None:
             op, f"rounds {op.input.type} to {op.result.type}", "it can round f32 to f16 and bf16"
         )
     if t.lanes != 2:
-        _elementwise(w, op, lambda row: w.call(f"f32_to_{target}", *row))
+        elementwise(w, op, lambda row: w.call(f"f32_to_{target}", *row))
         return
     elements = iter(w.elements(op.input))
     words = [w.call(f"f32_to_{target}x2", a, b) for a, b in zip(elements, elements, strict=True)]

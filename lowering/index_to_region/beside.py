@@ -16,9 +16,6 @@ from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
 from polyc.rewriting.region.points import Point
 
-UNKEPT = 16384
-"""Points of a row that no block keeps in f32 with others on its multiprocessor."""
-
 
 class Beside(Composition):
     """Finds for a value that is stored the kernel that makes it beside what that stores."""
@@ -66,14 +63,14 @@ class Beside(Composition):
         return None
 
     def _finds_both(self, op: tiny.ReduceOp) -> bool:
-        """Whether a reduction, and one that it needs, are not along rows that blocks keep.
+        """Whether a reduction, and one that it needs, are found while elements are read once.
 
-        Exponentials of rows that are too long for that are summed while the maximum is found.
+        A block that keeps a row has both of it, and stores a maximum and the sum of exponentials
+        below it; of rows that are too long for that the two are found together.
         """
         *others, row = tiny.tensor_of(op.operand).dims
         powers = isinstance(op.operand.owner, tiny.UnaryOp) and op.operand.owner.function == "exp"
-        long = powers and (row.constant() or 0) >= UNKEPT
-        return op.axes != (len(others),) or long or self._are_long(others, row)
+        return op.axes != (len(others),) or powers or self._are_long(others, row)
 
     def _is_top(self, value: SSAValue) -> bool:
         """Whether a value is the maximum below which the one kernel that wants it sums

@@ -59,6 +59,8 @@ class Products(Orders):
     """Products that weigh by a softmax, whose gathered factors lie in memory, and why they do."""
     parted: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Products that weigh by a softmax of another one, and why the two are no attention."""
+    tried_given: frozenset[SSAValue] = frozenset()
+    """Convolutions of which what follows was tried where it lies."""
     groups: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """What merges the groups of a norm, and what it merges."""
 
@@ -69,7 +71,7 @@ class Products(Orders):
                 self.groups[op.results[0]] = apart
         for op in self.ops:
             if op.results and self._is_large(op.results[0]):
-                tiles, each = self._is_of_tiles(op.results[0]), self._is_depthwise(op.results[0])
+                tiles, each = self._is_of_tiles(op.results[0]), self._is_of_each(op.results[0])
                 if tiles:
                     self.levels[op.results[0]] = Level.AS_IT_IS
                 if each or not tiles:
@@ -83,6 +85,10 @@ class Products(Orders):
         for value in self.rows:
             if self.levels[value] is Level.AS_IT_IS and self._is_deep(value):
                 self.levels[value] = Level.ALONE
+
+    def _is_of_each(self, value: SSAValue) -> bool:
+        """Whether threads compute a product's elements, each its own, where windows lie."""
+        return self._is_depthwise(value) or self._is_of_few_products(value)
 
     def _is_deep(self, value: SSAValue) -> bool:
         """Whether a product sums far more terms than the rows have that are reduced after it, and
@@ -150,11 +156,46 @@ class Products(Orders):
                     self.levels[value] = Level.CORE_SPREAD
                 elif level in (Level.AS_IT_IS, *LAST_TOGETHER):
                     self.levels[value] = Level.ROWS if value in self.rows else Level.ALONE
+                elif self._is_tried_beside(value):
+                    continue
                 elif level is Level.ROWS and self._windows_and_filters(value) is None:
                     self.levels[value] = Level.ALONE
                 else:
                     self.levels[value] = Level(level + 1)
         return changed
+
+    def _is_tried_beside(self, value: SSAValue) -> bool:
+        """Whether a product at its level may run well with something else stored, which is now."""
+        match self.levels[value]:
+            case Level.ALONE:
+                return self._joins(value)
+            case Level.PLAIN:
+                return self._lies_as_given(value)
+            case _:
+                return False
+
+    def _joins(self, value: SSAValue) -> bool:
+        """Whether one concat that both factors are is joined in memory from now on, and was not:
+        each of them would be, as it is read."""
+        left, right = factors(value)
+        same = self.source(left) is self.source(right)
+        if value in self.joining or not same or not self._parts_read(left):
+            return False
+        self.joining |= {value}
+        return True
+
+    def _lies_as_given(self, value: SSAValue) -> bool:
+        """Whether what follows a convolution lies as the graph has its axes from now on, which was
+        not tried: an image's own numbers of each filter may be read then.  Once tried, no more."""
+        end = self._epilogue(value)[0]
+        if value in self.tried_given:
+            self.as_given -= {end}
+            return False
+        self.tried_given |= {value}
+        if not self._is_turned(value) or not self.follows[value]:
+            return False
+        self.as_given |= {end}
+        return True
 
     def _stores_gathered(self, inside: Collection[SSAValue], why: Callable[[], str]) -> bool:
         """Whether two around a softmax go back to their first level, with what is gathered stored.
@@ -245,6 +286,20 @@ class Products(Orders):
         other.stored_alone = self.stored_alone | {value}
         return other
 
+    def by_threads(self) -> list[SSAValue]:
+        """The products of windows of each channel by itself, or of few filters, as they are."""
+        return [
+            value
+            for value, level in self.levels.items()
+            if level is Level.AS_IT_IS and self._is_of_each(value)
+        ]
+
+    def ending(self, *values: SSAValue) -> Products:
+        """The same with products that threads compute where they lie, and whose ends are stored."""
+        other = self._copied()
+        other.ended = self.ended.union(values)
+        return other
+
     def plain_as_given(self, value: SSAValue) -> Products:
         """The same, and what follows the product lies as the graph has its axes."""
         other = self.plain(value)
@@ -286,8 +341,15 @@ class Products(Orders):
                     if not spread and self._is_in_groups(value):
                         plain = map(self._merged, plain)
                     self._store(found, plain, FACTOR, value, plain=True)
+                else:
+                    # What no product reads where it lies is stored before what one may.
+                    mixed = (self._plain(f) for f in factors(value) if self._is_mixed(f))
+                    self._store(found, mixed, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)
+        for value, level in self.levels.items():
+            if value in self.ended and level is Level.AS_IT_IS:
+                self._end(found, value)
         for value, read in turned.items():
             self._store(found, list(read), TURNED, value, plain=True)
         return found

@@ -90,7 +90,8 @@ def is_contraction(value: SSAValue) -> bool:
     windows along one (S5.2).
 
     Tensor cores compute it; a row's sum of products is another reduction, and so is one of squares,
-    of which an axis of one point may be said to repeat.
+    of which an axis of one point may be said to repeat.  A matrix times a vector is such sums where
+    it lies along what is summed, and nothing looks for the largest of them, as attention does.
     """
     op = value.owner
     if not isinstance(op, tiny.ReduceOp) or op.function != "sum":
@@ -100,7 +101,66 @@ def is_contraction(value: SSAValue) -> bool:
         return False
     if product.lhs is product.rhs:
         return False
-    return all(_repeats(factor, op.axes) for factor in (product.lhs, product.rhs))
+    factors = (product.lhs, product.rhs)
+    if not all(_repeats(factor, op.axes) for factor in factors):
+        return False
+    if not any(_are_rows(factor, op.axes) for factor in factors):
+        return True
+    return any(map(_beside_maximum, (value, *factors)))
+
+
+def _are_rows(value: SSAValue, gone: Sequence[int]) -> bool:
+    """Whether a factor is rows beside one column: repeated along axes of one point alone, which are
+    the last, and its neighbours in memory are summed."""
+    entry = value_op(value)
+    if entry is None or len(entry.axes) != tiny.tensor_of(value).rank:
+        return False
+    sizes = tiny.tensor_of(value).dims
+    kept = [i for i in range(len(sizes)) if i not in gone]
+    columns = [i for i in kept if entry.axes.data[i].repeats]
+    others = [i for i in kept if sizes[i].constant() != 1]
+    if not columns or not others or min(columns) < max(others) or set(columns) & set(others):
+        return False
+    summed = set(gone)
+    while isinstance(op := value.owner, tiny.ExpandOp | tiny.PermuteOp | tiny.CastOp):
+        if isinstance(op, tiny.ExpandOp):
+            summed = {at for at, axis in enumerate(op.dims) if axis in summed}
+        elif isinstance(op, tiny.PermuteOp):
+            summed = {op.perm[axis] for axis in summed}
+        value = op.operand
+    wide = [i for i, size in enumerate(tiny.tensor_of(value).dims) if size.constant() != 1]
+    return not isinstance(value.owner, tiny.WindowOp) and bool(wide) and wide[-1] in summed
+
+
+def _beside_maximum(value: SSAValue) -> bool:
+    """Whether elementwise ops make a value of what the largest of rows is looked for among, or the
+    largest is looked for among what they make of it: as of scores, and of what they weigh."""
+    ahead, behind = [value], [value]
+    found: set[SSAValue] = set()
+    while ahead and len(found) < NEAR:
+        here = ahead.pop()
+        found.add(here)
+        for op in (use.operation for use in here.uses):
+            if isinstance(op, tiny.ReduceOp):
+                if op.function == "max":
+                    return True
+            elif op.results and op.results[0] not in found and op.results[0] is not value:
+                ahead += op.results
+    found.clear()
+    while behind and len(found) < NEAR:
+        here = behind.pop()
+        found.add(here)
+        op = here.owner
+        if isinstance(op, tiny.ReduceOp) and here is not value:
+            if op.function == "max":
+                return True
+        elif isinstance(op, Operation) and not isinstance(op, tiny.ReduceOp):
+            behind += [operand for operand in op.operands if operand not in found]
+    return False
+
+
+NEAR = 64
+"""Values around one at most that are asked so."""
 
 
 def unmasked(value: SSAValue) -> SSAValue:

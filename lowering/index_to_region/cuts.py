@@ -404,8 +404,9 @@ class Settling:
 
         An attention whose scores others want too may stay one kernel, and the scores be computed
         twice, or the two products be kernels of their own, and the scores lie in memory.  A
-        product of each channel by itself may have its pixels outside, as windows slide: those that
-        are alike and stand between such ones are tried together, once one of them has gained by it.
+        product of each channel by itself may end a kernel where it lies, as all of them do or none,
+        or have its pixels outside, as windows slide: those that are alike and stand between such
+        ones are tried together, once one of them has gained by it.
         """
         found = self._settled(products)
 
@@ -420,6 +421,8 @@ class Settling:
         for pair in products.shared():
             if pair in products.shared():
                 taken(products.apart(pair))
+        if each := products.by_threads():
+            taken(products.ending(*each))
         for first, *rest in self._alike(products.depthwise(), found[1]):
             if taken(products.plain(first)) and rest and not taken(products.plain(*rest)):
                 for value in rest:

@@ -52,6 +52,10 @@ class Epilogues(Factors):
     """Values around convolutions that lie as the graph has their axes."""
     stored_alone: frozenset[SSAValue] = frozenset()
     """Products with which nothing stays that follows them."""
+    joining: frozenset[SSAValue] = frozenset()
+    """Products whose factors are joined in memory where they are a concat."""
+    ended: frozenset[SSAValue] = frozenset()
+    """Products that threads compute where they lie, whose ends are stored."""
 
     def _epilogue(self, value: SSAValue) -> tuple[SSAValue, list[SSAValue]]:
         """The last value of what follows a product alone, and what that reads of reductions and
@@ -223,16 +227,21 @@ class Epilogues(Factors):
         return SIDE if self._has(side, tiny.ReduceOp) else GATHERED
 
     def _sources(self, value: SSAValue) -> Iterator[SSAValue]:
-        """What the factors of a product are read from: of a concat its parts, if others make them.
+        """What the factors of a product are read from: of a concat its parts, if others make them,
+        until it is known that no kernel reads them so.
 
         Those are tensors, and what products end with.  What elementwise ops make is joined on its
         way to memory.
         """
         for factor in factors(value):
-            source = self.source(factor)
-            parts = [self.source(part) for part in joined(source, self.same)]
-            there = all(self._is_end(part) or not cost.is_computed(part) for part in parts)
-            yield from parts if parts and there else [source]
+            parts = [] if value in self.joining else self._parts_read(factor)
+            yield from parts or [self.source(factor)]
+
+    def _parts_read(self, factor: SSAValue) -> list[SSAValue]:
+        """The parts of a concat that a factor is, if others make them."""
+        parts = [self.source(part) for part in joined(self.source(factor), self.same)]
+        there = all(self._is_end(part) or not cost.is_computed(part) for part in parts)
+        return parts if there else []
 
     def _readers_in_order(self) -> dict[SSAValue, list[tuple[int, Operation]]]:
         """The ops that read each value, with their places in the program."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import pairwise
-from math import inf
+from math import inf, prod
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from polyc.cost.tensor_cores import few_products
 from polyc.dialects import index, tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.movements import MovementOp
@@ -155,6 +156,17 @@ class Factors:
                     return source, None
         return source, order
 
+    @told_once
+    def _is_mixed(self, factor: SSAValue) -> bool:
+        """Whether axes of a factor are several of its source that do not lie beside each other
+        there, as those of a filter's taps and filters do where channels are between them."""
+        way, source = self._way(factor), self.source(factor)
+        below = [self.same.get(o := cast(Operation, v.owner).operands[0], o) for v in way[:-1]]
+        merges = [
+            o for v, o in zip(way, below, strict=False) if isinstance(v.owner, tiny.ReshapeOp)
+        ]
+        return any(o is not source and not self._lies_so(o, source) for o in merges)
+
     def _plain(self, factor: SSAValue, repeats: bool = False) -> SSAValue:
         """The outermost value on the way to a factor, which ``repeats`` or does not, as it is read.
 
@@ -180,8 +192,12 @@ class Factors:
     def _lies_so(self, moved: SSAValue, source: SSAValue) -> bool:
         """Whether elements follow each other in a value that ``moved`` moves as in that: axes of
         one point alone change places, as those of a filter of one tap.
+
+        A concat of which products read its parts is taken as it lies too where the two inner axes
+        change places: a tile has either order of them, and nothing else stores it.
         """
         dims = tiny.tensor_of(source).dims
+        turned = len(dims) > 1 and bool(joined(source, self.same))
         moves: list[Operation] = []
         while moved is not source:
             moves.append(cast(Operation, moved.owner))
@@ -193,7 +209,9 @@ class Factors:
             elif not isinstance(op, tiny.CastOp):
                 return False
         wide = [axis for axis in order if dims[axis].constant() != 1]
-        return wide == sorted(wide)
+        return wide == sorted(wide) or (
+            turned and [*order[:-2], order[-1], order[-2]] == [*range(len(dims))]
+        )
 
     def _read_as(self, value: SSAValue) -> SSAValue:
         """What lies in memory for a value that is only moved: as it is read, but once where it
@@ -274,6 +292,25 @@ class Factors:
         reduce = cast(tiny.ReduceOp, value.owner)
         axes = self._windows_and_filters(value)
         return axes is not None and axes[1] - set(reduce.axes) <= axes[0]
+
+    @told_once
+    def _is_of_few_products(self, value: SSAValue) -> bool:
+        """Whether a product is of windows, and of so few filters, which stand before the pixels,
+        that threads compute it where the windows lie."""
+        reduce = cast(tiny.ReduceOp, value.owner)
+        axes, dims = self._windows_and_filters(value), tiny.tensor_of(reduce.operand).dims
+        if axes is None or not (own := axes[1] - set(reduce.axes) - axes[0]):
+            return False
+        last = max(axis for axis in range(len(dims)) if axis not in reduce.axes)
+        if last in own:
+            return False
+        filters = [dims[axis].constant() for axis in own]
+        depth = [dims[axis].constant() for axis in reduce.axes]
+        if None in filters or None in depth:
+            return False
+        count, each = (prod(cast("list[int]", one)) for one in (filters, depth))
+        shared = axes[0] & axes[1] - set(reduce.axes)
+        return few_products(count, each, any(dims[axis].constant() != 1 for axis in shared))
 
     def _is_window(self, op: Operation) -> bool:
         """Whether an op moves a value, and the convolutions that read windows of it alone do."""

@@ -230,9 +230,7 @@ def product_ends(kernels: Kernels, kernel: Kernel) -> list[SSAValue]:
 
 
 def _stored_for_depth(kernel: Kernel, kernels: Kernels) -> list[SSAValue]:
-    """The values that a kernel without products stores for the reductions inside of them."""
-    if any(map(cost.is_contraction, kernel.computed)):
-        return []
+    """The values that a kernel stores for the reductions inside of them."""
     roots = [root.value for root in kernel.roots if root.output is None]
     return [v for v in roots if v in kernels.stored and kernels.stored[v].reason == DEPTH]
 

@@ -25,7 +25,7 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.dialects.region.types import MemRefType
-from polyc.families.conv.recognise import PIXELS, Convolution, merged_pixels, reads_pixels
+from polyc.families.conv.convolution import PIXELS, Convolution, merged_pixels, reads_pixels
 from polyc.families.conv.schedules import as_planned
 from polyc.lowering.region_to_gpu.contracted import (
     Contracted,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import Self, cast
 
@@ -32,6 +33,7 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
+    BinaryOp,
     CompareOp,
     InsideOp,
     KernelOp,
@@ -290,11 +292,14 @@ class LoopBase(Builder):
 
     @property
     def is_thin(self) -> bool:
-        """Whether threads have a vector each of few tensors, so that 40 registers are enough."""
+        """Whether threads have a vector each of few tensors, so that 40 registers are enough.
+
+        Functions that branch are asked of all elements at once (``gpu-group-functions``).
+        """
         made = list(made_by(list(self.kernel.yield_op.values), True))
         reads = [op for op in made if isinstance(op, ReadOp)]
         whole = all(op.guard is None for op in reads) and not self.turned
-        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) for op in made)
+        heavy = any(isinstance(op, CompareOp | InsideOp | SelectOp) or _branches(op) for op in made)
         small = prod(self.tile) <= VECTOR * THREADS and self.plan.threads() == THREADS
         return small and whole and not heavy and len(reads) <= 3 and len(self.kernel.outs) == 1
 
@@ -367,23 +372,25 @@ class LoopBase(Builder):
         apart: Mapping[str, int],
         hint: str | None,
         element: Attribute,
+        lanes: int = 1,
     ) -> tuple[SSAValue, AffineMap | None]:
         """A fragment for what threads have of a reduction, and where in it a tile's elements go.
 
         A thread has a place for all of its vectors along the parted axis, and their registers are
-        left to what is on its way.
+        left to what is on its way; with ``lanes`` for so many neighbours of a vector too, where
+        these lie along that axis.
         """
         axis = next(iter(apart.values()))
         whole = self.spread.image(projection(held)).layout().registers.data
-        for several in (8, 4, 2):
-            size, rest = divmod(self.tile[axis], several)
-            if rest or size < 1:
+        for together, several in product((lanes, 1) if lanes > 1 else (1,), (8, 4, 2, 1)):
+            size, rest = divmod(self.tile[axis], several * together)
+            if rest or size < 1 or together == several == 1:
                 continue
             dims = [AffineExpr.dimension(i) if h else ZERO for i, h in enumerate(held)]
-            dims[axis] = AffineExpr.dimension(axis) % size
+            dims[axis] = AffineExpr.dimension(axis) // together % size
             fold = AffineMap(2, 0, tuple(dims))
             layout = self.spread.image(fold).layout()
-            if layout.registers.data * several != whole:
+            if layout.registers.data * several * together != whole:
                 continue
             sizes = [n if h else 1 for n, h in zip(self.tile, held, strict=True)]
             sizes[axis] = size
@@ -442,3 +449,8 @@ def _narrowest(kernel: KernelOp) -> int:
     """Bytes of the narrowest elements that a region reads."""
     reads = (op for op in made_by(list(kernel.yield_op.values), True) if isinstance(op, ReadOp))
     return min((element_bytes(op.result.type.element_type) for op in reads), default=1)
+
+
+def _branches(op: Operation) -> bool:
+    """Whether a function of numbers is asked for some elements at once."""
+    return isinstance(op, BinaryOp | UnaryOp) and op.fn.data in ("div", "reciprocal", "sin", "cos")

@@ -72,7 +72,7 @@ def threads_fragment(
     """A fragment for what each thread has of a reduction that is ``along`` the tile and whose axes
     are parted ``apart``, and where in it the tile's elements go."""
     held = held_along(along, apart)
-    made, fold = builder.folded(scope, held, apart, hint, f32)
+    made, fold = builder.folded(scope, held, apart, hint, f32, builder.plan.integer("vectorize"))
     return made, fold or projection(held)
 
 

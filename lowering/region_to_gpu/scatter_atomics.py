@@ -4,6 +4,7 @@ What extremes and sums of integers come to has no order.  One kernel ahead takes
 and leaves for each place, in a workspace of zeros, the sum of its updates or the largest of numbers
 without a sign that stand for them in their order, or against it where the least is wanted.  A NaN
 is the largest.  Nothing but the least that a type has stands for 0, which changes no extreme.
+Sums of real numbers that are integers, so few that f32 has each sum, are sums of integers.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Key:
             if self.fn == "add":
                 return found
             return self._turned(emit, self._raised(emit, found))
+        if self.fn == "add":
+            return emit.value(arith.FPToSIOp(value, i32))
         bits = emit.value(arith.BitcastOp(value, i32))
         below = self._inverted(emit, bits)
         negative = emit.compare("slt", bits, emit.int32(0))
@@ -53,6 +56,8 @@ class Key:
             if self.fn != "add":
                 found = self._raised(emit, self._turned(emit, key))
             return integers.resized(emit, found, self.kind, self.element)
+        if self.fn == "add":
+            return emit.value(arith.SIToFPOp(key, f32))
         whole = self._turned(emit, key)
         positive = emit.compare("slt", whole, emit.int32(0))
         lifted = emit.value(arith.XOrIOp(whole, emit.int32(bounds(i32)[0])))

@@ -3,17 +3,19 @@
 A place has the *list* of its updates, in their order.  Kernels make the lists, so that no block
 looks at all updates:
 
-1. ``links``: an update takes the head of its place's list, by an atomic exchange, and is linked to
-   what was there; an atomic sum counts them.  The first few to come stand where the place says too,
-   and a list of no more is left so.
-2. ``order``: an update walks along a longer list that it is in, which is in any order, and counts
-   those before it.  So it knows its rank, and the last ones before it.  The first few of a list
-   stand where the place says; a later one writes itself into the *group* of its rank, which the
-   first of the group owns, and the first of one is linked to the first of the group before.
+1. ``links``: an atomic sum counts the updates of a list, and gives each a number, in any order.
+   Those of a block that fall to one place are counted in shared memory first, so that no place is
+   waited for by more than the blocks.  The first few to come stand where the place says, and a list
+   of no more is left so.  A further one takes the head of one of the place's chains, in turn, by an
+   atomic exchange, and is linked to what was there.
+2. ``order``: an update walks along the chains of a longer list that it is in, all at once, and
+   counts those before it.  So it knows its rank, and the last ones before it.  The first few of a
+   list stand where the place says; a later one writes itself into the *group* of its rank, which
+   the first of the group owns, and the first of one is linked to the first of the group before.
 
-So a walk takes as long as the list, and a list of more than ``LONG`` updates is not walked along.
+So a walk takes as long as a chain, and a list of more than ``LONG`` updates is not walked along.
 The blocks of ``order`` sort the updates of such lists, a ``CHUNK`` that follow each other at a
-time: those of one list become a *run*, in their order, and runs of a list are linked in a few
+time: those of one list become a *run*, in their order, and runs of a list are linked in several
 chains, which chunks take in turn.
 
 3. ``fill``: an update walks along the runs of its list, of which a chunk has one, and adds up how
@@ -47,7 +49,9 @@ from polyc.dialects.gpu.types import (
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import AHEAD
 from polyc.dialects.region.types import AxisAttr
+from polyc.families.facts import power_of_two
 from polyc.families.scatters.recognise import Lists, Scatters
+from polyc.families.scatters.schedules import MOST
 from polyc.lowering.region_to_gpu.frame import Frame, Space
 from polyc.lowering.region_to_gpu.grid import Axis, Grid
 from polyc.lowering.region_to_gpu.point import Point
@@ -57,8 +61,26 @@ from polyc.rewriting.emit import Emit
 THREADS = 256
 """Threads of a block, each of which has an update."""
 
+LINKING = 512
+"""Threads of a block that links updates.  Those of one place are counted together."""
+
+SLOTS = 1024
+"""Places that such a block counts in shared memory, by the last bits of the list's number; of
+several that share a slot, the last one.  An update of another one is counted by itself."""
+
+POOLED = 1024
+"""Updates from which on blocks combine those of a place before atomics do."""
+
+EACH = 4
+"""Updates of a thread of these."""
+
 FIRST = 4
 """Updates of a list that stand where its place says."""
+
+CHAINS = 3
+"""Chains of a list in which further ones are linked in turn, so that as many are on their way at
+once.  How long each is follows from how long the list is, so that nobody asks for its end, and what
+is linked first may be linked to anything."""
 
 GROUP = 4
 """Further ones that lie beside each other, so that their places come at once."""
@@ -66,41 +88,54 @@ GROUP = 4
 LONG = 64
 """Updates of the longest list that is walked along, and combined one after another."""
 
-PART = 1024
-"""Updates of a longer one that are combined to one, which are more."""
+PART = 128
+"""Updates of a longer one that are combined to one, twice ``LONG`` or more.  Of one of ``GROWS``
+they are twice as many, and so on each time that it is four times as long: as parts go side by side,
+and what they come to goes one after another."""
 
-ORDERING = 6
+GROWS = 2048
+"""The shortest list whose parts are larger."""
+
+ORDERING = 2
 """Blocks of a multiprocessor that walk along lists: for as many there are shared memory and
 registers."""
 
 CHUNK = 512
-"""Updates that follow each other that a block sorts by their lists.  What that takes of shared
-memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of 65536 updates
-of 4096 rows took 91 us where it had taken 75 without."""
+"""Updates that follow each other that a block of as many threads sorts by their lists.  What that
+takes of shared memory is missing in the cache that walks go through: with 2048, 33 KB, a scatter of
+65536 updates of 4096 rows took 91 us where it had taken 75 without."""
 
-ID, FIRST_OF_RUN, RUN, BEFORE = range(4)
+ID, FIRST_OF_RUN, RUN, BEFORE, LIST = range(5)
 """What is known of a place in a sorted chunk: the update that came there, where its run begins, how
-long long that is, and the run of the same list that was linked before it in its chain, from 1."""
+long that is, the run of the same list that was linked before it in its chain, from 1, and the
+number of its list."""
+
+KNOWN = 8
+"""Numbers of a place that these have room in."""
+
+RUNS, FIRST_PART, FIRST_MEMBER, MEMBERS_OF = range(4)
+"""What is known of a long list behind the heads of its chains: how many runs and updates it has,
+and which part and which member of all is its first."""
+
+RUN_CHAINS = 31
+"""Chains of the runs of a list, so that who walks along them waits for as many at once."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update in their order; that of its list is above."""
 
-HEAD, LENGTH = 0, 1
-"""What is counted of a list: the update that was linked last, from 1, and how many there are; of a
-tile how long its longest list is, in place of the first; before all of them
-what ``of_all`` says."""
-
-PARTS, ANY, MEMBERS = range(3)
-"""What is counted of all lists: parts of long ones, whether any is long, and their updates."""
+PARTS, MANY, MEMBERS = range(3)
+"""What is counted of all lists: parts of long ones, how many are long, and their updates."""
 
 HALF = "half"
 """What the axis is called of the blocks that sort chunks and those that walk along lists."""
 
-WHOLE = 2
-"""Lines of what is counted of all."""
+WHOLE = 3
+"""Of how many lists' lengths what is counted of all takes the room; of a tile how long its longest
+list is stands behind it, and then the lengths."""
 
-ROOM, START = range(2)
-"""What ``firsts`` has of a long list: its first part, and where its updates begin."""
+ROOM = FIRST
+"""Where ``firsts`` has of a long list its first part.  Of others it has the first to come, and from
+``FIRST`` on, where there are more, the first in their order."""
 
 SIZE, BEGIN = range(2)
 """What is known of a part: how many updates it has, and where these begin."""
@@ -176,17 +211,53 @@ class ListMaker:
     @property
     def grid(self) -> Grid:
         """What the blocks of each kernel part: the updates."""
+        return self._grid(THREADS)
+
+    def _grid(self, threads: int) -> Grid:
         batch = [Axis(axis.label, axis.size) for axis in self.lists.batch]
-        return Grid((*batch, Axis(self.label, self.count, THREADS)))
+        return Grid((*batch, Axis(self.label, self.count, threads)))
 
     @property
     def grids(self) -> list[Grid]:
         """The grid of each kernel of which a thread has an update.  In that which orders lists some
         blocks sort the chunks of long ones, the first to begin, and as many walk along others."""
         if self.way != "listed":
-            return [self.grid]
-        halves = Grid((Axis(HALF, Dim.const(2)), *self.grid.axes))
-        return [self.grid, halves, self.grid]
+            return [self._grid(self.linking * self.each) if self.pools else self.grid]
+        halves = Grid((Axis(HALF, Dim.const(2)), *self._grid(CHUNK).axes))
+        return [self._grid(self.linking), halves, self.grid]
+
+    @property
+    def linking(self) -> int:
+        """Threads of a block that counts or combines updates of one place together."""
+        known = self.count.constant()
+        return LINKING if known is None else max(32, min(LINKING, power_of_two(max(1, known))))
+
+    @property
+    def slots(self) -> int:
+        """Slots of its table."""
+        return min(SLOTS, 2 * self.linking)
+
+    @property
+    def pools(self) -> bool:
+        """Whether blocks combine updates in a table before atomics do: those of 32 bits, where
+        blocks have many."""
+        if self.way != "atomic" or self.key.kind != i32:
+            return False
+        known = self.count.constant()
+        return not self.lists.batch if known is None else known >= POOLED
+
+    @property
+    def each(self) -> int:
+        """Updates of a thread."""
+        return EACH if self.pools else 1
+
+    @property
+    def table(self) -> tuple[int, bool]:
+        """The slots of a table of totals, and whether each place has one."""
+        places = prod((one.axis.size for one in self.lists.placed), start=Dim.const(1)).constant()
+        if places is not None and places <= self.linking * self.each:
+            return max(1, places), True
+        return self.slots, False
 
     @property
     def names(self) -> list[str]:
@@ -210,16 +281,18 @@ class ListMaker:
         counted = [a.size + self.tiles + WHOLE if a is self.row else a.size for a in self.listed]
         parts, lone = [*self.batch, self.parts], [axis.size for axis in self.unlisted]
         return [
-            Space(f"{name}_counts", GlobalType.of([*counted, 2], i32), zeroed=True),
+            Space(f"{name}_counts", GlobalType.of(counted, i32), zeroed=True),
             Space(f"{name}_links", GlobalType.of(updates, i32)),
-            Space(f"{name}_firsts", GlobalType.of([*each, FIRST], i32)),
+            Space(f"{name}_firsts", GlobalType.of([*each, 2 * FIRST], i32)),
             Space(f"{name}_rest", GlobalType.of(each, i32)),
             Space(f"{name}_groups", GlobalType.of([*updates, GROUP], i32)),
             Space(f"{name}_following", GlobalType.of(updates, i32)),
-            Space(f"{name}_runs", GlobalType.of([*updates, 4], i32)),
+            Space(f"{name}_runs", GlobalType.of([*updates, KNOWN], i32)),
             Space(f"{name}_members", GlobalType.of(updates, i32)),
             Space(f"{name}_sizes", GlobalType.of([*parts, 2], i32)),
             Space(f"{name}_partial", GlobalType.of([*parts, *lone], self.held)),
+            Space(f"{name}_heads", GlobalType.of([*parts, RUN_CHAINS + 4], i32)),
+            Space(f"{name}_chains", GlobalType.of([*each, CHAINS], i32)),
         ]
 
     @property
@@ -255,20 +328,18 @@ class ListMaker:
         """Tiles along the rows."""
         return self.row.size.ceildiv(self.rows)
 
-    def counted(
-        self, emit: Emit, frame: Frame, where: Mapping[str, SSAValue], which: int
-    ) -> list[SSAValue]:
-        """The coordinates of what is counted of a list."""
+    def counted(self, emit: Emit, frame: Frame, where: Mapping[str, SSAValue]) -> list[SSAValue]:
+        """The coordinates of how long a list is."""
         found = [where[axis.label] for axis in self.listed]
         number = self.listed.index(self.row)
         found[number] = emit.value(arith.AddiOp(found[number], frame.size(self.tiles + WHOLE)))
-        return [*found, emit.index(which)]
+        return found
 
     def of_all(self, emit: Emit, batch: Sequence[SSAValue], which: int) -> list[SSAValue]:
         """The coordinates of what is counted of all lists of a point of the batch."""
         points = dict(zip(self.lists.batch, batch, strict=True))
-        points[self.row] = emit.index(which // 2)
-        return [*(points.get(axis) or emit.index(0) for axis in self.listed), emit.index(which % 2)]
+        points[self.row] = emit.index(which)
+        return [points.get(axis) or emit.index(0) for axis in self.listed]
 
     def longest(self, emit: Emit, where: Mapping[str, SSAValue]) -> list[SSAValue]:
         """The coordinates of how long the longest list is of the tile of a list."""
@@ -279,10 +350,22 @@ class ListMaker:
             before = WHOLE if axis is self.row else 0
             place = AffineExpr.dimension(0) // (wide or 1) + before
             found.append(at if wide is None else emit.apply(place, [at]))
-        return [*found, emit.index(HEAD)]
+        return found
+
+
+def part_of(emit: Emit, length: SSAValue) -> SSAValue:
+    """How many updates the parts of a long list have, an i32; the last one may have fewer."""
+    size, least = emit.int32(PART), GROWS
+    while least <= MOST:
+        larger = emit.compare("sge", length, emit.int32(least))
+        more = emit.value(arith.AddiOp(size, size))
+        size = emit.value(arith.SelectOp(larger, more, size))
+        least *= 4
+    return size
 
 
 def parts_of(emit: Emit, length: SSAValue) -> SSAValue:
     """How many parts a long list has, an i32."""
-    more = emit.value(arith.AddiOp(length, emit.int32(PART - 1)))
-    return emit.value(arith.DivUIOp(more, emit.int32(PART)))
+    size = part_of(emit, length)
+    more = emit.value(arith.AddiOp(length, emit.value(arith.SubiOp(size, emit.int32(1)))))
+    return emit.value(arith.DivUIOp(more, size))

@@ -31,7 +31,7 @@ from polyc.passes.support.gpu.spread import Spread
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import INDEX, Emit
 
-EACH = 8
+EACH = 4
 """Parts that a block takes where there are as many as there can be."""
 
 AT_ONCE = 4

@@ -26,33 +26,35 @@ from polyc.dialects.gpu.types import (
 )
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
+from polyc.lowering.region_to_gpu.scatter_links import Lists
 from polyc.lowering.region_to_gpu.scatter_lists import (
-    ANY,
     BEFORE,
     BEGIN,
+    FIRST_MEMBER,
     FIRST_OF_RUN,
-    GROUP,
+    FIRST_PART,
     HALF,
     ID,
-    LENGTH,
+    LIST,
+    MANY,
     MEMBERS,
+    MEMBERS_OF,
     PARTS,
     PLACE_BITS,
     ROOM,
     RUN,
+    RUNS,
     SIZE,
-    START,
     ListMaker,
     parts_of,
 )
-from polyc.lowering.region_to_gpu.scatter_making import Making
 from polyc.rewriting.emit import INDEX, Emit
 
 MOST_KEY = (1 << 63) - 1
 """The key of what is not sorted."""
 
 
-class LongLists(Making):
+class LongLists(Lists):
     """Builds one kernel, which knows lists that are long too."""
 
     def order(self) -> None:
@@ -62,13 +64,10 @@ class LongLists(Making):
         sorts = emit.compare("eq", self.at[HALF], emit.index(0))
 
         def chunk(outer: Emit) -> None:
-            found = self.maker.of_all(outer, self.batch, ANY)
+            found = self.maker.of_all(outer, self.batch, MANY)
             some = outer.value(LoadGlobalOp(counts, found, i32))
-            within = AffineExpr.dimension(0) % scatter_lists.CHUNK
-            first = outer.apply(within, [self.at[self.maker.label]])
-            begins = outer.compare("eq", first, outer.index(0))
-            begins = outer.both(begins, outer.compare("sgt", some, outer.int32(0)))
-            outer.when(begins, lambda inner: self.sort(inner, counts))
+            some = outer.compare("sgt", some, outer.int32(0))
+            outer.when(some, lambda inner: self.sort(inner, counts))
 
         def walks(inner: Emit) -> None:
             self.emit = inner
@@ -81,12 +80,11 @@ class LongLists(Making):
     def sort(self, emit: Emit, counts: SSAValue) -> None:
         """Sort those updates of a chunk by their lists that are of long ones, and link the runs.
 
-        Of a long list ``rest`` has the update by which it became long.  Where other lists have
-        groups, this one has the heads of the list's chains of runs, ``GROUP`` of them that chunks
-        take in turn, so that who walks along them waits for several at once: the run that was
-        linked last, from 1.  In ``following`` it has how many runs there are.  Who links the first
-        one finds room for the list's parts and its updates, one after another, and leaves where
-        that begins.
+        Of a long list ``rest`` has its number, and ``heads`` by that the heads of the list's chains
+        of runs, ``RUN_CHAINS`` of them that chunks take in turn, so that who walks along them waits
+        for several at once: the run that was linked last, from 1.  Behind them it has how many runs
+        there are.  Who links the first one finds room for the list's parts and its updates, one
+        after another, and leaves there where that begins, and how many updates there are.
         """
         # Room for all of a chunk beside the one that is kept at least; the last place is a bound.
         room = SharedType.of([1, scatter_lists.CHUNK + 2], i64, 0)
@@ -98,12 +96,9 @@ class LongLists(Making):
         emit.op(tile.KeepLeastOp(keys, pool, number, 1))
         emit.op(tile.KeptOp(pool, number, scatter_lists.CHUNK))
 
-        def part(inner: Emit, start: SSAValue) -> None:
-            point = self.point(i32, start)
-            self.link(point, pool, counts)
-            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "sorted"), {})
-
-        emit.loop(scatter_lists.CHUNK, part, step=scatter_lists.THREADS, hint="start")
+        point = self.point(i32)
+        self.link(point, pool, counts)
+        self.map(emit, point, self.space_of(emit, self.threads, i32, "sorted"), {})
 
     def keys(self, emit: Emit, keys: SSAValue, counts: SSAValue) -> None:
         """Of each update of a chunk its list, above its place, where the list is long; else the
@@ -116,13 +111,9 @@ class LongLists(Making):
         else:
             point.axes = {**point.axes, **self.maker.at(point, along)}
         where, here = self.where(point, one.compare("slt", along, self.size))
-        length = one.value(LoadGlobalOp(counts, self.counted(point, where, LENGTH), i32, here))
+        length = one.value(LoadGlobalOp(counts, self.counted(point, where), i32, here))
         here = one.both(here, one.compare("sgt", length, one.int32(scatter_lists.LONG)))
-        which = one.index(0)
-        for placed in self.lists.placed:
-            size = self.frame.size(placed.axis.size)
-            which = one.value(arith.MuliOp(which, size))
-            which = one.value(arith.AddiOp(which, where[placed.axis.label]))
+        which = self.which(one, where)
         bits = integers.number(one, PLACE_BITS, i64)
         above = one.value(arith.ShLIOp(integers.from_index(one, which, i64), bits))
         key = one.value(arith.OrIOp(above, integers.from_index(one, along, i64)))
@@ -132,10 +123,10 @@ class LongLists(Making):
 
     def link(self, point: Point, pool: SSAValue, counts: SSAValue) -> None:
         """What is known of a place in a sorted chunk, and the link of a run that begins there."""
-        firsts, rest, groups, following, runs = map(self.space, range(2, 7))
+        firsts, rest, runs, heads = (self.space(n) for n in (2, 3, 6, 10))
         emit, zero, chunk = point.emit, self.frame.emit.index(0), scatter_lists.CHUNK
         halves = [chunk >> n for n in range(1, chunk.bit_length())]
-        own = point.index(AffineExpr.symbol(len(point.origin) - 1) + COLUMN)
+        own = point.index(COLUMN)
 
         def at(place: SSAValue) -> SSAValue:
             address = emit.value(tile.ElementAddressOp(pool, zero, zero, place))
@@ -168,49 +159,47 @@ class LongLists(Making):
         begins = emit.both(here, emit.compare("eq", own, first))
         number = integers.binary(emit, "add", place, emit.int32(1), i32)
         at_list = [where[axis.label] for axis in self.maker.listed]
-        keeper = emit.value(LoadGlobalOp(rest, at_list, i32, begins), "keeper")
-        chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % GROUP
-        head = self.in_batch(emit, keeper, emit.apply(chain, [begin]))
-        before = emit.value(ExchangeGlobalOp(number, groups, head, begins))
-        others = self.in_batch(emit, keeper)
-        others = emit.value(ExchangeGlobalOp(emit.int32(1), following, others, begins, add=True))
+        number_of_list = emit.value(LoadGlobalOp(rest, at_list, i32, here), "list")
+        found = self.maker.counted(emit, self.frame, where)
+        length = emit.value(LoadGlobalOp(counts, found, i32, begins))
+        chain = AffineExpr.dimension(0) // scatter_lists.CHUNK % scatter_lists.RUN_CHAINS
+        head = self.in_batch(emit, number_of_list, emit.apply(chain, [begin]))
+        before = emit.value(ExchangeGlobalOp(number, heads, head, begins))
+
+        def of_list(which: int) -> list[SSAValue]:
+            behind = emit.index(scatter_lists.RUN_CHAINS + which)
+            return self.in_batch(emit, number_of_list, behind)
+
+        one = emit.int32(1)
+        others = emit.value(ExchangeGlobalOp(one, heads, of_list(RUNS), begins, add=True))
         none = integers.number(emit, -1, i32)
         known = {
             ID: emit.value(arith.TruncIOp(key, i32)),
             FIRST_OF_RUN: emit.value(arith.SelectOp(here, start, none)),
             RUN: run,
             BEFORE: before,
+            LIST: number_of_list,
         }
         inside = emit.compare("slt", emit.value(arith.IndexCastOp(place, INDEX)), self.size)
         for which_one, value in known.items():
             there = self.in_batch(emit, place, emit.index(which_one))
             emit.op(StoreGlobalOp(value, runs, there, inside))
         opens = emit.both(begins, emit.compare("eq", others, emit.int32(0)))
-        found = self.maker.counted(emit, self.frame, where, LENGTH)
-        length = emit.value(LoadGlobalOp(counts, found, i32, opens))
         parts = parts_of(emit, length)
         parts_there = self.maker.of_all(emit, self.batch, PARTS)
         room = emit.value(ExchangeGlobalOp(parts, counts, parts_there, opens, add=True), "room")
         members = self.maker.of_all(emit, self.batch, MEMBERS)
         start = emit.value(ExchangeGlobalOp(length, counts, members, opens, add=True), "start")
-        for which_one, value in ((ROOM, room), (START, start)):
-            emit.op(StoreGlobalOp(value, firsts, [*at_list, emit.index(which_one)], opens))
+        emit.op(StoreGlobalOp(room, firsts, [*at_list, emit.index(ROOM)], opens))
+        known = {FIRST_PART: room, FIRST_MEMBER: start, MEMBERS_OF: length}
+        for which_one, value in known.items():
+            emit.op(StoreGlobalOp(value, heads, of_list(which_one), opens))
         longest = self.maker.longest(emit, where)
         emit.op(AtomicGlobalOp("max", length, counts, longest, opens))
 
-    def of_list(self, emit: Emit, which: SSAValue) -> dict[str, SSAValue]:
-        """Where the list of a number is on the axes of lists."""
-        where = {axis.label: self.at[axis.label] for axis in self.lists.batch}
-        for placed in reversed(self.lists.placed[1:]):
-            size = self.frame.size(placed.axis.size)
-            where[placed.axis.label] = emit.value(arith.RemUIOp(which, size))
-            which = emit.value(arith.DivUIOp(which, size))
-        return {**where, self.lists.placed[0].axis.label: which}
-
     def fill(self) -> None:
         """Each update of a long list where its rank says, in a part."""
-        counts, firsts, rest, runs, members, sizes = (self.space(n) for n in (0, 2, 3, 6, 7, 8))
-        groups = self.space(4)
+        counts, runs, members, sizes, chains = (self.space(n) for n in (0, 6, 7, 8, 10))
         emit = self.emit
         found = self.maker.of_all(emit, self.batch, PARTS)
         some = emit.value(LoadGlobalOp(counts, found, i32))
@@ -219,34 +208,25 @@ class LongLists(Making):
             point = self.point(i32)
             then, own = point.emit, self.place(point)
             here = then.compare("slt", point.index(self.along), self.size)
-
-            def known(place: SSAValue, which: int, where: SSAValue) -> SSAValue:
-                at = self.in_batch(then, place, then.index(which))
-                return then.value(LoadGlobalOp(runs, at, i32, where))
-
-            first = known(own, FIRST_OF_RUN, here)
+            first, update, number = (
+                then.value(LoadGlobalOp(runs, self.in_batch(then, own, then.index(n)), i32, here))
+                for n in (FIRST_OF_RUN, ID, LIST)
+            )
             here = then.both(here, then.compare("sge", first, then.int32(0)))
-            update = known(own, ID, here)
-            point.where = here
-            place = then.value(arith.IndexCastOp(update, INDEX))
-            point.axes = {**point.axes, **self.maker.at(point, place)}
-            where, here = self.where(point, here)
-            at = [where[axis.label] for axis in self.maker.listed]
-            keeper = then.value(LoadGlobalOp(rest, at, i32, here), "keeper")
-            heads: list[SSAValue] = []
-            for chain in range(GROUP):
-                head = self.in_batch(then, keeper, then.index(chain))
-                heads.append(then.value(LoadGlobalOp(groups, head, i32, here), "head"))
-            there = self.counted(point, where, LENGTH)
-            length = then.value(LoadGlobalOp(counts, there, i32, here))
-            room, start = (
-                then.value(LoadGlobalOp(firsts, [*at, then.index(which)], i32, here))
-                for which in (ROOM, START)
+
+            def known(which: int) -> SSAValue:
+                at = self.in_batch(then, number, then.index(which))
+                return then.value(LoadGlobalOp(chains, at, i32, here))
+
+            heads = [known(chain) for chain in range(scatter_lists.RUN_CHAINS)]
+            room, start, length = (
+                known(scatter_lists.RUN_CHAINS + which)
+                for which in (FIRST_PART, FIRST_MEMBER, MEMBERS_OF)
             )
             before = self.before(then, heads, first, runs)
             rank = integers.binary(then, "sub", own, first, i32)
             rank = integers.binary(then, "add", rank, before, i32)
-            size = then.int32(scatter_lists.PART)
+            size = scatter_lists.part_of(then, length)
             part = then.value(arith.AddiOp(room, then.value(arith.DivUIOp(rank, size))))
             inside = then.value(arith.RemUIOp(rank, size))
             member = then.value(arith.AddiOp(start, rank))
@@ -257,7 +237,7 @@ class LongLists(Making):
             for which, value in ((SIZE, left), (BEGIN, member)):
                 there = self.in_batch(then, part, then.index(which))
                 then.op(StoreGlobalOp(value, sizes, there, begins))
-            self.map(inner, point, self.space_of(inner, scatter_lists.THREADS, i32, "place"), {})
+            self.map(inner, point, self.space_of(inner, self.threads, i32, "place"), {})
 
         emit.when(emit.compare("sgt", some, emit.int32(0)), fill)
 
@@ -302,9 +282,9 @@ def build_lists(
         makes = [LongLists.links, LongLists.order, LongLists.fill]
     made: list[gpu.KernelOp] = []
     for name, make, grid in zip(maker.names, makes, maker.grids, strict=False):
-        making = LongLists(maker, spaces, grid)
+        making = LongLists(maker, spaces, grid, maker.each)
         make(making)
-        made.append(making.frame.finish(maker.plan, bindings, ahead=(name, scatter_lists.THREADS)))
+        made.append(making.frame.finish(maker.plan, bindings, ahead=(name, making.threads)))
         if make is LongLists.order:
             made[-1].blocks_per_sm = index_attr(scatter_lists.ORDERING)
     return made

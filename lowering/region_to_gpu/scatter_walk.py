@@ -26,7 +26,6 @@ from polyc.lowering.region_to_gpu.point import (
 from polyc.lowering.region_to_gpu.scatter_lists import (
     FIRST,
     GROUP,
-    LENGTH,
     ROOM,
     ListMaker,
     parts_of,
@@ -46,8 +45,8 @@ PARTS = 2
 class Walk:
     """Goes along the lists of all rows of a tile, or of all its elements, at once.
 
-    Fragments hold of each list how many updates are left, the update that owns the group at hand,
-    and the one that owns the next.
+    Fragments hold of each list how many updates are left, the updates of the group at hand, and the
+    one that owns the next group.
     """
 
     def __init__(
@@ -77,9 +76,8 @@ class Walk:
             self.own, sizes = (ROW,), sizes[:1]
             layout = Spread.of(layout).image(AffineMap(2, 0, (ROW,))).layout()
         self.kind = FragmentType.of(sizes, i32, layout)
-        self.left, self.owner, self.coming = (
-            frame.emit.value(tile.FragmentOp(self.kind), hint)
-            for hint in ("left", "owner", "coming")
+        self.left, self.owner = (
+            frame.emit.value(tile.FragmentOp(self.kind), hint) for hint in ("left", "owner")
         )
         self.early = [
             frame.emit.value(tile.FragmentOp(self.kind), f"early{n}") for n in range(FIRST)
@@ -99,8 +97,9 @@ class Walk:
             self.first(emit, number, place)
 
         def group(outer: Emit, _: SSAValue) -> None:
-            self.look_ahead(outer)
-            outer.loop(GROUP, self.step, unroll=True)
+            for number, place in enumerate(self.early):
+                self.first(outer, number, place)
+                self.look_ahead(outer, number, place)
             self.go_on(outer)
 
         def further(inner: Emit) -> None:
@@ -146,7 +145,7 @@ class Walk:
 
     def length(self, point: Point) -> SSAValue:
         """How many updates a list has; none beyond the end of the rows."""
-        at = self.maker.counted(point.emit, point.frame, self.at(point), LENGTH)
+        at = self.maker.counted(point.emit, point.frame, self.at(point))
         return point.emit.value(LoadGlobalOp(self.counts, at, i32))
 
     def begin(self, emit: Emit) -> None:
@@ -196,32 +195,47 @@ class Walk:
         return point, then.compare("sgt", left, then.value(arith.IndexCastOp(number, i32)))
 
     def behind_first(self, emit: Emit) -> None:
-        """Go on to the groups."""
+        """Go on to the first group, and to which update owns the next."""
         point = self.point()
         left, then = point.block.args[0], point.emit
         many = then.int32(FIRST)
         more = then.compare("sgt", left, many)
         owner = then.value(LoadGlobalOp(self.rest, list(self.at(point).values()), i32, more))
         after = integers.binary(then, "sub", left, many, i32)
-        self.set(emit, point, {self.owner: owner, self.left: after})
+        new = {one: self.member(point, owner, after, n) for n, one in enumerate(self.early)}
+        new |= {self.owner: self.next(point, owner, after), self.left: after}
+        self.set(emit, point, new)
 
-    def look_ahead(self, emit: Emit) -> None:
-        """Which update owns the next group, which comes while this one is combined."""
-        point = self.point()
-        owner, then = point.input(self.owner, self.own), point.emit
-        more = then.compare("sgt", point.block.args[0], then.int32(GROUP))
+    def member(self, point: Point, owner: SSAValue, left: SSAValue, number: int) -> SSAValue:
+        """An update of a group, where so many are left."""
+        then = point.emit
+        place = then.value(arith.IndexCastOp(owner, INDEX))
+        here = then.compare("sgt", left, then.int32(number))
+        at = [*self.batch(point), place, then.index(number)]
+        return then.value(LoadGlobalOp(self.groups, at, i32, here))
+
+    def next(self, point: Point, owner: SSAValue, left: SSAValue) -> SSAValue:
+        """Which update owns the group after one, where there is one."""
+        then = point.emit
+        more = then.compare("sgt", left, then.int32(GROUP))
         at = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX))]
-        self.set(
-            emit, point, {self.coming: then.value(LoadGlobalOp(self.following, at, i32, more))}
-        )
+        return then.value(LoadGlobalOp(self.following, at, i32, more))
+
+    def after(self, point: Point) -> SSAValue:
+        """How many updates are left behind the group at hand."""
+        return integers.binary(point.emit, "sub", point.block.args[0], point.emit.int32(GROUP), i32)
+
+    def look_ahead(self, emit: Emit, number: int, place: SSAValue) -> None:
+        """An update of the next group in place of one that was taken: it comes while others are."""
+        point = self.point()
+        owner = point.input(self.owner, self.own)
+        self.set(emit, point, {place: self.member(point, owner, self.after(point), number)})
 
     def go_on(self, emit: Emit) -> None:
-        """The group after the one at hand."""
+        """The next group is the one at hand."""
         point = self.point()
-        coming = point.input(self.coming, self.own)
-        many = point.emit.int32(GROUP)
-        after = integers.binary(point.emit, "sub", point.block.args[0], many, i32)
-        self.set(emit, point, {self.owner: coming, self.left: after})
+        owner, after = point.input(self.owner, self.own), self.after(point)
+        self.set(emit, point, {self.owner: self.next(point, owner, after), self.left: after})
 
     def bring_first(self, emit: Emit) -> None:
         """The first updates of each list, in their order: where there are no others, they stand as
@@ -229,10 +243,12 @@ class Walk:
         point = self.point()
         left, then = point.block.args[0], point.emit
         at, most = list(self.at(point).values()), then.int32((1 << 31) - 1)
+        more = then.compare("sgt", left, then.int32(FIRST))
+        begin = then.value(arith.SelectOp(more, then.index(FIRST), then.index(0)))
         found: list[SSAValue] = []
         for number in range(FIRST):
             here = then.compare("sgt", left, then.int32(number))
-            where = [*at, then.index(number)]
+            where = [*at, then.value(arith.AddiOp(begin, then.index(number)))]
             place = then.value(LoadGlobalOp(self.firsts, where, i32, here))
             found.append(then.value(arith.SelectOp(here, place, most)))
         for last in range(FIRST - 1, 0, -1):
@@ -246,13 +262,6 @@ class Walk:
         """Combine one of the first updates of each list, where it has so many."""
         point, here = self.tile(emit.index(number))
         self._take(emit, point, here, point.input(place, self.own))
-
-    def step(self, emit: Emit, number: SSAValue) -> None:
-        """The same of the group at hand."""
-        point, here = self.tile(number)
-        owner, then = point.input(self.owner, self.own), point.emit
-        where = [*self.batch(point), then.value(arith.IndexCastOp(owner, INDEX)), number]
-        self._take(emit, point, here, then.value(LoadGlobalOp(self.groups, where, i32, here)))
 
     def _take(self, emit: Emit, point: Point, here: SSAValue, place: SSAValue) -> None:
         """Combine the update at a place in their order."""

@@ -16,7 +16,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import is_integer, without_sign
+from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
@@ -60,10 +60,10 @@ from polyc.lowering.region_to_gpu.scatter_walk import Walk
 from polyc.passes.support.gpu.free_layouts import row_layout
 from polyc.rewriting.emit import INDEX, Emit
 
-AT_ONCE, AT_ONCE_WIDE, AT_ONCE_BYTES = 8, 6, 4
+AT_ONCE, AT_ONCE_OPEN, AT_ONCE_BYTES = 6, 5, 4
 """Blocks of a multiprocessor that go along lists, where they only read, combine and store: most of
-the time they wait for loads.  Those of open sizes, of more axes and of integers need more
-registers, and of bytes a thread has twice as many elements."""
+the time they wait for loads.  With eight a thread has 32 registers, and waits for one update after
+another.  Those of open sizes need more, and of bytes a thread has twice as many elements."""
 
 PLACE_BITS = 32
 """Of a key, those that are the place of an update; a row of the tile is above."""
@@ -160,9 +160,7 @@ class ScatterBuilder(Builder):
         a_vector_each = rows * columns == THREADS * self.plan.integer("vectorize")
         of_rows = self.maker is not None and self.maker.column is None
         if way_of(self.plan) == "listed" and a_vector_each and of_rows and self.scatters.plain:
-            few = not self.kernel.symbol_names and len(self.scatters.axes) <= 2
-            narrow = few and not is_integer(self.element)
-            most = AT_ONCE if narrow else AT_ONCE_WIDE
+            most = AT_ONCE_OPEN if self.kernel.symbol_names else AT_ONCE
             byte = element_bytes(without_sign(self.element)) == 1
             kernel.blocks_per_sm = index_attr(AT_ONCE_BYTES if byte else most)
         return kernel

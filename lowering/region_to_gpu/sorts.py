@@ -20,7 +20,7 @@ from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.hardware import SharedTileOp
+from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp, StoreGlobalOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.digits import TOGETHER, values_of
 from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType, index_attr
@@ -30,13 +30,14 @@ from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import ValType
 from polyc.families.sorts.recognise import Sorts
 from polyc.families.sorts.schedules import SUM_THREADS, digit_blocks, pool_room, way_of
+from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Space
 from polyc.lowering.region_to_gpu.grid import Axis, Coordinates, Grid
 from polyc.lowering.region_to_gpu.kernel import Builder, Walked
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Held, Point, Wanted
 from polyc.passes.support.gpu.free_layouts import WARP, row_layout
 from polyc.rewriting.driver import located
-from polyc.rewriting.emit import Emit, affine_dim
+from polyc.rewriting.emit import INDEX, Emit, affine_dim
 
 VALUES = "value"
 """What the axis is called along which blocks sum counts."""
@@ -337,7 +338,7 @@ class Passes:
             Space(f"{name}_totals", GlobalType.of([*outer, self.values], i32)),
         ]
         keys = GlobalType.of([*outer, self.sorts.row.size], self.sorts.element)
-        between = min(2, len(self.digits) - (0 if self.plan.maps_sorted else 1))
+        between = min(2, len(self.digits) - 1)
         return [*found, *(Space(f"{name}_keys{n}", keys) for n in range(between))]
 
 
@@ -359,9 +360,6 @@ class PassBuilder(SortBuilder):
         at = dict(grid.coordinates(self.emit, self.sizes(grid), plan))
         for label, value in at.items():
             value.name_hint = f"{label}0"
-        if turn == len(self.passes.digits):
-            self.made_of(turn, at)
-            return self.frame.finish(plan, bindings)
         [self.count, self.sum, self.move][which](turn, at)
         threads = SUM_THREADS if PASS[which] == "sums" else plan.threads()
         kernel = self.frame.finish(plan, bindings, ahead=(name, threads))
@@ -409,10 +407,14 @@ class PassBuilder(SortBuilder):
 
     def move(self, turn: int, at: dict[str, SSAValue]) -> None:
         """The elements of a tile where they go."""
+        last = turn + 1 == len(self.passes.digits)
+        if last and self.plan.maps_sorted:
+            self.made_of(turn, at)
+            return
         row, count, number = self.brought(turn, at)
         (bits, unsigned), axis = self.how(turn), None
         where = list(at.values())
-        if turn + 1 < len(self.passes.digits) or self.plan.maps_sorted:
+        if not last:
             target = self.space(2 + turn % 2)
         else:
             (target,) = self.frame.outputs
@@ -424,9 +426,52 @@ class PassBuilder(SortBuilder):
         self.emit.op(located(new, self.sorts.sort))
 
     def made_of(self, turn: int, at: dict[str, SSAValue]) -> None:
-        """What is made of the keys of a tile."""
-        first = at.pop(self.sorts.row.label)
-        self.store(self.emit, at, self.space(2 + (turn - 1) % 2), self.columns, first)
+        """What is made of the elements of a tile, where they go."""
+        row, count, number = self.brought(turn, at)
+        (bits, unsigned), emit = self.how(turn), self.emit
+        kind = SharedType.of([1, self.passes.values], i32, 0)
+        bases = emit.value(SharedTileOp(kind), "bases")
+        found = (self.space(0), self.space(1), list(at.values()), number, bases)
+        new = tile.SortByDigitOp(row, count, bits, *found, unsigned=unsigned)
+        emit.op(located(new, self.sorts.sort))
+        origin, outer = [*at.values(), count], list(at)
+        axes: dict[str, AffineExpr] = {}
+        point = Point(self.frame, Block(arg_types=[self.element]), {}, axes, 2, origin)
+        then, zero = point.emit, emit.index(0)
+        inside = then.compare("slt", point.index(COLUMN), count)
+        key = point.input(row, (ROW, COLUMN))
+        point.take(self.sorts.sort.result, key)
+        digit = self.digit(then, key, bits, unsigned)
+        base = then.value(tile.ElementAddressOp(bases, zero, zero, digit))
+        base = then.value(LoadSharedOp(base, i32))
+        column = then.value(arith.IndexCastOp(point.index(COLUMN), i32))
+        place = then.value(
+            arith.IndexCastOp(then.value(arith.AddiOp(base, column)), INDEX), "place"
+        )
+        places = dict(at) | {self.sorts.result.label: place}
+        for label in [*outer, self.sorts.result.label]:
+            axes[label] = point.place_at(places[label])
+        point.where = inside
+        for value, out in zip(self.kernel.yield_op.values, self.frame.outputs, strict=True):
+            labels = cast("ValType", value.type).labels
+            scalar = point.cast(point.scalar(value), cast("GlobalType", out.type).element_type)
+            then.op(StoreGlobalOp(scalar, out, [places[label] for label in labels], inside))
+        point.block.add_ops([*then.ops, tile.YieldOp([])])
+        space, body = self.fragment(emit, self.columns), Region(point.block)
+        made = tile.MapOp(space, origin, point.inputs, [], point.input_maps, body)
+        emit.op(located(made, self.sorts.sort))
+
+    def digit(self, emit: Emit, key: SSAValue, bits: Bits, unsigned: bool) -> SSAValue:
+        """The value of a digit of a key, an index."""
+        first, end = bits
+        by = integers.number(emit, first, self.element)
+        value = emit.value(arith.ShRUIOp(key, by))
+        mask = integers.number(emit, (1 << end - first) - 1, self.element)
+        value = emit.value(arith.AndIOp(value, mask))
+        if not unsigned:
+            top = integers.number(emit, 1 << end - first - 1, self.element)
+            value = emit.value(arith.XOrIOp(value, top))
+        return emit.value(arith.IndexCastOp(value, INDEX), "digit")
 
     def read(
         self,

@@ -19,13 +19,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.hardware.checks import scalar_type, vector_length
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes, register_count, vector_of
+from polyc.passes.support.gpu.registers import most_registers
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import is_movable
@@ -41,13 +40,10 @@ MOST = 32
 OWN = 44
 """Registers of a thread for addresses, and for what a function has in hand."""
 
-LAUNCH = 255
-"""Registers of a thread at most."""
-
 BRANCHING = (
-    *(arith.DivfOp, math.SqrtOp, math.PowFOp, math.Atan2Op, hw.FmodOp),
+    *(arith.DivfOp, math.PowFOp, math.Atan2Op, hw.FmodOp),
     *(math.SinOp, math.CosOp, math.TanOp),
-    *(math.Log1pOp, math.AcoshOp, math.AsinhOp, math.AtanhOp),
+    *(math.AcoshOp, math.AsinhOp, math.AtanhOp),
 )
 """Functions that take a long way for some numbers: the others are straight on, and the assembler
 brings loads of many turns ahead of these by itself."""
@@ -244,19 +240,12 @@ def _seen_as(emit: Emit, value: SSAValue, kind: VectorType[Attribute]) -> SSAVal
 
 def _room(op: scf.ForOp, body: Sequence[Operation]) -> int:
     """Registers of a thread beside those that a loop reads and writes."""
-    kernel = enclosing_kernel(op)
-    threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
-    module = kernel.parent_op()
-    assert isinstance(module, gpu.ModuleOp)
-    limit = min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
-    for one in kernel.walk():
-        if isinstance(one, hw.SetMaxRegistersOp):
-            limit = max(limit, one.count.value.data)
     live = (
         {inner.memref for inner in body if isinstance(inner, kind)}
         for kind in (memref.LoadOp, memref.StoreOp)
     )
-    return limit - OWN - max(sum(map(_size, arrays)) for arrays in live)
+    most = most_registers(enclosing_kernel(op))
+    return most - OWN - max(sum(map(_size, arrays)) for arrays in live)
 
 
 def _size(array: SSAValue) -> int:

@@ -9,7 +9,7 @@ part: after each the registers of the next take the places of those before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -20,15 +20,33 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import register_count
+from polyc.passes.support.gpu.registers import places_of
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.equal_ops import drop_unused
 
 FUNCTION = 14
-"""Instructions of a function of one or two numbers, about: an exponential has 8, a tanh 25."""
+"""Instructions of a function of one or two numbers, about: an exponential has 8, a tanh 18."""
+
+LONGER: Mapping[type[Operation], int] = {
+    arith.DivfOp: 26,
+    math.Log1pOp: 25,
+    math.TanOp: 110,
+    math.PowFOp: 95,
+    math.Atan2Op: 150,
+    math.AcoshOp: 45,
+    math.AsinhOp: 45,
+    math.AtanhOp: 40,
+    math.ErfOp: 16,
+    hw.ErfcOp: 45,
+    hw.FmodOp: 75,
+}
+"""Those of longer ones.  Sines and cosines count as others do: rolled, groups of these beside 128
+sums leave a thread of 168 registers none for where it is."""
 
 LONG = 4096
 """Instructions of a loop from which on it is rolled: 64 KiB of code."""
@@ -39,14 +57,14 @@ SHORT = 2048
 LEAST = 8
 """Elements of a part: each moves as many registers as there are others, over so many."""
 
-_FUNCTIONS = (arith.DivfOp, math.PowFOp, math.Atan2Op)
 _CHEAP = (math.AbsFOp, math.FmaOp, math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp)
 
 
 def instructions(op: Operation) -> int:
     """About how many instructions of a thread an op is."""
-    slow = isinstance(op, _FUNCTIONS) or op.name.startswith("math.")
-    return FUNCTION if slow and not isinstance(op, _CHEAP) else 1
+    if (longer := LONGER.get(type(op))) is not None:
+        return longer
+    return FUNCTION if op.name.startswith("math.") and not isinstance(op, _CHEAP) else 1
 
 
 @dataclass
@@ -123,11 +141,12 @@ class _Roll:
         if arrays is None or (joined := _joined(op, arrays)) is None:
             return None
         for part in range(turns // 2, 0, -1):
-            if turns % part or cost * part > SHORT or part * step < LEAST:
+            if turns % part or cost * part > SHORT:
                 continue
             moves = {v: a.moves_by(part, turns, _size(v)) for v, a in arrays.items()}
             moving = all(moves[source] for source in joined.values())
-            if moving and all(by is not None for by in moves.values()):
+            many = max((part * step, *(by or 0 for by in moves.values()))) >= LEAST
+            if many and moving and all(by is not None for by in moves.values()):
                 for value, array in arrays.items():
                     array.moves = moves[value] or 0
                 return _Roll(op, step, turns, arrays, joined, part)
@@ -157,11 +176,7 @@ class _Roll:
                 if not isinstance(op, memref.LoadOp | memref.StoreOp):
                     clone_into([op], values, inner)
                     continue
-                if isinstance(owner := op.indices[0].owner, affine.ApplyOp):
-                    clone_into([owner], place := dict(own), inner)
-                    index = place[op.indices[0]]
-                else:
-                    index = own.get(op.indices[0], op.indices[0])
+                index = _at(op.indices[0], dict(own), inner)
                 if isinstance(op, memref.LoadOp):
                     values[op.res] = inner.value(memref.LoadOp.get(op.memref, [index]))
                 else:
@@ -195,6 +210,15 @@ class _Roll:
         emit.loop(_size(stored), body, unroll=True, hint="r")
 
 
+def _at(index: SSAValue, own: dict[SSAValue, SSAValue], emit: Emit) -> SSAValue:
+    """An index where the loop's variable is what ``own`` says, which learns what it is made of."""
+    if index not in own and isinstance(apply := index.owner, affine.ApplyOp):
+        for value in apply.mapOperands:
+            own[value] = _at(value, own, emit)
+        clone_into([apply], own, emit)
+    return own.get(index, index)
+
+
 def _kind(value: SSAValue) -> Attribute:
     """The element type of an array of registers."""
     return cast("MemRefType[Attribute]", value.type).element_type
@@ -217,31 +241,12 @@ def _arrays(op: scf.ForOp, body: Sequence[Operation], turns: range) -> dict[SSAV
             return None
         if register_count(inner.memref.type) is None:
             return None
-        places = _places(inner.indices[0], op.body.block.args[0], turns)
-        if places is None:
+        row = places_of(inner.indices[0], op.body.block.args[0], turns)
+        if row is None:
             return None
         array = found.setdefault(inner.memref, Array())
-        array.places.append(places)
+        array.places.append(row)
         array.is_stored |= isinstance(inner, memref.StoreOp)
-    return found
-
-
-def _places(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
-    """An index in each turn of a loop; None where something else is part of it."""
-    if index is variable:
-        return list(turns)
-    if (constant := constant_of(index)) is not None:
-        return [constant] * len(turns)
-    apply = index.owner
-    if not isinstance(apply, affine.ApplyOp):
-        return None
-    known = [constant_of(v) for v in apply.mapOperands]
-    if any(v is not variable and n is None for v, n in zip(apply.mapOperands, known, strict=True)):
-        return None
-    map_, found = apply.map.data, list[int]()
-    for r in turns:
-        values = [r if n is None else n for n in known]
-        found += map_.eval(values[: map_.num_dims], values[map_.num_dims :])
     return found
 
 

@@ -201,6 +201,34 @@ class ShareBlocks(RewritePattern):
                 return
 
 
+class ShareBounds(RewritePattern):
+    """Run an unrolled loop of registers several iterations at a time, whose places are before an
+    axis' end together.
+
+    Legality: that of ``VectorizeLoop``, with no store; isl proves that a place goes up by one an
+    iteration from a multiple of the width, and the end is a multiple of it too.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        bound, ops = constant_of(op.ub), list(op.body.block.ops)
+        if not is_unrolled(op) or op.iter_args or bound is None:
+            return
+        if constant_of(op.lb) != 0 or constant_of(op.step) != 1 or any(o.regions for o in ops):
+            return
+        bounds = [o for o in ops if isinstance(o, arith.CmpiOp)]
+        if not bounds or any(isinstance(o, hw.StoreGlobalOp | hw.LoadGlobalOp) for o in ops):
+            return
+        values = [v for o in bounds for v in (o.lhs, o.result)]
+        for width in WIDTHS:
+            if bound % width or not VectorizeLoop.independent(op, [], width, bound):
+                continue
+            alike = shared(values, op.body.block, width, bound)
+            if any(alike[o.result] and not alike[o.lhs] for o in bounds):
+                VectorizeLoop.widen(op, width, bound, rewriter)
+                return
+
+
 class PackThenRound(RewritePattern):
     """Round a whole vector where its elements were rounded one by one.
 
@@ -232,5 +260,6 @@ class GpuVectorize(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [VectorizeLoop()])
         rewrite(op, [ShareBlocks()])
+        rewrite(op, [ShareBounds()])
         rewrite(op, [PackThenRound()])
         rewrite(op, [RoundPairs()])

@@ -16,8 +16,10 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from polyc.affine.expressions import Floor, linear_of
+from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.diagnostic import PolycError
-from polyc.dialects.common.dim import Assumption
+from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES
 from polyc.dialects.region import (
@@ -88,6 +90,7 @@ class MergeAxes(RewritePattern):
             has_scan(op)
             or _only_gathers(op)
             or GEMM.takes(found)
+            or _is_vectors(op, found)
             or (
                 reduced(op)
                 and not any(family.contracts and family.takes(op) for family in FAMILIES)
@@ -95,6 +98,31 @@ class MergeAxes(RewritePattern):
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
+
+
+def _is_vectors(kernel: KernelOp, found: KernelOp) -> bool:
+    """Whether a product has one column, and is one of rows without that: of as many as fill a chip,
+    or that are no more than what a block reads at once.  Or whether each of a batch has one row or
+    one column, and its sums are short: threads beside each other add them, exactly."""
+    gemm = or_refusal(partial(find_contraction, kernel))
+    if isinstance(gemm, PolycError) or gemm.follow or gemm.beside:
+        return False
+    alone = [axis for axis in (gemm.m, gemm.n) if gemm.size(axis).constant() == 1]
+    if not alone:
+        return False
+    rows = or_refusal(partial(find_rows, found))
+    if isinstance(rows, PolycError) or not rows.are_lines:
+        depth = gemm.size(gemm.k).constant()
+        return bool(gemm.batch) and depth is not None and depth <= SHORT_SUM
+    if gemm.n not in alone:
+        return False
+    count = prod((axis.size for axis in found.iters), start=Dim.const(1)).constant()
+    fills = count is not None and count >= max(chip.multiprocessors for chip in ARCHS.values())
+    return fills or rows.is_quick
+
+
+SHORT_SUM = 64
+"""Terms of a sum of products that a thread adds by itself, beside neighbours that do so."""
 
 
 class UnreadApart(RewritePattern):
@@ -208,6 +236,36 @@ MANY_TILES = 4
 
 def _goes_along_axes(read: ReadOp) -> bool:
     return all(isinstance(e, AffineDimExpr | AffineConstantExpr) for e in read.map.data.results)
+
+
+class QuotientsApart(RewritePattern):
+    """A region along whose innermost axis neighbours read what lies far apart, as it is read at a
+    quotient of that axis → one over an axis for each digit, which loops turn.
+
+    Frames that overlap and are added lie in the samples' order by ``t floordiv 128`` and ``t mod
+    128``, and their tensor has the quotient innermost.  Legal where the divisors part the axis
+    (``rewriting/region/digits.py``).  Worth it where nothing is reduced, and loops bring a tensor
+    in tiles then that they did not.  Exact: each element is what it was, and lies where it lay.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter, /) -> None:
+        if any(where.data == "deferred" for where in op.materialize) or reduced(op):
+            return
+        if not any(isinstance(o, ReadOp) and _ends_in_quotient(o) for o in op.body.block.ops):
+            return
+        found = axes_apart(op)
+        if found is not op and _turned(found) and not _turned(op):
+            rewriter.replace(op, found, [])
+
+
+def _ends_in_quotient(read: ReadOp) -> bool:
+    """Whether the innermost place that a read is at is a quotient alone."""
+    results = read.map.data.results
+    if not results:
+        return False
+    terms = linear_of(results[-1]).terms
+    return len(terms) == 1 and isinstance(terms[0][0], Floor) and terms[0][1] == 1
 
 
 class RowsApart(RewritePattern):
@@ -395,6 +453,7 @@ def merge_products(module: ModuleOp) -> None:
 def merge_axes(module: ModuleOp) -> None:
     """Merge the axes of all regions of a module, and then those that are one with their digits."""
     merge_products(module)
+    rewrite(module, [QuotientsApart()])
     rewrite(module, [RowsApart()])
     rewrite(module, [OnesLeftOut()])
     rewrite(module, [FlattenShort()])

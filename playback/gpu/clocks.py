@@ -430,7 +430,9 @@ class GlobalShadow:
 
     def settle(self, watched: bool) -> None:
         """A launch is over, and what it wrote is there for the next one."""
-        self.cluster[self.cluster >= 0] = UPDATED
+        past = self.cluster >= 0
+        self.cluster[past] = UPDATED
+        self.thread[past] = 0  # The next launch may have fewer.
         self.readers.clear()
         self.atomics, self.polls = Atomics(), Atomics()
         self.watched = watched

@@ -80,7 +80,7 @@ class Exchange:
         m: Mask,
     ) -> Array:
         """One element a lane, the first lane first, each with what it found."""
-        lanes, offsets = self._updated(number, tensor, indices, predicate, m)
+        lanes, offsets = self._updated(number, tensor, indices, predicate, m, sets=not adds)
         result = np.zeros(32, np.int32)
         new = _of_lanes(value, lanes, tensor.data.dtype)
         for lane, offset, one in zip(lanes.tolist(), offsets.tolist(), new.tolist(), strict=True):
@@ -95,8 +95,12 @@ class Exchange:
         indices: Sequence[Value],
         predicate: Value,
         m: Mask,
+        sets: bool = False,
     ) -> tuple[Array, Array]:
-        """The lanes that update an element of a tensor, and where; what is wrong of it is found."""
+        """The lanes that update an element of a tensor, and where; what is wrong of it is found.
+
+        One that ``sets`` it may be the first to: what it finds there is then anything.
+        """
         lanes = self.core.active(m, predicate)
         lanes, offsets = self.tensors.elements(number, tensor, indices, lanes, 1)
         if not lanes.size:
@@ -107,13 +111,14 @@ class Exchange:
         threads = self.core.threads[lanes]
         self.core.cta.record(number, threads, offsets)
         if tensor.is_undefined and some(shadow.cluster[offsets] == NEVER):
-            self.core.find(
-                number,
-                "Uninitialised",
-                f"the {tensor.role} {tensor.name} is updated where nothing has set it",
-                threads,
-                "global",
-            )
+            if not sets:
+                self.core.find(
+                    number,
+                    "Uninitialised",
+                    f"the {tensor.role} {tensor.name} is updated where nothing has set it",
+                    threads,
+                    "global",
+                )
             shadow.cluster[offsets] = UPDATED
         now, clocks = self.core.clocks.now[threads], self.core.clocks.clock(threads)
         place = offsets[:, None]

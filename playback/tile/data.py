@@ -20,13 +20,16 @@ from polyc.dialects.common.elements import neutral
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.hardware import (
     AtomicGlobalOp,
+    AtomicSharedOp,
     ErfcOp,
     ExchangeGlobalOp,
+    FetchAddSharedOp,
     FmodOp,
     LoadGlobalOp,
     LoadSharedOp,
     SharedTileOp,
     StoreGlobalOp,
+    StoreSharedOp,
 )
 from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.playback import functions
@@ -369,6 +372,17 @@ def _scalar(cta: Cta, op: Operation) -> None:
             case LoadSharedOp():
                 shared, place = operands[0]
                 found = as_array(shared)[place]
+            case StoreSharedOp():
+                (shared, place), value = cta.values[op.address], cta.values[op.value]
+                as_array(shared)[place] = value
+                return
+            case AtomicSharedOp():
+                shared, place = cta.values[op.address]
+                *places, value = np.broadcast_arrays(*place, as_array(cta.values[op.value]))
+                combine_at(op.function.data, as_array(shared), tuple(places), value)
+                return
+            case FetchAddSharedOp():
+                found = _fetched(cta, op)
             case StoreGlobalOp() | AtomicGlobalOp():
                 _written(cta, op)
                 return
@@ -451,6 +465,19 @@ def _exchanged(cta: Cta, op: ExchangeGlobalOp) -> Array:
         at = tuple(place[element] for place in places)
         found[element] = tensor[at]
         tensor[at] = value[element] + (found[element] if op.adds else 0)
+    return found
+
+
+def _fetched(cta: Cta, op: FetchAddSharedOp) -> Array:
+    """What was in a shared tile before each element was added to, one after another."""
+    shared, place = cta.values[op.address]
+    tile_of, value = as_array(shared), as_array(cta.values[op.value])
+    *places, added = np.broadcast_arrays(*place, value)
+    found = np.zeros(added.shape, tile_of.dtype)
+    for element in np.ndindex(added.shape):
+        at = tuple(one[element] for one in places)
+        found[element] = tile_of[at]
+        tile_of[at] = found[element] + added[element]
     return found
 
 

@@ -44,14 +44,25 @@ def _sum(cta: Cta, op: tile.SumCountsOp) -> None:
     counts[:tiles, values] = after - here
 
 
-def _move(cta: Cta, op: tile.MoveByDigitOp) -> None:
-    row, digit = _values(cta, op)
+def _begins(cta: Cta, op: tile.MoveByDigitOp | tile.SortByDigitOp) -> Array:
+    """Where the first element of a tile with each value goes in its row."""
     at = cta.numbers(op.at)
     totals = _plain(cta.values[op.totals])[*at]
-    begin = (
-        np.cumsum(totals) - totals + _plain(cta.values[op.counts])[*at, int(cta.values[op.tile])]
-    )
-    order = np.argsort(digit, kind="stable")
+    before = _plain(cta.values[op.counts])[*at, int(cta.values[op.tile])]
+    return np.cumsum(totals) - totals + before
+
+
+def _sort(cta: Cta, op: tile.SortByDigitOp) -> None:
+    row, digit = _values(cta, op)
+    begin, order = _begins(cta, op), np.argsort(digit, kind="stable")
+    counted_ones = np.bincount(digit, minlength=begin.size)
+    cta.values[op.bases][0, 0] = begin - (np.cumsum(counted_ones) - counted_ones)
+    row[...] = row[order]
+
+
+def _move(cta: Cta, op: tile.MoveByDigitOp) -> None:
+    row, digit = _values(cta, op)
+    begin, order = _begins(cta, op), np.argsort(digit, kind="stable")
     alike = digit[order]
     first = np.searchsorted(alike, alike)
     place = begin[alike] + np.arange(alike.size) - first
@@ -64,4 +75,5 @@ DIGITS: Plays = {
     tile.CountDigitOp: _count,
     tile.SumCountsOp: _sum,
     tile.MoveByDigitOp: _move,
+    tile.SortByDigitOp: _sort,
 }

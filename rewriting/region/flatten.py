@@ -62,9 +62,10 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -
 
     They are of known sizes.  Every output has all of them in their order, or none, and so does a
     read at least, as they lie; the others lack some of them, and are read at those that they have
-    and at constants, without guards.  What is reduced is so over all of them or over none.  With
-    ``apart`` they may lie apart in all that is read, as those do that a reduced axis lies between.
-    Exact: each element is what it was, and lies where it lay; a sum's order is as free as it was.
+    and at constants, without guards.  What is read as it lies is read along no other axes.  What is
+    reduced is so over all of them or over none.  With ``apart`` they may lie apart in all that is
+    read, as those do that a reduced axis lies between.  Exact: each element is what it was, and
+    lies where it lay; a sum's order is as free as it was.
     """
     labels, sizes = [a.label for a in axes], [axis.size.constant() for axis in axes]
     if len(labels) < 2 or None in sizes or not 0 < prod(n or 0 for n in sizes) <= MOST:
@@ -82,12 +83,12 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -
     if any(len(set(labels) & set(val_type(r.operand).labels)) % len(labels) for r in reductions):
         return None
     whole: dict[SSAValue, bool] = {}
-    elsewhere: set[SSAValue] = set()
+    beside: set[SSAValue] = set()
     for op in ops:
         if not isinstance(op, ReadOp):
             continue
         if not set(labels) & set(val_type(op.result).labels):
-            elsewhere.add(op.tensor)
+            beside.add(op.tensor)
             continue
         if op.guard is not None or op.map.data.num_symbols or not _is_plain(op):
             return None
@@ -96,9 +97,7 @@ def flattened(kernel: KernelOp, axes: Sequence[AxisAttr], apart: bool = False) -
             return None  # What is turned is read in tiles, and not along the other's lines.
         if whole.setdefault(op.tensor, own) != own:
             return None
-    # What others see in its own shape, as a sum over all of it does, stays in that.
-    whole = {tensor: own and tensor not in elsewhere for tensor, own in whole.items()}
-    if not apart and not any(whole.values()):
+    if any(whole.get(tensor) for tensor in beside) or not (apart or any(whole.values())):
         return None
     return _Flat(kernel, axes, whole).built()
 

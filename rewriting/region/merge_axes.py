@@ -122,8 +122,9 @@ def with_digits_apart(kernel: KernelOp) -> KernelOp:
     return in_other_shapes(kernel, dims, places)
 
 
-MOST_TAPS, WINDOW = 16, 256
-"""Points of a window at most along a line, and all those that a thread reduces alone."""
+SHORT_TAPS, WINDOW = 16, 256
+"""Points of a window at most along a line, and all those, for which it stays a window where the
+next one begins behind it: longer ones are rows."""
 
 
 def _in_windows(kernel: KernelOp) -> set[str]:
@@ -136,7 +137,7 @@ def _in_windows(kernel: KernelOp) -> set[str]:
             axes = val_type(op.operand).axes
             sizes = {a.label: a.size.constant() or WINDOW + 1 for a in axes}
             if prod(sizes[label] for label in op.labels) <= WINDOW:
-                found.update(label for label in op.labels if sizes[label] <= MOST_TAPS)
+                found.update(label for label in op.labels if sizes[label] <= SHORT_TAPS)
     return found - made
 
 

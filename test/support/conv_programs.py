@@ -12,7 +12,8 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
-from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.convolution import Convolution
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import conditions, schedule_fields
 from polyc.families.conv.variants import merged_of, variant_of
 from polyc.families.family import fitted

@@ -153,8 +153,8 @@ class ExchangeGlobalOp(IRDLOperation):
     """Set one i32 of a tensor atomically, and give what was there (``atom.exch``).
 
     With ``add`` the value is added to it (``atom.add``).  The order of the threads that set one
-    element is not defined.  Where ``predicate`` is given and false nothing is set and the result
-    is zero.
+    element is not defined; without ``add`` the first of them may find what nobody has set.  Where
+    ``predicate`` is given and false nothing is set and the result is zero.
     """
 
     name = "gpu.exchange_global"

@@ -39,7 +39,13 @@ from polyc.dialects.gpu.tile.data import (
     FillOp,
     FragmentOp,
 )
-from polyc.dialects.gpu.tile.digits import CountDigitOp, DigitOp, MoveByDigitOp, SumCountsOp
+from polyc.dialects.gpu.tile.digits import (
+    CountDigitOp,
+    DigitOp,
+    MoveByDigitOp,
+    SortByDigitOp,
+    SumCountsOp,
+)
 from polyc.dialects.gpu.tile.flow import (
     OrderBarrierOp,
     OrderEnterOp,
@@ -89,6 +95,7 @@ TILE_OPS: list[type[Operation]] = [
     CountDigitOp,
     SumCountsOp,
     MoveByDigitOp,
+    SortByDigitOp,
     PipelineOp,
     RingOp,
     RingAcquireOp,
@@ -154,6 +161,7 @@ __all__ = [
     "RingWaitOp",
     "RolesOp",
     "ScanOp",
+    "SortByDigitOp",
     "SortOp",
     "SumCountsOp",
     "TileCoordinatesOp",

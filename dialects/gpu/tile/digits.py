@@ -3,7 +3,7 @@
 Of a digit ``gpu.count_digit`` counts how many elements of a tile have each value,
 ``gpu.sum_counts`` says how many have it in the tiles before, and ``gpu.move_by_digit`` writes the
 elements of a tile where they go: behind all that have a lower value in their row, and those of the
-tiles before and of its own that have the same.
+tiles before and of its own that have the same.  ``gpu.sort_by_digit`` says where they go instead.
 """
 
 from __future__ import annotations
@@ -238,4 +238,58 @@ class MoveByDigitOp(DigitOp):
             raise VerifyException(
                 f"a row of {target} is at {len(target.dims) - 1} coordinates along an axis of it, "
                 f"not at {len(self.target_at)} along {self.along}"
+            )
+
+
+@irdl_op_definition
+class SortByDigitOp(DigitOp):
+    """Sort the elements of a tile by a digit, in their row, and say how far from there each goes.
+
+    ``gpu.sort_by_digit %row count %n by <32, 40> from %counts, %totals[%r] tile %t to %bases``: an
+    element with a value of the digit goes to its place in the row and what ``bases``, a shared row
+    of i32, has at that value, where ``gpu.move_by_digit`` would write it.  All threads of the
+    block take part, and meet.
+    """
+
+    name = "gpu.sort_by_digit"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    counts = operand_def(base(GlobalType))
+    totals = operand_def(base(GlobalType))
+    at = var_operand_def(IndexType)
+    tile = operand_def(IndexType)
+    bases = operand_def(base(SharedType))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$row `count` $count `by` $by (`unsigned` $unsigned^)? `from` $counts `,` $totals `[` $at "
+        "`]` `tile` $tile `to` $bases attr-dict `:` type($row) `,` type($counts) `,` type($totals) "
+        "`,` type($bases)"
+    )
+
+    def __init__(
+        self,
+        row: SSAValue,
+        count: SSAValue,
+        bits: Bits,
+        counts: SSAValue,
+        totals: SSAValue,
+        at: Sequence[SSAValue],
+        tile: SSAValue,
+        bases: SSAValue,
+        *,
+        unsigned: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[counts, totals, list(at), tile, bases, row, count],
+            properties={"by": IntsAttr(bits), "unsigned": UnitAttr() if unsigned else None},
+        )
+
+    def verify_(self) -> None:
+        self.verify_digit()
+        values = values_of(self.bits)
+        _need_counts("sums of counts", self.totals, self.at, values)
+        _need_counts("counts of tiles", self.counts, [*self.at, self.tile], values)
+        kind = cast("SharedType", self.bases.type)
+        if kind.element_type != i32 or list(kind.sizes) != [1, counted(self.counts)]:
+            raise VerifyException(
+                f"how far elements go is a shared row of {counted(self.counts)} i32, not {kind}"
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from math import gcd, lcm
+from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
@@ -16,9 +16,7 @@ from xdsl.ir import Block, SSAValue
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware.random import WORDS
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.types import GlobalType, element_bytes
-from polyc.passes.support.gpu.symbols import dim_of
-from polyc.passes.support.gpu.vectors import Access, divisor
+from polyc.passes.support.gpu.vectors import Access, divisor, size_divisor
 from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit
 
@@ -124,17 +122,4 @@ def _multiple(value: SSAValue, kernel: KernelOp) -> tuple[int, bool]:
     ):
         return number.value.data, True
     index = _index(value)
-    return (1, False) if index is None else (_of_size(index, kernel), False)
-
-
-def _of_size(index: SSAValue, kernel: KernelOp) -> int:
-    """What a size is a multiple of: rows hold whole vectors of what their tensor is aligned to."""
-    if isinstance(owner := index.owner, arith.MuliOp):
-        return _of_size(owner.lhs, kernel) * _of_size(owner.rhs, kernel)
-    found = max(divisor(index), 1)
-    dim = dim_of(index, kernel)
-    for argument in kernel.body.block.args:
-        kind = argument.type
-        if dim is not None and isinstance(kind, GlobalType) and kind.dims[-1:] == (dim,):
-            found = lcm(found, max(kind.align.data // element_bytes(kind.element_type), 1))
-    return found
+    return (1, False) if index is None else (size_divisor(index, kernel), False)

@@ -520,6 +520,7 @@ _STEPS: dict[type[Operation], Callable[[Order, Any, State], State]] = {
     tile.CountDigitOp: Order.sorted,
     tile.SumCountsOp: Order.sorted,
     tile.MoveByDigitOp: Order.sorted,
+    tile.SortByDigitOp: Order.sorted,
     hw.CpAsyncCommitOp: lambda order, op, state: aged(state, "cp_async"),
     hw.CpAsyncWaitOp: lambda order, op, state: waited(state, "cp_async", op.pending.value.data),
     tile.AwaitOp: _tokens,

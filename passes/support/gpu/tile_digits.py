@@ -65,22 +65,18 @@ class DigitCount(DigitSort):
 
 
 @dataclass
-class DigitMove(DigitSort):
-    """Sorts a tile by a digit, and writes it where that goes in a row."""
+class DigitPlaces(DigitSort):
+    """Sorts a tile by a digit, and finds how far from there its elements go in a row."""
 
-    move: tile.MoveByDigitOp
+    move: tile.MoveByDigitOp | tile.SortByDigitOp
+    bases: SSAValue
 
     def lower(self, emit: Emit) -> None:
         values = self.digits.values
         row = SharedType.of([1, values // LANES], i32, 0)
         self.more = emit.value(hw.SharedTileOp(row), "more")
-        row = SharedType.of([1, values], i32, 0)
-        self.bases = emit.value(hw.SharedTileOp(row), "bases")
         self.lower_values = emit.registers(1, i32, "lower")
         self.run(emit)
-        # Places are computed anew, for which there were no registers while elements moved.
-        self.begin_at(emit, emit.value(hw.OpaqueOp(self.own)))
-        self.groups(emit, self.write)
 
     def sum_more(self, emit: Emit) -> None:
         """How many elements of the row have a value of the lanes before."""
@@ -98,6 +94,17 @@ class DigitMove(DigitSort):
         base = Ints(emit).sub(Ints(emit).add(lower, before), begin)
         emit.op(hw.StoreSharedOp(base, at_place(emit, self.bases, self.thread)))
 
+
+@dataclass
+class DigitMove(DigitPlaces):
+    """The same, and writes them there."""
+
+    def lower(self, emit: Emit) -> None:
+        super().lower(emit)
+        # Places are computed anew, for which there were no registers while elements moved.
+        self.begin_at(emit, emit.value(hw.OpaqueOp(self.own)))
+        self.groups(emit, self.write)
+
     def write(self, emit: Emit, r: SSAValue, count: int) -> None:
         """Elements of the sorted tile to memory: neighbours with the same value are neighbours
         there."""
@@ -109,7 +116,9 @@ class DigitMove(DigitSort):
         for value in values:
             digit = Ints(emit).index(self.digits.digit(emit, value, self.shift))
             found.append(emit.value(hw.LoadSharedOp(at_place(emit, self.bases, digit), i32)))
-        op, along = self.move, self.move.along
+        op = self.move
+        assert isinstance(op, tile.MoveByDigitOp)
+        along = op.along
         for place, value, base in zip(places, values, found, strict=True):
             at = Ints(emit).index(Ints(emit).add(base, place))
             where = [*op.target_at[:along], at, *op.target_at[along:]]
@@ -158,8 +167,25 @@ class LowerMoveByDigit(RewritePattern):
     def match_and_rewrite(self, op: tile.MoveByDigitOp, rewriter: PatternRewriter) -> None:
         emit = Emit()
         scope_barrier(emit, op)
-        count = Ints(emit).of(op.count)
-        DigitMove(op, Row(op.row), _digits(op, op.counts), count, op).lower(emit)
+        count, digits = Ints(emit).of(op.count), _digits(op, op.counts)
+        kind = SharedType.of([1, digits.values], i32, 0)
+        bases = emit.value(hw.SharedTileOp(kind), "bases")
+        DigitMove(op, Row(op.row), digits, count, op, bases).lower(emit)
+        rewriter.replace(op, emit.ops, [])
+
+
+class LowerSortByDigit(RewritePattern):
+    """``gpu.sort_by_digit``: the same, but that nothing goes to memory.
+
+    Legality: all threads of the scope come by (``DivergentBarrier``).
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.SortByDigitOp, rewriter: PatternRewriter) -> None:
+        emit = Emit()
+        scope_barrier(emit, op)
+        count, digits = Ints(emit).of(op.count), _digits(op, op.counts)
+        DigitPlaces(op, Row(op.row), digits, count, op, op.bases).lower(emit)
         rewriter.replace(op, emit.ops, [])
 
 
@@ -247,4 +273,9 @@ class LowerSumCounts(RewritePattern):
         rewriter.replace(op, emit.ops, [])
 
 
-DIGIT_PATTERNS: list[RewritePattern] = [LowerCountDigit(), LowerSumCounts(), LowerMoveByDigit()]
+DIGIT_PATTERNS: list[RewritePattern] = [
+    LowerCountDigit(),
+    LowerSumCounts(),
+    LowerMoveByDigit(),
+    LowerSortByDigit(),
+]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, lcm
 
 from xdsl.dialects import affine, arith, memref, scf
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -24,13 +24,17 @@ from xdsl.traits import is_side_effect_free
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
-from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel, is_size
+from polyc.passes.support.gpu.symbols import constant_of, dim_of, enclosing_kernel, is_size
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.postorder import computed, reached
 
 LESS = (2, 6)
 """``slt`` and ``ult`` as arith.cmpi holds them."""
+
+BOUNDS = (*LESS, 5, 9)
+"""Those, and what they are not: ``sge`` and ``uge``."""
 
 
 def divisor(value: SSAValue) -> int:
@@ -90,6 +94,19 @@ def _expr_divisor(expr: AffineExpr, divisors: Sequence[int], dims: int) -> int:
             return a * b if kind is AffineBinaryOpKind.Mul else 1
         case _:
             return 1
+
+
+def size_divisor(size: SSAValue, kernel: KernelOp) -> int:
+    """What a size is a multiple of: rows hold whole vectors of what their tensor is aligned to."""
+    if isinstance(owner := size.owner, arith.MuliOp):
+        return size_divisor(owner.lhs, kernel) * size_divisor(owner.rhs, kernel)
+    found = max(divisor(size), 1)
+    dim = dim_of(size, kernel)
+    for argument in kernel.body.block.args:
+        kind = argument.type
+        if dim is not None and isinstance(kind, GlobalType) and kind.dims[-1:] == (dim,):
+            found = lcm(found, max(kind.align.data // element_bytes(kind.element_type), 1))
+    return found
 
 
 def guards_bounds(
@@ -248,7 +265,10 @@ def is_shared(value: SSAValue, loop: Block, width: int, bound: int) -> bool:
 def shared(
     values: Sequence[SSAValue], loop: Block, width: int, bound: int
 ) -> Mapping[SSAValue, bool]:
-    """``is_shared`` of several values, and of all that they are made of."""
+    """``is_shared`` of several values, and of all that they are made of.
+
+    So is whether neighbours that begin at a multiple of ``width`` are before a bound that is one.
+    """
     stored = {op.tensor for op in loop.ops if isinstance(op, hw.StoreGlobalOp)}
     known: dict[SSAValue, bool] = {}
 
@@ -272,6 +292,18 @@ def shared(
                 )
             case memref.LoadOp():
                 known[here] = all(known[v] for v in owner.indices)
+            case arith.CmpiOp() if (
+                isinstance(owner.lhs.type, IndexType)
+                and owner.predicate.value.data in BOUNDS
+                and known[owner.rhs]
+                and not known[owner.lhs]
+            ):
+                place = Access.of([owner.lhs], loop.args[0])
+                known[here] = (
+                    size_divisor(owner.rhs, enclosing_kernel(owner)) % width == 0
+                    and all(known.get(v, not _is_inside(v, loop)) for v in place.values[1:])
+                    and place.is_vector(width, bound)
+                )
             case _:
                 pure = is_side_effect_free(owner) and not owner.regions
                 known[here] = pure and all(known[v] for v in owner.operands)

@@ -37,10 +37,6 @@ OPEN = ("block", "chunks")
 """The variants of rows of open lengths, of those that the family has: each is a kernel more."""
 
 
-SHORT = 8192
-"""Points of a row that a block reads in some 0.3 us, beside the 1 us until the first is there."""
-
-
 def with_single_rows(kernel: KernelOp, arch: str, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     """The schedules of a product, ``plans``, behind those of its one row, or one column.
 
@@ -74,7 +70,7 @@ def single_rows(kernel: KernelOp, arch: str) -> Iterator[ScheduleOp]:
             if last in sizes:
                 sizes[last] = sizes[last].ceildiv(height)
             tiles = prod(sizes.values(), start=Dim.const(1))
-            chip = 1 if is_short(rows) else ARCHS[arch].multiprocessors
+            chip = 1 if rows.is_quick else ARCHS[arch].multiprocessors
             fills = Assumption(tiles - chip, ">=")
             when = left_open(kernel, [alone, fills, *plan.when.data])
             if when is not None:
@@ -82,13 +78,6 @@ def single_rows(kernel: KernelOp, arch: str) -> Iterator[ScheduleOp]:
                 yield fitted(kernel.sym_name.data, name, plan.fields(), when)
         if gemm.size(axis).constant() == 1:
             return  # It is always alone: what the other axis has is no other way.
-
-
-def is_short(rows: Rows) -> bool:
-    """Whether a row takes one block about as long as it takes memory to answer: few rows are
-    faster so than by tensor cores, which have more to begin and to end."""
-    length = rows.length.constant()
-    return length is not None and length <= SHORT
 
 
 def _columns(gemm: Contraction, arch: str) -> Iterator[ScheduleOp]:

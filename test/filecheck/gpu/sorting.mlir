@@ -38,6 +38,10 @@ gpu.module @d arch "sm_90a" symbols [M, N, T] {
     gpu.sum_counts %C[%m] first %m of %m to %S : !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>
     // CHECK-NEXT: gpu.move_by_digit %row count %m by <56, 64> from %C, %S[%m] tile %m to %X[%m] axis 0 : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.global<[M, N], i64>
     gpu.move_by_digit %row count %m by <56, 64> from %C, %S[%m] tile %m to %X[%m] axis 0 : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.global<[M, N], i64>
+    // CHECK-NEXT: %bases
+    %bases = gpu.shared_tile at 4096 : !gpu.shared<[1, 256], i32>
+    // CHECK-NEXT: gpu.sort_by_digit %row count %m by <56, 64> unsigned from %C, %S[%m] tile %m to %bases : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.shared<[1, 256], i32>
+    gpu.sort_by_digit %row count %m by <56, 64> unsigned from %C, %S[%m] tile %m to %bases : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.shared<[1, 256], i32>
     gpu.return
   }
 }

@@ -191,3 +191,15 @@ gpu.module @m arch "sm_90a" symbols [M, N, T] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: how far elements go is a shared row of 256 i32, not !gpu.shared<[1, 128], i32>
+gpu.module @m arch "sm_90a" symbols [M, T] {
+  gpu.kernel @k(%C: !gpu.global<[M, T, 256], i32> = workspace "c", %S: !gpu.global<[M, 256], i32> = workspace "s", %m: index = symbol M) threads 256 {
+    %r = gpu.shared_tile at 0 : !gpu.shared<[1, 512], i64>
+    %bases = gpu.shared_tile at 4096 : !gpu.shared<[1, 128], i32>
+    gpu.sort_by_digit %r count %m by <32, 40> from %C, %S[%m] tile %m to %bases : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.shared<[1, 128], i32>
+    gpu.return
+  }
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polyc.test.support.novel import (
+    filters,
     graphs,
     language,
     losses,
@@ -13,7 +14,7 @@ from polyc.test.support.novel import (
 )
 from polyc.test.support.novel.registry import Novel, names
 
-FIELDS = (graphs, language, losses, science, sequence, tensors, vision)
+FIELDS = (filters, graphs, language, losses, science, sequence, tensors, vision)
 """The files of modules."""
 
 

@@ -86,8 +86,10 @@ def test_blocks_with_lists_read_the_updates_of_their_rows_and_no_index() -> None
 
 def test_long_lists_are_as_long_here_as_there() -> None:
     """The model counts the kernels' own parts and chunks."""
-    assert (model.LONG, model.PART, model.CHUNK) == (lists.LONG, lists.PART, lists.CHUNK)
-    assert (model.FIRST, model.GROUP) == (lists.FIRST, lists.GROUP)
+    for name in ("LONG", "CHUNK", "RUN_CHAINS", "PART", "GROWS", "FIRST", "GROUP", "CHAINS"):
+        assert getattr(model, name) == getattr(lists, name), name
+    for name in ("LINKING", "POOLED", "EACH"):
+        assert getattr(model, name) == getattr(lists, name), name
 
 
 def test_of_set_one_update_of_a_place_is_read() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import exp, log
 
 import pytest
 
 from polyc.affine import isl
 from polyc.bench.splits import TEXT, regions
-from polyc.cost.products import nanoseconds
+from polyc.cost.products import Stored, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
@@ -157,3 +158,21 @@ def test_plans_of_odd_rows_have_room_for_what_goes_through_shared_memory() -> No
     fewer = [one for one, other in both if one.stages < other.stages]
     assert fewer and not any(plan.summed for plan in fewer)
     assert all(one.stages == other.stages for one, other in both if one.summed)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(5840, 1112, 6072), (4104, 4104, 4104)])
+def test_blocks_that_go_on_share_columns_whose_rows_are_no_whole_lines(
+    m: int, n: int, k: int
+) -> None:
+    """A row of a box costs L2 two requests there; where an epilogue reads, tiles are narrower."""
+
+    def widest(form: ranking.Form) -> int:
+        found = form.space("sm_90a")
+        return max((p.columns for p in found if p.persistent and p.below > 1), default=0)
+
+    uneven = ranking.Form(stored=Stored(1, 1))
+    assert widest(ranking.Form()) == 0
+    assert widest(replace(uneven, loose=True)) == widest(replace(uneven, crowded=True)) == 0
+    assert widest(uneven) == 256 and widest(replace(uneven, reads=True)) == 192
+    first, *_ = ranking.ranked((1, m, n, k), "sm_90a", uneven)
+    assert first[1].persistent and first[1].below == 2

@@ -307,6 +307,7 @@ BREAKS: dict[str, Callable[[Operation], Found]] = {
     "gpu-hoist-invariants": invariant,
     "gpu-roll-maps": changes("gpu-roll-maps"),
     "gpu-load-ahead": changes("gpu-load-ahead"),
+    "gpu-group-functions": changes("gpu-group-functions"),
     "gpu-merge-ifs": split_ifs,
     "gpu-plan-shared-memory": not_placed,
 }
@@ -329,6 +330,7 @@ IDLE = {
     "gpu-cache-hints",
     "gpu-check-rings",
     "gpu-double-buffer-fragments",
+    "gpu-group-functions",
     "gpu-hoist-invariants",
     "gpu-inline-lets",
     "gpu-insert-barriers",

@@ -77,6 +77,8 @@ gpu.module @floats arch "sm_80" symbols [M] {
 // CHECK-NEXT:       : "f"(a), "f"(b));
 // CHECK-NEXT:   return r;
 // CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ float square_root(float x) {
+// CHECK-NEXT:   bool is_low = x < 0x1p-100f;
 // CHECK: __device__ __forceinline__ float divide(float a, float b) {
 // CHECK-NEXT:   float quotient = (a == 0.0f ? 0x1p-30f : a) / b;
 // CHECK-NEXT:   return a == 0.0f ? a * quotient : quotient;
@@ -112,7 +114,7 @@ gpu.module @floats arch "sm_80" symbols [M] {
 // CHECK-NEXT:   float x_9 = fminf(x_8, x);
 // CHECK-NEXT:   float x_10 = expf(x_9);
 // CHECK-NEXT:   float x_11 = logf(x_10);
-// CHECK-NEXT:   float x_12 = sqrtf(x_11);
+// CHECK-NEXT:   float x_12 = square_root(x_11);
 // CHECK-NEXT:   float x_13 = rsqrtf(x_12);
 // CHECK-NEXT:   float x_14 = tanhf(x_13);
 // CHECK-NEXT:   float x_15 = error_function(x_14);

@@ -40,7 +40,7 @@ gpu.module @functions arch "sm_80" symbols [M] {
 // CHECK-NEXT: float v8 = coshf(v7);
 // CHECK-NEXT: float v9 = expm1f(v8);
 // CHECK-NEXT: float v10 = log10f(v9);
-// CHECK-NEXT: float v11 = log1pf(v10);
+// CHECK-NEXT: float v11 = log_of_one_more(v10);
 // CHECK-NEXT: float v12 = sinf(v11);
 // CHECK-NEXT: float v13 = sinhf(v12);
 // CHECK-NEXT: float v14 = tanf(v13);

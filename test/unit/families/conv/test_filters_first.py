@@ -12,8 +12,9 @@ from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.region import KernelOp
+from polyc.families.conv.convolution import Convolution
 from polyc.families.conv.problems import problem_of
-from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV, schedules
 from polyc.families.space import Tiling
 from polyc.lowering.frontend_to_tiny import FrontendToTiny

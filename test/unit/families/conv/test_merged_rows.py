@@ -13,7 +13,8 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.region import KernelOp as RegionOp
-from polyc.families.conv.recognise import PIXELS, find_convolution
+from polyc.families.conv.convolution import PIXELS
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV, schedules
 from polyc.families.family import fitted
 from polyc.families.space import Tiling

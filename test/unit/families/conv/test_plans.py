@@ -13,8 +13,9 @@ from polyc.cost.products import CONV_RATES
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
+from polyc.families.conv.convolution import Convolution
 from polyc.families.conv.problems import depths_of, form_of, problem_of
-from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.conv.schedules import CONV, MEASURED, is_ranked, schedules
 from polyc.families.space import Tiling, space
 from polyc.lowering.gpu_to_cuda import cuda_source

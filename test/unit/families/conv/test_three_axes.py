@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import KernelOp
-from polyc.families.conv.recognise import Convolution, find_convolution
+from polyc.families.conv.convolution import Convolution
+from polyc.families.conv.recognise import find_convolution
 from polyc.families.registry import BY_NAME
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.passes.pipeline import STAGES, build

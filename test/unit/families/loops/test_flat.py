@@ -20,7 +20,7 @@ from polyc.families.loops.schedules import schedules
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
-from polyc.test.support.gpu_text import only
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.sketch import Sketch, dim
 from polyc.test.support.split_programs import wanted_of, written
 from polyc.test.unit.families.loops.test_lines import Size, lowered
@@ -52,15 +52,38 @@ def moved(*shape: Size, element: Attribute = f32) -> ModuleOp:
     return s.done(y=s.fn("exp", x))
 
 
-MADE = {"adaptive": adaptive, "pool": pool, "moved": moved}
-SMALL = {"adaptive": (2, 3, 9, 11), "pool": (2, 6, 5, 3), "moved": (3, 5, 4, 6)}
-LARGE = {"adaptive": (64, 256, 13, 13), "pool": (64, 33, 35, 3), "moved": (512, 64, 14, 6)}
+def butterfly(*shape: Size, element: Attribute = f32) -> ModuleOp:
+    """Three steps of sums of halves of lines, each with factors of its own: loops sum in loops."""
+    s = Sketch("f", element)
+    n, d = shape
+    assert isinstance(d, int)
+    x = s.input("x", n, d)
+    for name, half in (("t", 2), ("u", 4), ("v", 8)):
+        parts = d // half // 2
+        y = s.fn("mul", s.input(name, parts, 2, 2, half), s.reshape(x, n, parts, 1, 2, half))
+        x = s.reshape(s.reduce("sum", y, 3), n, d)
+    return s.done(y=x)
 
 
-@pytest.mark.parametrize("what", ["adaptive", "pool"])
+MADE = {"adaptive": adaptive, "pool": pool, "moved": moved, "butterfly": butterfly}
+SMALL: dict[str, tuple[int, ...]] = {
+    "adaptive": (2, 3, 9, 11),
+    "pool": (2, 6, 5, 3),
+    "moved": (3, 5, 4, 6),
+    "butterfly": (5, 48),
+}
+LARGE: dict[str, tuple[int, ...]] = {
+    "adaptive": (64, 256, 13, 13),
+    "pool": (64, 33, 35, 3),
+    "moved": (512, 64, 14, 6),
+    "butterfly": (4096, 256),
+}
+
+
+@pytest.mark.parametrize("what", ["adaptive", "pool", "butterfly"])
 def test_small_images_are_one_axis(what: str) -> None:
     """Where a tile would have more of threads that are idle, or blocks that end as they begin."""
-    kernel = only(lowered(MADE[what](*LARGE[what], element=f16), "region"), KernelOp)
+    kernel, *_ = find(lowered(MADE[what](*LARGE[what], element=f16), "region"), KernelOp)
     (plan,) = schedules(find_loops(kernel), "sm_90a")
     assert plan.is_flat and plan.variant.data == "flat" and plan.tile_sizes[0] == 1
 
@@ -98,8 +121,8 @@ def torn(kernel: KernelOp, rows: int, columns: int) -> float:
 
 
 def planned(module: ModuleOp, folder: Path, last: str, **fields: Any) -> ModuleOp:
-    """A module whose one region has all points as one axis."""
-    region = only(lowered(module, "region"), KernelOp).sym_name.data
+    """A module whose first region has all points as one axis."""
+    region = find(lowered(module, "region"), KernelOp)[0].sym_name.data
     plan = {
         "region": region,
         "algo_choice": {"loops": "flat"},

@@ -184,6 +184,29 @@ def test_products_are_contractions_and_rows_are_not() -> None:
         assert [cost.is_contraction(op.result) for op in sums] == [wanted]
 
 
+def test_rows_times_a_vector_are_no_contraction_but_as_scores() -> None:
+    """Where the one column lies as the first operand's rows do, and not across these."""
+
+    def product(given: str, order: str, end: str, result: str) -> tiny.GraphOp:
+        text = f"""%o = tiny.permute %x perm [{order}] : {given} -> R
+  %r = tiny.expand %o dims [0, 1] : R -> T
+  %v = tiny.expand %w dims [1, 2] : !tiny.tensor<[4, 1], f32> -> T
+  %p = tiny.binary mul %r, %v : T
+  %s = tiny.reduce sum %p axes [1] : T -> S
+  %y = tiny.{end} : S -> {result}"""
+        for name, shape in (("T", "8, 4, 1"), ("S", "8, 1"), ("R", "8, 4")):
+            text = text.replace(f" {name}", f" !tiny.tensor<[{shape}], f32>")
+        return graph_of(text, result, f"%x: {given}, %w: !tiny.tensor<[4, 1], f32>")
+
+    lies, crosses = ("!tiny.tensor<[8, 4], f32>", "0, 1"), ("!tiny.tensor<[4, 8], f32>", "1, 0")
+    same = ("permute %s perm [0, 1]", "!tiny.tensor<[8, 1], f32>")
+    rows, across = product(*lies, *same), product(*crosses, *same)
+    scores = product(*lies, "reduce max %s axes [0]", "!tiny.tensor<[1], f32>")
+    for graph, wanted in ((rows, False), (across, True), (scores, True)):
+        sums = [op for op in graph.body.block.ops if isinstance(op, tiny.ReduceOp)]
+        assert cost.is_contraction(sums[0].result) is wanted
+
+
 # Names -----------------------------------------------------------------------------------
 
 

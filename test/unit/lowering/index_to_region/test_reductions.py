@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Attribute, SSAValue
 
 from polyc.cost.time import times_of
 from polyc.dialects import frontend
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.frontend import tensor
 from polyc.dialects.plan import ScheduleOp
-from polyc.dialects.region import KernelOp, ReduceOp, ReduceTogetherOp
+from polyc.dialects.region import KernelOp, ReadOp, ReduceOp, ReduceTogetherOp
 from polyc.dialects.region.moments import moments_of
 from polyc.families.loops.recognise import find_loops, steps_of
 from polyc.lowering.index_to_region import IndexToRegion, reductions
@@ -347,5 +347,53 @@ def test_what_is_tried_of_a_recurrence_is_bounded(
     assert spent and spent[0] > 0
     inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
     played = play(made, "recurrence", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+@pytest.mark.parametrize("kind", [f16, f32])
+def test_rows_times_vectors_are_one_kernel_of_rows(kind: Attribute) -> None:
+    """Each of them was a product of its own, whose rows were read and written again behind it."""
+    s = Sketch("crossed", kind)
+    x = y = s.input("x", 640, 512)
+    for number in range(2):
+        weighed = s.gemm(y, s.input(f"w{number}", 512, 1))
+        y = s.fn("add", s.fn("mul", x, weighed), y)
+    module = s.done(y=y)
+    found = planned(module)
+    assert [plan.pattern for plan in find(found, ScheduleOp)] == ["rows"]
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(found, "crossed", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+def test_a_concat_times_itself_turned_is_stored_once() -> None:
+    """Its parts are too few rows of a tile; it was stored in both orders, to be copied back."""
+    s = Sketch("pairs", f32)
+    joined = s.concat(1, s.input("x", 512, 1, 64), s.input("w", 512, 26, 64))
+    module = s.done(y=s.gemm(joined, joined, turned=True))
+    found = kernels(planned(module))
+    assert len(found) == 2
+    assert [tensor.shape for tensor in found[0].outs] == [tuple(map(Dim.const, (512, 27, 64)))]
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(planned(module), "pairs", inputs, {})
+    assert played is not None
+    assert_agree(played, meant(module, inputs, {}))
+
+
+@pytest.mark.parametrize(("kind", "depth"), [(f16, 8), (f32, 8), (f32, 512)])
+def test_weighted_sums_of_few_rows_are_one_kernel(kind: Attribute, depth: int) -> None:
+    """They were turned in memory, multiplied in tiles of one row, and turned back."""
+    s = Sketch("weighted", kind)
+    x, weights = s.input("x", 64, depth, 256), s.softmax(s.input("w", 64, depth))
+    turned = s.gemm(s.permute(x, 0, 2, 1), s.reshape(weights, 64, depth, 1))
+    module = s.done(y=s.reshape(turned, 64, 256))
+    found = planned(module)
+    assert "matmul" not in [plan.pattern for plan in find(found, ScheduleOp)]
+    read = [op for op in found.walk() if isinstance(op, ReadOp) and len(op.result.type.axes) == 3]
+    assert len(read) == 1
+    inputs = make_inputs(only(module, frontend.GraphOp), {}, 3)
+    played = play(found, "weighted", inputs, {})
     assert played is not None
     assert_agree(played, meant(module, inputs, {}))

@@ -63,6 +63,16 @@ CASES: dict[str, Case] = {
     "two below each other": (plain, below(2, WIDE), {"M": 128, "N": 128, "K": 264}),
     "rows of which one is outside": (residual, below(2, SMALL), {"M": 140, "N": 72, "K": 136}),
     "four below, rows along k": (across, below(4, WIDE), {"M": 70, "N": 136, "K": 72}),
+    "two below that go on to other tiles": (
+        residual,
+        below(2, HIGH, persistent=True, registers=[40, 232]),
+        {"M": 390, "N": 136, "K": 136},
+    ),
+    "such of rows across k": (
+        across,
+        below(2, HIGH, persistent=True, registers=[40, 232]),
+        {"M": 384, "N": 72, "K": 328},
+    ),
     "rows that are reduced": (
         lambda: gate(200),
         {"variant": "tma_low", "multicast": True},

@@ -29,7 +29,7 @@ from polyc.playback.gpu.simulate import simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
-from polyc.test.support.sketch import Size, Sketch
+from polyc.test.support.sketch import Size, Sketch, dim
 from polyc.test.unit.lowering.region_to_gpu.test_scans import BEFORE, numbers, through
 from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
@@ -88,8 +88,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "SEVERAL", FEW)
     monkeypatch.setattr(scatter_lists, "THREADS", 64)
     monkeypatch.setattr(scatter_lists, "LONG", SHORT)
-    monkeypatch.setattr(scatter_lists, "PART", 24)
+    monkeypatch.setattr(scatter_lists, "LINKING", 64)
+    monkeypatch.setattr(scatter_lists, "SLOTS", 8)
+    monkeypatch.setattr(scatter_lists, "PART", 36)
+    monkeypatch.setattr(scatter_lists, "GROWS", 100)
     monkeypatch.setattr(scatter_lists, "CHUNK", 128)
+    monkeypatch.setattr(scatter_lists, "RUN_CHAINS", 4)
 
 
 SMALL = 64
@@ -215,7 +219,7 @@ def test_lists_of_all_lengths_keep_their_order(way: str) -> None:
     through(rows("add", f32, "V", "D"), arrays, {"V": high, "D": wide, "N": count}, way, "sm_80")
 
 
-LONG_LISTS = (SHORT - 1, SHORT, SHORT + 1, 23, 24, 25, 0, 48, 49, 100, 1, 200)
+LONG_LISTS = (SHORT - 1, SHORT, SHORT + 1, 35, 36, 37, 0, 72, 73, 100, 1, 200)
 """Lengths of lists about that of the longest one that is walked along, and about whole parts."""
 
 
@@ -255,7 +259,7 @@ def test_one_list_has_all_updates() -> None:
     through(rows("add", f32, "V"), arrays, {"V": 9, "N": count}, "listed")
 
 
-@pytest.mark.parametrize("chunks", [scatter_lists.GROUP, 2 * scatter_lists.GROUP + 1])
+@pytest.mark.parametrize("chunks", [4, 9])
 @pytest.mark.usefixtures("small")
 def test_chunks_take_chains_of_runs_in_turn(chunks: int) -> None:
     """Of two lists: one has a run in each chunk, one in the last ones alone; the parts of a tile's
@@ -367,6 +371,60 @@ def test_atomics_find_extremes_and_sums_of_integers(fn: str, kind: Attribute) ->
     through(rows(fn, kind, "V"), [x, at, updates], sizes, way, arch)
 
 
+COUNTED = {
+    "each place has a slot": (9, 5000),
+    "as many places as slots": (2048, 3000),
+    "places share slots": (5000, 3000),
+    "few updates": (9, 40),
+    "one place": (1, 1100),
+}
+
+
+def counted(
+    high: int, count: Size, kind: Attribute, added: float = 1.0, start: float = 0.0
+) -> ModuleOp:
+    """How many indices fall to a place, as sums of real numbers."""
+    s = Sketch("f", kind)
+    i = s.input("i", count, element=i64)
+    x, u = (
+        s.add(frontend.ExpandOp(s.number(one), [], frontend.tensor([dim(size)], kind)))
+        for one, size in ((start, high), (added, count))
+    )
+    return s.done(y=s.add(frontend.ScatterOp("add", x, i, u, 0, from_end=True)))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_sums_of_whole_numbers_are_counted_in_tables_of_blocks(name: str) -> None:
+    """Compiled without a spill too."""
+    high, count = COUNTED[name]
+    number = list(COUNTED).index(name)
+    kind, arch = (f32, f16)[number % 2], ("sm_90a", "sm_80")[number % 2]
+    module = counted(high, count, kind, (1.0, -3.0)[number % 2], 2.0)
+    i = hostile(high, count, seed=number)
+    through(module, [i], {}, "atomic", arch, compiles=True)
+
+
+@pytest.mark.parametrize("kind", [i32, ui8, f32], ids=str)
+def test_many_updates_of_few_places_are_combined_in_tables_of_blocks(kind: Attribute) -> None:
+    """Sums of integers and extremes, of a place with most updates and of ones that share slots."""
+    fn = "max" if kind == f32 else "add"
+    for high in (7, 3000):
+        arrays = [numbers(kind, (high,)), hostile(high, 2500), numbers(kind, (2500,))]
+        through(rows(fn, kind, high, count=2500), arrays, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("added", "start", "count"),
+    [(0.5, 0.0, 2000), (1.0, -0.0, 2000), (1.0, 0.25, 2000), (2.0**14, 0.0, 2000), (1.0, 0.0, "N")],
+)
+def test_sums_that_may_be_rounded_are_not_counted(added: float, start: float, count: Size) -> None:
+    """Of numbers that are no integers, of -0, of sums that f32 may not have, and of open sizes."""
+    module = counted(9, count, f32, added, start)
+    for name in BEFORE:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    assert not find_scatters(only(module, KernelOp)).counts
+
+
 def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
     """One index is for all rows of updates along a line, and not for the lines of a row."""
     s = Sketch("f", i32)
@@ -446,8 +504,8 @@ def test_rows_of_bytes_are_summed_without_a_spill(arch: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "sizes", "room"),
     [
-        (f16, (1 << 18, 128, 1 << 16), 8),
-        (f32, (16384, 4096, 16384), 8),
+        (f16, (1 << 18, 128, 1 << 16), 6),
+        (f32, (16384, 4096, 16384), 6),
         (i32, (4096, 1024, 8192), 6),
         (f32, (4096, 1023, 8192), 1),
     ],
@@ -477,16 +535,24 @@ def test_what_is_around_compiles_without_a_spill(arch: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fn", "way"), [("set", "pooled"), ("add", "listed"), ("set", "last"), ("max", "atomic")]
+    ("fn", "way"),
+    [
+        ("set", "pooled"),
+        ("add", "listed"),
+        ("set", "last"),
+        ("max", "atomic"),
+        ("max", "atomic tables"),
+    ],
 )
 def test_threads_that_take_turns_at_random_agree(
     fn: str, way: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """No thread reads a pool or a list before it is whole, or fills it while another reads."""
     count, high = POOLED + 60, 9
-    if way != "pooled":
+    if way not in ("pooled", "atomic tables"):
         request.getfixturevalue("small")
         count = 2 * SMALL + 10
+    way = way.split()[0]
     module = rows(fn, f32, "V")
     i = several(high, count) if way == "pooled" else hostile(high, count)
     arrays = [numbers(f32, (high,)), i, numbers(f32, (count,))]

@@ -9,10 +9,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.launches import LaunchOp
+from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
 from polyc.dialects.gpu.module import gpu_module_of
 from polyc.passes.finish import finish
-from polyc.passes.gpu.share_kernels import ShareKernels
+from polyc.passes.gpu.share_kernels import ShareKernels, ShareLaunches
 from polyc.playback.gpu.simulate import simulate
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.structure import structure
@@ -104,3 +104,52 @@ def test_a_variant_that_is_one_launch_keeps_its_kernel() -> None:
     first.parent_block().insert_op_after(other, first)  # pyright: ignore[reportOptionalMemberAccess]
     assert structure(first, ("sym_name",)) == structure(other, ("sym_name",))
     assert not rewrite(module, [ShareKernels()])
+
+
+# Launches that compute the same -----------------------------------------------------------------
+
+
+def scattered(between: str, second: str = "i") -> str:
+    """Two scatters that add rows, at one index or at two, with something between them."""
+    kinds = "(!frontend.tensor<[9, 4], f32>, !frontend.tensor<[1500], i64>, "
+    kinds += "!frontend.tensor<[1500, 4], f32>) -> !frontend.tensor<[9, 4], f32>"
+    return f"""frontend.graph @g(%x: !frontend.tensor<[9, 4], f32>,
+  %i: !frontend.tensor<[1500], i64>, %j: !frontend.tensor<[1500], i64>,
+  %u: !frontend.tensor<[1500, 4], f32>)
+  -> (Y: !frontend.tensor<[9, 4], f32>) {{
+  %a = frontend.scatter add %x, %i, %u axis 0 : {kinds}
+  {between}
+  %y = frontend.scatter add %b, %{second}, %u axis 0 : {kinds}
+  frontend.output %y : !frontend.tensor<[9, 4], f32>
+}}"""
+
+
+BETWEEN = "%b = frontend.elementwise tanh %a : !frontend.tensor<[9, 4], f32>"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("second", ["i", "j"])
+def test_scatters_at_one_index_have_one_set_of_lists(second: str, arch: str) -> None:
+    """Those of two indices have one each; the results are what they were."""
+    written, module = tiles(scattered(BETWEEN, second), arch)
+    names = [op.kernel_name.rpartition("_")[2] for op in find(module, LaunchOp)]
+    assert names.count("links") == names.count("parts") == 2
+    spaces = len(find(module, WorkspaceOp))
+    rewrite(module, [ShareKernels()])
+    assert rewrite(module, [ShareLaunches()]) == (second == "i")
+    verify(module)
+    names = [op.kernel_name.rpartition("_")[2] for op in find(module, LaunchOp)]
+    # Parts of the same updates are the same too.
+    many = 1 if second == "i" else 2
+    assert [names.count(name) for name in ("links", "order", "fill", "parts")] == [many] * 4
+    assert (len(find(module, WorkspaceOp)) < spaces) == (second == "i")
+    assert not rewrite(module, [ShareLaunches()])
+    random = np.random.default_rng(5)
+    given = [random.standard_normal((9, 4)).astype(np.float32)]
+    given += [random.integers(-2, 11, 1500), random.integers(-2, 11, 1500)]
+    given += [random.standard_normal((1500, 4)).astype(np.float32)]
+    right = meant(written, given, {})
+    finish(module)
+    found = simulate(module, given, {})
+    assert not found.findings
+    assert_agree(found.outputs, right, "simulated")

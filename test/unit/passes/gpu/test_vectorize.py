@@ -219,8 +219,13 @@ LEFT_ALONE = {
         %q = arith.cmpf ogt, %held, %x : f32
         {STORE.replace("] :", "] if %q :")}"""
     ),
-    "a guard on another value than the coordinate": loop(
-        f"""{COLUMN}%q = arith.cmpi slt, %r, %N : index
+    "a guard that parts a vector": loop(
+        f"""{COLUMN}%above = affine.apply affine_map<(r) -> (r + 1)>(%r)
+        %q = arith.cmpi slt, %above, %N : index
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
+    "a guard by what need not be whole vectors": loop(
+        f"""{COLUMN}%q = arith.cmpi slt, %r, %M : index
         {STORE.replace("] :", "] if %q :")}"""
     ),
 }
@@ -243,6 +248,10 @@ GUARDS = {
         %both = arith.andi %q, %w : i1
         {STORE.replace("] :", "] if %both :").replace("[%M", "[%row")}"""
     ),
+    "a bound of another value than the coordinate": (
+        f"""{COLUMN}%q = arith.cmpi uge, %r, %N : index
+        {STORE.replace("] :", "] if %q :")}"""
+    ),
     "one from outside the loop": COLUMN + STORE.replace("] :", "] if %p :"),
     "one of a register that all of a vector have": (
         f"""{COLUMN}%fourth = affine.apply affine_map<(r) -> (r floordiv 4)>(%r)
@@ -258,6 +267,69 @@ GUARDS = {
 @pytest.mark.parametrize("body", GUARDS.values(), ids=GUARDS)
 def test_a_guard_that_holds_for_the_whole_vector(body: str) -> None:
     assert widths(run(loop(body), PASS)) == [4]
+
+
+HELD = "memref<16xf32, #gpu<space register>>"
+MASKED = f"""%c = affine.apply affine_map<(t, r) -> (t * 16 + r + {{}})>(%t, %r)
+    %v = memref.load %registers[%r] : {HELD}
+    %q = arith.cmpi {{}}, %c, %{{}} : index
+    %w = arith.select %q, %v, %x : f32
+    memref.store %w, %registers[%r] : {HELD}"""
+ENDS = f"%many = arith.constant {{}} : index\n{MASKED}"
+
+
+@pytest.mark.parametrize(
+    ("body", "width"),
+    [
+        (MASKED.format(0, "slt", "N"), 4),
+        (MASKED.format(4, "uge", "N"), 4),
+        (ENDS.format(24, 0, "ult", "many"), 8),
+    ],
+)
+def test_registers_within_a_bound_are_told_apart_by_vectors(body: str, width: int) -> None:
+    """One comparison for all of a vector, whose places begin and end at multiples of its width."""
+    module = run(loop(body), PASS)
+    assert bounds(module) == (16, width)
+    assert len(find(module, arith.CmpiOp)) == 1 and len(find(module, arith.SelectOp)) == width
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        MASKED.format(2, "slt", "M"),
+        MASKED.format(1, "slt", "N"),
+        MASKED.format(0, "sle", "N"),
+        MASKED.format(0, "eq", "N"),
+        ENDS.format(25, 0, "slt", "many"),
+        MASKED.format(0, "slt", "N") + "\ngpu.barrier",
+    ],
+    ids=["a size of any length", "odd places", "one more", "one place", "an odd end", "a barrier"],
+)
+def test_registers_whose_bound_parts_vectors_stay(body: str) -> None:
+    unchanged(loop(body), PASS)
+
+
+@pytest.mark.parametrize("end", [8, 24, 504, 512])
+def test_what_is_masked_by_vectors_is_what_was(end: int) -> None:
+    """With an end between the registers of a thread, of two threads, and behind all."""
+    before = f"""%two = arith.constant 2.0 : f32
+    scf.for %s = %low to %high step %step {{
+      memref.store %two, %registers[%s] : {HELD}
+    }}"""
+    after = f"""
+    scf.for %s = %low to %high step %step {{
+      %d = affine.apply affine_map<(t, r) -> (t * 16 + r)>(%t, %s)
+      %e = memref.load %registers[%s] : {HELD}
+      gpu.store_global %e, %C[%low, %d : index, index] : f32, {C}
+    }}"""
+    text = loop(ENDS.format(end, 0, "slt", "many"), before=before, attributes="{unroll}" + after)
+    for passes in ((), (PASS,)):
+        module = run(text, "gpu-legalize-access", *passes, "gpu-linearize-access")
+        assert len(find(module, arith.SelectOp)) == (8 if passes else 1)
+        out, symbols = np.zeros((1, 512), np.float32), {"M": 1, "N": 512, "P": 1}
+        others = [np.zeros_like(out), np.zeros(512, np.float32)]
+        Simulator(only(module, KernelOp), [out, *others], symbols).run()
+        assert (out == np.where(np.arange(512) < end, 2.0, 1.0)).all()
 
 
 def test_a_load_is_wide_where_its_own_place_allows() -> None:

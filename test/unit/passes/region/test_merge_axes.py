@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
@@ -11,13 +14,24 @@ from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.matmul.schedules import GEMM
 from polyc.families.rows.schedules import ROWS as of_rows
+from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.passes.pipeline import build
 from polyc.passes.plan.select import PlanSelectPass
-from polyc.passes.region.merge_axes import MergeAxes, RegionMergeAxes, RowsApart
+from polyc.passes.region.merge_axes import (
+    MergeAxes,
+    QuotientsApart,
+    RegionMergeAxes,
+    RowsApart,
+)
+from polyc.playback import region
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.rewriting.driver import rewrite, verify
 from polyc.rewriting.region.merge_axes import merged
+from polyc.runtime import nvrtc
+from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gemm_programs import Product, one_tap, regions, tensor
 from polyc.test.support.gpu_text import parsed
+from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
 BATCHES = Product(("B", "M", "K"), ("K", "N"), ("B", "M", "N")).text
@@ -169,3 +183,55 @@ def test_rows_that_lie_behind_each_other_are_seen_apart() -> None:
         shapes = [str(kind) for kind in kernel.body.block.arg_types]
         assert ("[6, 4, 8]" in shapes[0]) == kept == of_rows.takes(kernel)
         assert len(kernel.tensors) == 2
+
+
+def overlapped(samples: int, x: str = "[2, 64, 40]") -> str:
+    """Frames that overlap by half, added where they lie in time: their number is innermost."""
+    kind, hop = f"!region.memref<{x}, f32, align 16, noalias>", 32
+    val = f"!region.val<[n: 2, t: {samples}], f32>"
+    digit = f"(d1 - ((d1 floordiv {hop}) * {hop}))"
+    return f"""
+region.kernel @g iters [n: 2, t: {samples}]
+    ins(%X: {kind})
+    outs(Y: !region.memref<[2, {samples}], f32, align 16, noalias> gmem) {{
+  %0 = region.read %X affine_map<(d0, d1) -> (d0, {digit}, (d1 floordiv {hop}))> where affine_set<(d0, d1) : (((d1 * -1) + 1279) >= 0)> else 0.0 : {kind} -> {val}
+  %1 = region.read %X affine_map<(d0, d1) -> (d0, ({digit} + {hop}), ((d1 floordiv {hop}) + -1))> where affine_set<(d0, d1) : ((d1 + -{hop}) >= 0)> else 0.0 : {kind} -> {val}
+  %2 = region.binary add %0, %1 : {val}
+  region.yield %2 : {val}
+}}
+"""
+
+
+def test_a_quotient_that_lies_innermost_is_an_axis() -> None:
+    """Loops bring a tile of frames then, and compute the same."""
+    before, module = parsed(overlapped(1312)), parsed(overlapped(1312))
+    verify(before)
+    assert rewrite(module, [QuotientsApart()])
+    verify(module)
+    kernels = [op for one in (before, module) for op in one.ops if isinstance(op, KernelOp)]
+    assert [axis.size.constant() for axis in kernels[1].iters] == [2, 41, 32]
+    x = np.random.default_rng(1).standard_normal((2, 64, 40)).astype(np.float32)
+    first, second = (region.run(kernel, [x], {})[0] for kernel in kernels)
+    assert_agree([np.asarray(second)], [np.asarray(first)])
+    for arch in ("sm_80", "sm_90a"):
+        assert_kernels_agree_of(module, x, np.asarray(first), arch)
+
+
+def assert_kernels_agree_of(
+    module: ModuleOp, x: np.ndarray[Any, Any], right: np.ndarray[Any, Any], arch: str
+) -> None:
+    """Each variant of a region's kernel computes the same in the simulator, and none spills."""
+    job = Compilation(make_context(), module.clone(), arch)
+    job.run("gpu")
+    built = gpu_module_of(job.module)
+    for variant in built.dispatch().variants():
+        result = simulate(built, [x], {}, variant.variant_name)
+        result.check()
+        assert_agree(result.outputs, [right], variant.variant_name)
+    found = nvrtc.compile_cuda(cuda_source(built), arch)
+    assert all(info.spill_bytes == 0 for info in found.kernels.values())
+
+
+@pytest.mark.parametrize("samples", [1311, 1300], ids=["prime", "no whole frames"])
+def test_a_quotient_that_does_not_part_its_axis_stays(samples: int) -> None:
+    assert not rewrite(parsed(overlapped(samples)), [QuotientsApart()])

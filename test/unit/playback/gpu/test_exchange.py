@@ -148,6 +148,12 @@ gpu.module @linked arch "sm_80" symbols [N] {
 """
 
 
+ADDED = LINKED.replace("exchange_global %number", "exchange_global add %unit").replace(
+    "    %zero =", "    %unit = arith.constant 1 : i32\n    %zero =", 1
+)
+"""The same where ones are added."""
+
+
 def linked(text: str = LINKED) -> tuple[Array, SimulationResult]:
     module = parse_text(make_context(), text, "linked.mlir")
     x = (np.arange(70) * 7 % 4).astype(np.int32)
@@ -168,9 +174,7 @@ def test_an_exchange_gives_what_was_there() -> None:
 
 def test_one_that_adds_gives_what_was_there() -> None:
     """Each thread finds another count of those of its place, and none is missed."""
-    text = LINKED.replace("exchange_global %number", "exchange_global add %unit")
-    text = text.replace("    %zero =", "    %unit = arith.constant 1 : i32\n    %zero =", 1)
-    x, result = linked(text)
+    x, result = linked(ADDED)
     result.check()
     (ranks,) = result.outputs
     for row in range(4):
@@ -180,7 +184,6 @@ def test_one_that_adds_gives_what_was_there() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
-        ('"heads" zeroed', '"heads"', "Uninitialised"),
         ("%heads[%at : index] if %here", "%heads[%after : index] if %here", "OutOfBounds"),
         (
             "    gpu.store_global %was, %Y",
@@ -193,6 +196,13 @@ def test_one_that_adds_gives_what_was_there() -> None:
 def test_faults_of_an_exchange(old: str, new: str, kind: str) -> None:
     assert old in LINKED
     assert kind in kinds(linked(LINKED.replace(old, new))[1])
+
+
+def test_what_is_set_may_hold_anything_before_and_what_is_added_to_may_not() -> None:
+    """The first to be linked is linked to anything, which its author asks nobody for."""
+    open_heads = '"heads" zeroed', '"heads"'
+    assert not kinds(linked(LINKED.replace(*open_heads))[1])
+    assert kinds(linked(ADDED.replace(*open_heads))[1]) == {"Uninitialised"}
 
 
 # Between lanes -------------------------------------------------------------------------

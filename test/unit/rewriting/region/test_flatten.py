@@ -207,20 +207,20 @@ region.kernel @g iters [i: 9000, j: 2]
     assert len(kernel.iters) == 2
 
 
-def test_what_others_see_in_its_own_shape_stays_in_that() -> None:
-    """As a weight is that is divided by a number of all of it, which is seen in another shape."""
+def test_a_tensor_that_is_read_along_other_axes_too_keeps_its_own() -> None:
+    """As a weight is that is divided by a number made of itself, read as a matrix."""
     module = parsed("""
-region.kernel @g iters [i: 3000, j: 8]
-    ins(%X: !region.memref<[3000, 8], f32, align 16, noalias>)
-    outs(Y: !region.memref<[3000, 8], f32, align 16, noalias> gmem) {
-  %0 = region.read %X affine_map<(d0, d1) -> (d0, d1)> : !region.memref<[3000, 8], f32, align 16, noalias> -> !region.val<[i: 3000, j: 8], f32>
-  %1 = region.read %X affine_map<(d0) -> ((d0 floordiv 8), (d0 + ((d0 floordiv 8) * -8)))> : !region.memref<[3000, 8], f32, align 16, noalias> -> !region.val<[r: 24000], f32>
-  %2 = region.reduce sum %1 over [r] init 0.0 acc f32 name "acc" : !region.val<[r: 24000], f32> -> !region.val<[], f32>
-  %3 = region.broadcast_in_dim %2 dims [] : !region.val<[], f32> -> !region.val<[i: 3000, j: 8], f32>
-  %4 = region.binary div %0, %3 : !region.val<[i: 3000, j: 8], f32>
-  region.yield %4 : !region.val<[i: 3000, j: 8], f32>
+region.kernel @g iters [i: 4100, j: 2, k: 2]
+    ins(%W: !region.memref<[4100, 2, 2], f32, align 16, noalias>)
+    outs(Y: !region.memref<[4100, 2, 2], f32, align 16, noalias> gmem) {
+  %0 = region.read %W affine_map<(d0, d1, d2) -> (d0, d1, d2)> : !region.memref<[4100, 2, 2], f32, align 16, noalias> -> !region.val<[i: 4100, j: 2, k: 2], f32>
+  %1 = region.read %W affine_map<(d0, d1) -> (d0, (d1 floordiv 2), (d1 - (d1 floordiv 2) * 2))> : !region.memref<[4100, 2, 2], f32, align 16, noalias> -> !region.val<[r: 5, s: 4], f32>
+  %2 = region.reduce max %1 over [r, s] init -inf name "m" : !region.val<[r: 5, s: 4], f32> -> !region.val<[], f32>
+  %3 = region.broadcast_in_dim %2 dims [] : !region.val<[], f32> -> !region.val<[i: 4100, j: 2, k: 2], f32>
+  %4 = region.binary div %0, %3 : !region.val<[i: 4100, j: 2, k: 2], f32>
+  region.yield %4 : !region.val<[i: 4100, j: 2, k: 2], f32>
 }
 """)  # noqa: E501
     merge_axes(module)
     verify(module)
-    assert len(only(module, KernelOp).iters) == 2
+    assert len(only(module, KernelOp).iters) == 3

@@ -7,20 +7,27 @@ import pytest
 from xdsl.dialects.builtin import i8, i32, i64
 
 from polyc.dialects.gpu.module import ModuleOp
-from polyc.dialects.gpu.tile.digits import MOST_BITS, CountDigitOp, MoveByDigitOp, SumCountsOp
+from polyc.dialects.gpu.tile.digits import (
+    MOST_BITS,
+    CountDigitOp,
+    MoveByDigitOp,
+    SortByDigitOp,
+    SumCountsOp,
+)
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.support.gpu.digit_sorts import Digits
 from polyc.passes.support.gpu.tile_digits import (
     AT_ONCE,
     LowerCountDigit,
     LowerMoveByDigit,
+    LowerSortByDigit,
     LowerSumCounts,
 )
 from polyc.playback.gpu import simulate
 from polyc.rewriting.driver import rewrite, verify
 from polyc.test.support.gpu_text import kernel, only, parsed, run
 
-OPS = CountDigitOp, SumCountsOp, MoveByDigitOp
+OPS = CountDigitOp, SumCountsOp, MoveByDigitOp, SortByDigitOp
 
 TEXT = kernel(
     """
@@ -30,6 +37,8 @@ TEXT = kernel(
     gpu.count_digit %row count %N by <32, 40> to %C[%r, %one] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>
     gpu.sum_counts %C[%r] first %one of %T to %S : !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>
     gpu.move_by_digit %row count %N by <32, 40> from %C, %S[%r] tile %one to %X[%r] : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.global<[M, N], i64>
+    %bases = gpu.shared_tile at 4096 : !gpu.shared<[1, 256], i32>
+    gpu.sort_by_digit %row count %N by <32, 40> from %C, %S[%r] tile %one to %bases : !gpu.shared<[1, 512], i64>, !gpu.global<[M, T, 256], i32>, !gpu.global<[M, 256], i32>, !gpu.shared<[1, 256], i32>
 """,  # noqa: E501
     "%X: !gpu.global<[M, N], i64> = tensor 0, %C: !gpu.global<[M, T, 256], i32> = tensor 1, "
     "%S: !gpu.global<[M, 256], i32> = tensor 2, %N: index = symbol N, %T: index = symbol T",
@@ -44,10 +53,11 @@ TEXT = kernel(
         (LowerCountDigit, CountDigitOp),
         (LowerSumCounts, SumCountsOp),
         (LowerMoveByDigit, MoveByDigitOp),
+        (LowerSortByDigit, SortByDigitOp),
     ],
 )
 def test_each_op_has_its_pattern(pattern: type, lowered: type) -> None:
-    """It leaves the other two."""
+    """It leaves the others."""
     module = parsed(TEXT)
     rewrite(module, [pattern()])
     verify(module)

@@ -1,0 +1,45 @@
+"""Registers of threads: how many there are, and where in an array of some a loop's turns are."""
+
+from __future__ import annotations
+
+from xdsl.dialects import affine
+from xdsl.ir import SSAValue
+
+from polyc.dialects.common.arch import ARCHS
+from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp
+from polyc.passes.support.gpu.symbols import constant_of
+
+LAUNCH = 255
+"""Registers of a thread at most."""
+
+
+def most_registers(kernel: KernelOp) -> int:
+    """Registers of a thread of a kernel: those of its launch, or of its richest role."""
+    threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
+    module = kernel.parent_op()
+    assert isinstance(module, gpu.ModuleOp)
+    limit = min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
+    budgets = (op for op in kernel.walk() if isinstance(op, hw.SetMaxRegistersOp))
+    return max((limit, *(op.count.value.data for op in budgets)))
+
+
+def places_of(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
+    """An index in each turn of a loop; None where something else is part of it."""
+    if index is variable:
+        return list(turns)
+    if (constant := constant_of(index)) is not None:
+        return [constant] * len(turns)
+    apply = index.owner
+    if not isinstance(apply, affine.ApplyOp):
+        return None
+    rows = [places_of(value, variable, turns) for value in apply.mapOperands]
+    known = [row for row in rows if row is not None]
+    if len(known) < len(rows):
+        return None
+    map_, found = apply.map.data, list[int]()
+    for turn in range(len(turns)):
+        values = [row[turn] for row in known]
+        found += map_.eval(values[: map_.num_dims], values[map_.num_dims :])
+    return found
