@@ -75,11 +75,12 @@ def test_every_variant_at_every_shape(
     program = build(gemm.text(element), arch)
     inputs = gemm.inputs(element, m, n, k)
     expected = gemm.reference(*inputs)
-    ran = 0
-    for _, (out,) in results(program, inputs):
+    ran: list[str] = []
+    for variant, (out,) in results(program, inputs):
         gemm.equal(np.asarray(out), expected, element)
-        ran += 1
-    assert ran >= 2
+        if variant is not None:
+            ran.append(variant)
+    assert ran
 
 
 @pytest.mark.parametrize("arch", ARCHS)
