@@ -382,12 +382,14 @@ class LoopBase(Builder):
         """
         axis = next(iter(apart.values()))
         whole = self.spread.image(projection(held)).layout().registers.data
-        for together, several in product((lanes, 1) if lanes > 1 else (1,), (8, 4, 2, 1)):
+        each = (lanes, 1) if lanes > 1 and axis == 1 else (1,)
+        for together, several in product(each, (8, 4, 2, 1)):
             size, rest = divmod(self.tile[axis], several * together)
             if rest or size < 1 or together == several == 1:
                 continue
             dims = [AffineExpr.dimension(i) if h else ZERO for i, h in enumerate(held)]
-            dims[axis] = AffineExpr.dimension(axis) // together % size
+            vector = AffineExpr.dimension(axis)
+            dims[axis] = (vector if together == 1 else vector // together) % size
             fold = AffineMap(2, 0, tuple(dims))
             layout = self.spread.image(fold).layout()
             if layout.registers.data * several * together != whole:

@@ -25,7 +25,7 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate
 from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.registers import most_registers, places_of
+from polyc.passes.support.gpu.registers import places_of, room_of
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import Effect, effect_of
@@ -37,8 +37,9 @@ MOST = 8
 LEAST = 4
 """Elements from which on a group is shorter than its branches."""
 
-ROOM = 64
-"""Registers of a thread, at least: a group of eight takes up to 32 of them."""
+EACH = 13
+"""Registers that are left to a thread for each element of a group: by 10 an exact product of f32
+spilled, whose tile fills a thread's."""
 
 Kind = tuple[type[Operation], bool]
 """A function: its op, and whether it divides 1."""
@@ -75,14 +76,13 @@ class WidenTurns(RewritePattern):
         low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
         if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
             return
-        if most_registers(enclosing_kernel(op)) < ROOM:
-            return
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
         kinds = [kind for inner in body if (kind := kind_of(inner)) is not None]
         if high % step or not kinds or any(inner.regions for inner in body):
             return
         each, turns = max(map(kinds.count, kinds)), high // step
-        together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * each <= MOST), 1)
+        most = _most(enclosing_kernel(op), op.body.block)
+        together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * each <= most), 1)
         if together == 1 or together * each < LEAST:
             return
 
@@ -109,18 +109,23 @@ class GroupFunctions(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
-        for block in _blocks(op) if most_registers(op) >= ROOM else ():
-            done = set[Operation]()
-            while (group := _next_group(block, done)) is not None:
+        for block in _blocks(op):
+            done, most = set[Operation](), _most(op, block)
+            while most >= LEAST and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)
 
 
-def _next_group(block: Block, done: set[Operation]) -> _Group | None:
+def _most(kernel: KernelOp, block: Block) -> int:
+    """How many elements a group has registers for, beside what a block reads and writes."""
+    return min(MOST, room_of(kernel, (op for one in block.ops for op in one.walk())) // EACH)
+
+
+def _next_group(block: Block, done: set[Operation], most: int) -> _Group | None:
     """The first group of a block that does not begin with what is ``done``, which learns more."""
     for op in block.ops:
         if op not in done and (kind := kind_of(op)) is not None:
             done.add(op)
-            group = _Group.of(op, kind)
+            group = _Group.of(op, kind, most)
             if len(group.members) >= LEAST:
                 return group
     return None
@@ -140,11 +145,11 @@ class _Group:
     delayed: list[Operation] = field(default_factory=list[Operation])
 
     @staticmethod
-    def of(first: Operation, kind: Kind) -> _Group:
-        """The functions that can be asked with ``first``, which come behind it."""
+    def of(first: Operation, kind: Kind, most: int) -> _Group:
+        """The functions that can be asked with ``first``, which come behind it, ``most`` in all."""
         group, known, waiting = _Group([first]), {first}, list[Operation]()
         op = first.next_op
-        while op is not None and len(group.members) < MOST:
+        while op is not None and len(group.members) < most:
             if any(value.owner in known for inner in op.walk() for value in inner.operands):
                 if _memory(op) is None:
                     break

@@ -14,7 +14,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, memref, scf, vector
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, bf16, f16, f32, i32
+from xdsl.dialects.builtin import ModuleOp, VectorType, bf16, f16, f32, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -23,22 +23,16 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware.checks import scalar_type, vector_length
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.types import element_bytes, register_count, vector_of
-from polyc.passes.support.gpu.registers import most_registers
+from polyc.dialects.gpu.types import element_bytes, vector_of
+from polyc.passes.support.gpu.registers import WORD, room_of
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import is_movable
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.equal_ops import drop_unused
 
-WORD = 4
-"""Bytes of a register."""
-
 MOST = 32
 """Registers of what is on its way, at most: so many loads take little longer than one."""
-
-OWN = 44
-"""Registers of a thread for addresses, and for what a function has in hand."""
 
 BRANCHING = (
     *(arith.DivfOp, math.PowFOp, math.Atan2Op, hw.FmodOp),
@@ -83,7 +77,7 @@ class LoadAhead(RewritePattern):
             and (needed := _slice(inner, op.body.block)) is not None
         }
         words = sum(_words_of(load.result.type) for load in slices)
-        room = min(MOST, _room(op, body))
+        room = min(MOST, room_of(enclosing_kernel(op), body))
         together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * words <= room), 1)
         if not slices or together == 1:
             return
@@ -236,23 +230,6 @@ def _joined(emit: Emit, parts: Sequence[SSAValue], kind: Attribute) -> SSAValue:
 def _seen_as(emit: Emit, value: SSAValue, kind: VectorType[Attribute]) -> SSAValue:
     """The bits of a vector under another type of the same size; itself where it has that type."""
     return value if value.type == kind else emit.value(vector.BitcastOp(value, kind))
-
-
-def _room(op: scf.ForOp, body: Sequence[Operation]) -> int:
-    """Registers of a thread beside those that a loop reads and writes."""
-    live = (
-        {inner.memref for inner in body if isinstance(inner, kind)}
-        for kind in (memref.LoadOp, memref.StoreOp)
-    )
-    most = most_registers(enclosing_kernel(op))
-    return most - OWN - max(sum(map(_size, arrays)) for arrays in live)
-
-
-def _size(array: SSAValue) -> int:
-    """Registers of an array."""
-    count = register_count(array.type)
-    element = cast("MemRefType[Attribute]", array.type).element_type
-    return 0 if count is None else -(-count * element_bytes(element) // WORD)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import affine
-from xdsl.ir import SSAValue
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects import affine, memref
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.types import element_bytes, register_count
 from polyc.passes.support.gpu.symbols import constant_of
 
 LAUNCH = 255
 """Registers of a thread at most."""
+
+OWN = 44
+"""Registers of a thread for addresses, and for what a function has in hand."""
+
+WORD = 4
+"""Bytes of a register."""
 
 
 def most_registers(kernel: KernelOp) -> int:
@@ -23,6 +34,23 @@ def most_registers(kernel: KernelOp) -> int:
     limit = min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
     budgets = (op for op in kernel.walk() if isinstance(op, hw.SetMaxRegistersOp))
     return max((limit, *(op.count.value.data for op in budgets)))
+
+
+def room_of(kernel: KernelOp, ops: Iterable[Operation]) -> int:
+    """Registers of a thread beside those that ``ops`` read and write."""
+    accesses = list(ops)
+    live = (
+        {op.memref for op in accesses if isinstance(op, kind)}
+        for kind in (memref.LoadOp, memref.StoreOp)
+    )
+    return most_registers(kernel) - OWN - max(sum(map(_size, arrays)) for arrays in live)
+
+
+def _size(array: SSAValue) -> int:
+    """Registers of an array."""
+    count = register_count(array.type)
+    element = cast("MemRefType[Attribute]", array.type).element_type
+    return 0 if count is None else -(-count * element_bytes(element) // WORD)
 
 
 def places_of(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:
