@@ -132,21 +132,23 @@ for (int i = 0; i < count; ++i) {{
 
 
 _DIVIDE = f"""{_approximate("r", "rcp", "y")}
-float inverse = fmaf(r, fmaf(-y, r, 1.0f), r), first = x * inverse;
+bool is_zero = x == 0.0f, by_zero = y == 0.0f;
+float inverse = by_zero ? r : fmaf(r, fmaf(-y, r, 1.0f), r), first = x * inverse;
 float near = fmaf(fmaf(-first, y, x), inverse, first);
 r = fmaf(fmaf(-near, y, x), inverse, near);
-bool is_zero = x == 0.0f;
 is_short = (fabsf(y) >= 0x1p-126f) & (fabsf(y) <= 0x1p126f) & (fabsf(r) <= 0x1p126f);
 is_short &= is_zero | ((fabsf(x) >= 0x1p-100f) & (fabsf(r) >= 0x1p-125f));
-r = is_zero ? first : r;"""
+is_short |= by_zero;
+r = is_zero | by_zero ? first : r;"""
 """``x / y`` rounded correctly, as ``div.rn.f32`` begins (P. Markstein, IA-64 and Elementary
 Functions, 2000, chapter 8): right where neither the inverse nor the quotient overflows or is
 subnormal, and the rest that a quotient leaves is not either.  0 takes the first quotient, which has
-its sign."""
+its sign; so does what is divided by 0, as lanes beyond a tensor often do, by way of the infinite
+``rcp.approx`` of that."""
 
 _INVERT = f"""{_approximate("r", "rcp", "x")}
-r = fmaf(r, fmaf(-x, r, 1.0f), r);"""
-"""``1 / x`` rounded correctly, where neither is subnormal."""
+r = x == 0.0f ? r : fmaf(r, fmaf(-x, r, 1.0f), r);"""
+"""``1 / x`` rounded correctly, where neither is subnormal; over 0 it is infinite."""
 
 FAR = 105615
 """From this size on three parts of pi / 2 leave too little of x, as CUDA's own functions say."""
@@ -171,7 +173,10 @@ a sine or a cosine; ``start`` moves by a quarter for the cosine."""
 
 def _functions() -> list[DeviceFunction]:
     sine, cosine = (_TURN.format(start=start) for start in ("", "quarter += 1;\n"))
-    near, normal = f"fabsf(x) < {FAR}.0f", "(fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f)"
+    near, normal = (
+        f"fabsf(x) < {FAR}.0f",
+        "(x == 0.0f) | ((fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f))",
+    )
     return [
         device_function("float log_of_one_more(float x)", _log1p()),
         device_function("float square_root(float x)", _square_root()),

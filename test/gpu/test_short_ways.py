@@ -82,7 +82,12 @@ def numbers(seed: int, ordinary: bool) -> Array:
     if ordinary:
         sizes = np.exp2(rng.integers(-15, 15, COUNT))
         return (rng.standard_normal(COUNT) * sizes).astype(np.float32)
-    return rng.integers(0, 1 << 32, COUNT, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    every = rng.integers(0, 1 << 32, COUNT, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    special = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38], np.float32)
+    every[: 1 << 18] = rng.choice(special, 1 << 18)
+    # In half of the vectors nothing is odd but zeros.
+    every[1 << 17 : 1 << 18] = rng.choice(special[:3], 1 << 17)
+    return every
 
 
 @pytest.mark.parametrize("ordinary", [True, False], ids=["ordinary", "all"])
