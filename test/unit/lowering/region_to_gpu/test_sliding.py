@@ -181,7 +181,7 @@ def test_tiles_are_ranked_by_what_they_read() -> None:
     [
         grouped((1, 8, 16, 32), taps=1, padding=0),  # nothing slides
         grouped((8, 64, 64, 64), taps=3, stride=4),  # windows have nothing in common
-        grouped((4, 32, 32, 64), taps=17, padding=8),  # too long to be unrolled
+        grouped((4, 32, 32, 64), taps=33, padding=16),  # too long to be unrolled
         grouped((1, 8, 16, 32), groups=8),  # a group's channels lie beside its filters
     ],
     ids=["one tap", "apart", "long", "groups"],
