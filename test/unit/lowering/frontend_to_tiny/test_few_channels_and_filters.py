@@ -32,7 +32,7 @@ def kinds(module: ModuleOp) -> list[tuple[str, str, str]]:
     found: dict[str, tuple[str, str, str]] = {}
     for op in lowered(module, "sm_90a", "plan").walk():
         if isinstance(op, ScheduleOp):
-            one = (op.pattern, str(op.mma.data), op.variant.data)
+            one = (str(op.pattern), str(op.mma.data), op.variant.data)
             found.setdefault(op.region.string_value(), one)
     return list(found.values())
 

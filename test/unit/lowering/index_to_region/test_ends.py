@@ -28,7 +28,7 @@ def families(module: ModuleOp) -> list[tuple[str, str]]:
     """Family and multiplier of the first plan of each kernel."""
     found: dict[str, tuple[str, str]] = {}
     for op in find(lowered(module, "sm_90a", "plan"), ScheduleOp):
-        found.setdefault(op.region.string_value(), (op.pattern, str(op.mma.data)))
+        found.setdefault(op.region.string_value(), (str(op.pattern), str(op.mma.data)))
     return list(found.values())
 
 

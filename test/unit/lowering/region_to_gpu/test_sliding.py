@@ -39,12 +39,16 @@ def grouped(
     padding: int = 1,
     groups: int = 0,
     filters: int = 0,
+    rows: int = 0,
 ) -> ModuleOp:
-    """A convolution in groups, depthwise where nothing else is said, with work after it."""
+    """A convolution in groups, depthwise where nothing else is said, with work after it.
+
+    ``rows`` are the taps of a column, if another number than those of a row.
+    """
     s = Sketch("sliding")
     channels = image[3]
     groups, filters = groups or channels, filters or channels
-    w = s.input("w", filters, taps, taps, channels // groups)
+    w = s.input("w", filters, rows or taps, taps, channels // groups)
     op = frontend.Conv2dOp(
         s.input("x", *image),
         w,
@@ -181,7 +185,7 @@ def test_tiles_are_ranked_by_what_they_read() -> None:
     [
         grouped((1, 8, 16, 32), taps=1, padding=0),  # nothing slides
         grouped((8, 64, 64, 64), taps=3, stride=4),  # windows have nothing in common
-        grouped((4, 32, 32, 64), taps=17, padding=8),  # too long to be unrolled
+        grouped((4, 30, 32, 64), taps=33, padding=16, rows=1),  # too long to be unrolled
         grouped((1, 8, 16, 32), groups=8),  # a group's channels lie beside its filters
     ],
     ids=["one tap", "apart", "long", "groups"],
