@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import FloatAttr, UnitAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
+
+from polyc.dialects.gpu.hardware.threads import PackOp
 
 APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 """Of an op whose function may be the device's own, an ulp or two from the true value."""
@@ -15,6 +17,19 @@ APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 def is_approximate(op: math.Exp2Op | arith.DivfOp) -> bool:
     """Whether an op allows an approximation (``fastmath<afn>``)."""
     return FastMathFlag.APPROX_FUNC in op.fastmath.data
+
+
+def is_one(value: SSAValue) -> bool:
+    """Whether a value is the constant 1."""
+    op = value.owner
+    number = op.value if isinstance(op, arith.ConstantOp) else None
+    return isinstance(number, FloatAttr) and number.value.data == 1.0
+
+
+def inverts_each(op: Operation) -> bool:
+    """Whether an op divides 1 by each element of a vector."""
+    ones = op.lhs.owner if isinstance(op, arith.DivfOp) else None
+    return isinstance(ones, PackOp) and all(map(is_one, ones.values))
 
 
 WRAPS = "gpu.wraps"

@@ -22,7 +22,7 @@ from polyc.families.facts import holds_always, left_open, pointers_promised
 from polyc.families.family import Family, Fields, check_schedule
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.checks import check
-from polyc.families.loops.flat import find_flat
+from polyc.families.loops.flat import SHORT, find_flat, points_of
 from polyc.families.loops.lines import LineTile, best, find_lines, stored_vector
 from polyc.families.loops.open_space import improved
 from polyc.families.loops.partial_sums import (
@@ -37,6 +37,7 @@ from polyc.families.loops.recognise import (
     Loops,
     find_loops,
     line_of,
+    reductions_in,
     split_size,
     type_of,
 )
@@ -155,13 +156,17 @@ def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
     found += _rows(loops, arch)
     found += [plan for plan in parted if plan not in first]
     found.append(_schedule(loops, arch, not alone, "scalar", 1, ()))
-    if (len(found) == 1 or _are_idle(found)) and (flat := _flat(loops, arch, found[0])) is not None:
-        return [flat]
-    return found
+    if len(found) > 1 and not _are_idle(loops, found):
+        return found
+    flat = _flat(loops, arch, found[0])
+    return found if flat is None else [flat]
 
 
-def _are_idle(found: Sequence[ScheduleOp]) -> bool:
-    """Whether of the first plan's threads most have nothing of a tile."""
+def _are_idle(loops: Loops, found: Sequence[ScheduleOp]) -> bool:
+    """Whether of the first plan's threads most have nothing of a tile, and its reductions are
+    short."""
+    if any(points_of(reduce) > SHORT for reduce in reductions_in(loops.values)):
+        return False
     first, *_ = found
     return prod(first.tile_sizes) // first.integer("vectorize") <= first.threads() // 2
 

@@ -344,6 +344,8 @@ def _tap_by_tap(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> 
     plain = set(conv.stride) == {1} and conv.alone and not conv.apart and conv.element != f32
     if not plain or taps == 1 or many > MOST_APART or channels % TILE:
         return None
+    if conv.first and few_products(filters, taps * channels):
+        return None
     once = channels * OPERAND_BYTES
     if 2 * (once + 2 * many * F32_BYTES) > once * taps:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.scalars import inverts_each
 from polyc.dialects.gpu.types import SharedType
 from polyc.lowering.gpu_to_cuda.asm import asm, at, define, device_function
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
@@ -79,6 +80,8 @@ def _shared_address(w: KernelWriter, op: hw.SharedAddressOp) -> None:
 
 @prints(hw.PackOp, "packed")
 def _pack(w: KernelWriter, op: hw.PackOp) -> None:
+    if all(inverts_each(use.operation) and use.index == 0 for use in op.result.uses):
+        return
     w.define(op.result, w.vector(w.type(op.result.type, op), [w.text(v) for v in op.values]))
 
 

@@ -30,9 +30,9 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from polyc.dialects.gpu.hardware import PackOp, scalar_type
+from polyc.dialects.gpu.hardware import scalar_type
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.scalars import is_approximate, wraps
+from polyc.dialects.gpu.scalars import inverts_each, is_approximate, is_one, wraps
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
 from polyc.passes.support.gpu.signs import never_negative, sum_of_counts
@@ -348,9 +348,10 @@ def _divide(w: KernelWriter, op: arith.DivfOp) -> None:
         return
     require_f32(op)
     if w.type(op.result.type, op).is_vector:
-        lhs, rhs = w.text(op.lhs), w.text(op.rhs)
-        one = isinstance(op.lhs.owner, PackOp) and all(map(is_one, op.lhs.owner.values))
-        w.define(op.result, w.call("invert_each", rhs) if one else w.call("divide_each", lhs, rhs))
+        if inverts_each(op):
+            w.define(op.result, w.call("invert_each", w.text(op.rhs)))
+        else:
+            w.define(op.result, w.call("divide_each", w.text(op.lhs), w.text(op.rhs)))
         return
     if any(isinstance(value.owner, arith.ConstantOp) for value in op.operands):
         _float(w, op)
@@ -372,13 +373,6 @@ def _is_whole(value: SSAValue) -> bool:
     if not 2 < size < MOST_WHOLE or size != int(size):
         return False
     return int(size) & (int(size) - 1) != 0
-
-
-def is_one(value: SSAValue) -> bool:
-    """Whether a value is the constant 1."""
-    op = value.owner
-    number = op.value if isinstance(op, arith.ConstantOp) else None
-    return isinstance(number, FloatAttr) and number.value.data == 1.0
 
 
 @prints(math.ErfOp, "x")

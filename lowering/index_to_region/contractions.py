@@ -343,7 +343,8 @@ class Products(Orders):
                     self._store(found, plain, FACTOR, value, plain=True)
                 else:
                     # What no product reads where it lies is stored before what one may.
-                    mixed = (self._plain(f) for f in factors(value) if self._is_mixed(f))
+                    beside = not any(map(self._has_windows, factors(value)))
+                    mixed = (self._plain(f) for f in factors(value) if beside and self._is_mixed(f))
                     self._store(found, mixed, FACTOR, value, plain=True)
                 if value not in first:
                     self._end(found, value)

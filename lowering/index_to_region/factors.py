@@ -156,6 +156,10 @@ class Factors:
                     return source, None
         return source, order
 
+    def _has_windows(self, factor: SSAValue) -> bool:
+        """Whether a factor is windows of what it is read from, or what is made of them."""
+        return any(isinstance(v.owner, tiny.WindowOp) for v in self._way(factor))
+
     @told_once
     def _is_mixed(self, factor: SSAValue) -> bool:
         """Whether axes of a factor are several of its source that do not lie beside each other

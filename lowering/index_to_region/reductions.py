@@ -103,6 +103,7 @@ class Reductions:
         it, and what is stored of one changes all after it: not all of that is tried.
         """
         most = LEAST + PATIENCE * sum(len(kernel.held()) for kernel in kernels.kernels)
+        beside = list[SSAValue]()
         while self.spent < most and (kernel := self._next(kernels)) is not None:
             self.tried.add(kernel.key)
             if (place := self.standing.of(kernel, kernels)) in self.fruitless:
@@ -127,9 +128,24 @@ class Reductions:
                 if after < limit:
                     best = after - before, stored, found
             if best is not None:
+                beside += [end for end in ends if end in best[1] and end not in self.taken]
                 _, self.taken, kernels = best
             else:
                 self.fruitless.add(place)
+        return self._without(beside, kernels)
+
+    def _without(self, beside: Sequence[SSAValue], kernels: Kernels) -> Kernels:
+        """The kernels without what was stored ``beside`` something else, of that which takes longer
+        so, now that the rest is known: as a product that another one ends in its own kernel."""
+        for value in beside:
+            if value not in self.taken:
+                continue
+            stored = {other: why for other, why in self.taken.items() if other is not value}
+            found = self.recompose(stored, kernels)
+            whole, parts = ({k.key for k in some.kernels} for some in (kernels, found))
+            before = self._total(kernels, whole - parts)
+            if self._total(found, parts - whole, before) < before:
+                self.taken, kernels = stored, found
         return kernels
 
     def _with(
