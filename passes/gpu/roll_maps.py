@@ -23,8 +23,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import register_count
-from polyc.passes.support.gpu.registers import places_of
-from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.registers import places_of, room_of
+from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.equal_ops import drop_unused
@@ -140,12 +140,15 @@ class _Roll:
         arrays = _arrays(op, body, range(0, high, step))
         if arrays is None or (joined := _joined(op, arrays)) is None:
             return None
+        room = room_of(enclosing_kernel(op), body)
         for part in range(turns // 2, 0, -1):
             if turns % part or cost * part > SHORT:
                 continue
             moves = {v: a.moves_by(part, turns, _size(v)) for v, a in arrays.items()}
             moving = all(moves[source] for source in joined.values())
-            many = max((part * step, *(by or 0 for by in moves.values()))) >= LEAST
+            # Turns of several elements each keep more in hand than what a full thread has left.
+            several = moves.values() if room >= 0 else ()
+            many = max((part * step, *(by or 0 for by in several))) >= LEAST
             if many and moving and all(by is not None for by in moves.values()):
                 for value, array in arrays.items():
                     array.moves = moves[value] or 0

@@ -98,4 +98,4 @@ def test_how_bits_are_cut_into_digits() -> None:
 
 
 def test_what_is_played_is_lowered() -> None:
-    assert len(DIGITS) == len(DIGIT_PATTERNS) == 3
+    assert len(DIGITS) == len(DIGIT_PATTERNS) == 4
