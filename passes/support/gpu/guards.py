@@ -6,8 +6,7 @@ makes guards of an author's branches; a guarded copy then has a stage of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -101,14 +100,16 @@ def exclusive(one: Sequence[Literal], other: Sequence[Literal]) -> bool:
     return any(a is not b and same_value(v, w) for v, a in one for w, b in other)
 
 
-MOST_CONDITIONS = 8
-"""Conditions of one tile's users beyond which only one copy's own are looked at."""
+MOST_CASES = 512
+"""Cases that are told apart, beyond which a tile is taken for not filled."""
 
 
 def covers(fills: Sequence[Sequence[Literal]], reader: Sequence[Literal]) -> bool:
     """Whether, wherever ``reader`` holds, one of ``fills`` does.
 
     Conditions that are computed alike are one; any others may hold or not, whatever the rest do.
+    Each case takes one condition more to hold or not, the first one of the shortest fill that is
+    left: the parts of a chain of branches, each where those before it are not, take one a part.
     """
     atoms: list[SSAValue] = []
 
@@ -119,15 +120,36 @@ def covers(fills: Sequence[Sequence[Literal]], reader: Sequence[Literal]) -> boo
         atoms.append(value)
         return len(atoms) - 1
 
-    def numbered(given: Sequence[Literal]) -> list[tuple[int, bool]]:
-        return [(atom(value), holds) for value, holds in given]
+    def numbered(given: Sequence[Literal]) -> dict[int, bool] | None:
+        """The conditions of one by their numbers; None where it never runs."""
+        found: dict[int, bool] = {}
+        for value, holds in given:
+            if found.setdefault(atom(value), holds) is not holds:
+                return None
+        return found
 
-    wanted, offered = numbered(reader), [numbered(fill) for fill in fills]
-    if len(atoms) > MOST_CONDITIONS:
-        return any(set(fill) <= set(wanted) for fill in offered)
+    def left(offered: list[dict[int, bool]], number: int, holds: bool) -> list[dict[int, bool]]:
+        """What is left to ask of each fill that is possible where a condition holds, or not."""
+        return [
+            {other: which for other, which in fill.items() if other != number}
+            for fill in offered
+            if fill.get(number, holds) is holds
+        ]
 
-    def true(which: Sequence[tuple[int, bool]], world: Sequence[bool]) -> bool:
-        return all(world[number] is holds for number, holds in which)
-
-    worlds: Iterator[tuple[bool, ...]] = product((False, True), repeat=len(atoms))
-    return all(any(true(fill, w) for fill in offered) for w in worlds if true(wanted, w))
+    wanted = numbered(reader)
+    if wanted is None:
+        return True
+    offered = [known for fill in fills if (known := numbered(fill)) is not None]
+    for number, holds in wanted.items():
+        offered = left(offered, number, holds)
+    cases = [offered]
+    for _ in range(MOST_CASES):
+        if not cases:
+            return True
+        offered = cases.pop()
+        if not offered:
+            return False
+        if shortest := min(offered, key=len):
+            number = next(iter(shortest))
+            cases += [left(offered, number, holds) for holds in (False, True)]
+    return not cases
