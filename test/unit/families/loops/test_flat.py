@@ -165,3 +165,14 @@ def test_what_a_plan_may_not_say_is_refused(tmp_path: Path) -> None:
             planned(module, tmp_path, "plan", **fields)
     with pytest.raises(PolycError, match="unlike axes or open sizes"):
         planned(adaptive("N", 3, 9, 11), tmp_path, "plan")
+
+
+@pytest.mark.parametrize(("inner", "outer", "short"), [(2, 4, True), (4, 8, False), (8, 16, False)])
+def test_long_sums_of_maxima_are_no_threads(inner: int, outer: int, short: bool) -> None:
+    """Threads wait for each point of a chain of loops, which the model of time does not say."""
+    s = Sketch("f", f16)
+    x = s.input("x", 64, inner, outer, 40)
+    y = s.fn("exp", s.reduce("sum", s.reduce("max", x, 1), 1))
+    loops = find_loops(only(lowered(s.done(y=y), "region"), KernelOp))
+    assert (find_flat(loops) is not None) == short
+    assert short or not any(plan.is_flat for plan in schedules(loops, "sm_90a"))
