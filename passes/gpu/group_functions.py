@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, memref, scf, vector
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.loops import is_unrolled
-from polyc.dialects.gpu.scalars import is_approximate
+from polyc.dialects.gpu.scalars import is_approximate, is_one
 from polyc.dialects.gpu.types import vector_of
 from polyc.passes.support.gpu.registers import places_of, room_of
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
@@ -53,15 +53,9 @@ def kind_of(op: Operation) -> Kind | None:
         return type(op), False
     if not isinstance(op, arith.DivfOp):
         return None
-    over_one = _number(op.lhs) == 1.0
-    by_known = _number(op.rhs) is not None or (over_one and is_approximate(op))
+    over_one = is_one(op.lhs)
+    by_known = isinstance(op.rhs.owner, arith.ConstantOp) or (over_one and is_approximate(op))
     return None if by_known else (type(op), over_one)
-
-
-def _number(value: SSAValue) -> float | None:
-    op = value.owner
-    number = op.value if isinstance(op, arith.ConstantOp) else None
-    return number.value.data if isinstance(number, FloatAttr) else None
 
 
 class WidenTurns(RewritePattern):

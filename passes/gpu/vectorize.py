@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -31,6 +32,13 @@ WIDTHS = (8, 4, 2)
 """Elements that one access may take, widest first."""
 
 
+def _turns(op: scf.ForOp) -> int | None:
+    """The iterations of an unrolled loop from 0 by 1 that carries nothing; None of others."""
+    if not is_unrolled(op) or op.iter_args or constant_of(op.lb) != 0 or constant_of(op.step) != 1:
+        return None
+    return constant_of(op.ub)
+
+
 class VectorizeLoop(RewritePattern):
     """Run an unrolled loop ``width`` iterations at a time, with one access for neighbours.
 
@@ -48,10 +56,8 @@ class VectorizeLoop(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound = constant_of(op.ub)
-        if not is_unrolled(op) or op.iter_args or bound is None:
-            return
-        if constant_of(op.lb) != 0 or constant_of(op.step) != 1:
+        bound = _turns(op)
+        if bound is None:
             return
         stores = [o for o in op.body.block.ops if isinstance(o, hw.StoreGlobalOp)]
         loads = [o for o in op.body.block.ops if isinstance(o, hw.LoadGlobalOp)]
@@ -169,6 +175,13 @@ class VectorizeLoop(RewritePattern):
         rewriter.replace(op, emit.ops, [])
 
 
+def _independent_widths(op: scf.ForOp, bound: int) -> Iterator[int]:
+    """How many iterations of a loop that stores nothing in memory may run side by side."""
+    for width in WIDTHS:
+        if bound % width == 0 and VectorizeLoop.independent(op, [], width, bound):
+            yield width
+
+
 class ShareBlocks(RewritePattern):
     """Run an unrolled loop of registers several iterations at a time, whose random numbers are of
     neighbours.
@@ -179,19 +192,15 @@ class ShareBlocks(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound, ops = constant_of(op.ub), list(op.body.block.ops)
-        if not is_unrolled(op) or op.iter_args or bound is None:
-            return
-        if constant_of(op.lb) != 0 or constant_of(op.step) != 1 or any(o.regions for o in ops):
+        bound, ops = _turns(op), list(op.body.block.ops)
+        if bound is None or any(o.regions for o in ops):
             return
         if not any(isinstance(o, hw.PhiloxOp) for o in ops):
             return
         if any(isinstance(o, hw.StoreGlobalOp) for o in ops):
             return
         variable, kernel = op.body.block.args[0], enclosing_kernel(op)
-        for width in WIDTHS:
-            if bound % width or not VectorizeLoop.independent(op, [], width, bound):
-                continue
+        for width in _independent_widths(op, bound):
             if all(
                 multiple_of_first(o, variable, width, bound, kernel) is not None
                 for o in ops
@@ -211,18 +220,14 @@ class ShareBounds(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound, ops = constant_of(op.ub), list(op.body.block.ops)
-        if not is_unrolled(op) or op.iter_args or bound is None:
-            return
-        if constant_of(op.lb) != 0 or constant_of(op.step) != 1 or any(o.regions for o in ops):
+        bound, ops = _turns(op), list(op.body.block.ops)
+        if bound is None or any(o.regions for o in ops):
             return
         bounds = [o for o in ops if isinstance(o, arith.CmpiOp)]
         if not bounds or any(isinstance(o, hw.StoreGlobalOp | hw.LoadGlobalOp) for o in ops):
             return
         values = [v for o in bounds for v in (o.lhs, o.result)]
-        for width in WIDTHS:
-            if bound % width or not VectorizeLoop.independent(op, [], width, bound):
-                continue
+        for width in _independent_widths(op, bound):
             alike = shared(values, op.body.block, width, bound)
             if any(alike[o.result] and not alike[o.lhs] for o in bounds):
                 VectorizeLoop.widen(op, width, bound, rewriter)

@@ -228,9 +228,7 @@ class MoveByDigitOp(DigitOp):
 
     def verify_(self) -> None:
         self.verify_digit()
-        values = values_of(self.bits)
-        _need_counts("sums of counts", self.totals, self.at, values)
-        _need_counts("counts of tiles", self.counts, [*self.at, self.tile], values)
+        _need_places(self)
         row, target = cast("SharedType", self.row.type), cast("GlobalType", self.target.type)
         if target.element_type != row.element_type:
             raise VerifyException(f"elements of {row} do not move to {target}")
@@ -285,11 +283,16 @@ class SortByDigitOp(DigitOp):
 
     def verify_(self) -> None:
         self.verify_digit()
-        values = values_of(self.bits)
-        _need_counts("sums of counts", self.totals, self.at, values)
-        _need_counts("counts of tiles", self.counts, [*self.at, self.tile], values)
+        _need_places(self)
         kind = cast("SharedType", self.bases.type)
         if kind.element_type != i32 or list(kind.sizes) != [1, counted(self.counts)]:
             raise VerifyException(
                 f"how far elements go is a shared row of {counted(self.counts)} i32, not {kind}"
             )
+
+
+def _need_places(op: MoveByDigitOp | SortByDigitOp) -> None:
+    """Raise where what says how far elements go has not a number for each value of the digit."""
+    values = values_of(op.bits)
+    _need_counts("sums of counts", op.totals, op.at, values)
+    _need_counts("counts of tiles", op.counts, [*op.at, op.tile], values)
