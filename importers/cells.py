@@ -61,6 +61,22 @@ def fused_lstm_cell(
     return o * after.tanh(), after, torch.cat([i, f, g, o], 1)
 
 
+def in_layers(op: str, how: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of ``op`` whose last states, where it is one of ``LAYERS``, have the shape of
+    the first ones: that of some versions of PyTorch leaves an axis of 1 in them, also where
+    PyTorch asks itself what the op gives."""
+    first = LAYERS.get(op)
+    if first is None:
+        return how
+
+    def shaped(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        out, *states = how(*args, **kwargs)
+        pairs = zip(states, args[first], strict=True)
+        return out, *(state.reshape(given.shape) for state, given in pairs)
+
+    return shaped
+
+
 def _gates(products: Any, bias: Any, count: int) -> Sequence[Any]:
     return (products if bias is None else products + bias).chunk(count, 1)
 
@@ -78,3 +94,6 @@ CELLS: Mapping[str, Callable[..., Any]] = {
     "aten._thnn_fused_lstm_cell.default": fused_lstm_cell,
 }
 """Decompositions by the names of the ops."""
+
+LAYERS: Mapping[str, int] = {"aten.lstm.input": 1, "aten.lstm.data": 2}
+"""Which argument has the first states [layers, batch, hidden] of an op of several layers."""

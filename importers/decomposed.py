@@ -7,13 +7,14 @@ Of their cells ``cells.py`` says it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from polyc.importers.cells import CELLS
+from polyc.importers.cells import CELLS, LAYERS, in_layers
 from polyc.importers.registry import converter_of, library
 
 SOURCE = "torch"
@@ -32,23 +33,49 @@ def decomposed(program: Any, refused: Collection[str] = ()) -> Any:
         table = decompositions(one for one in found if not converted(one) or str(one) in refused)
         if not table:
             break
-        again = _applied(program, table)
+        ours = {op: how for op, how in table.items() if str(op) in CELLS or str(op) in LAYERS}
+        again = _applied(program, ours, ours)
+        again = _applied(again, {op: how for op, how in table.items() if op not in ours})
         if again is program:
             break
         program = again
     return program
 
 
-def _applied(program: Any, table: Mapping[Any, Decomposition]) -> Any:
-    """A program with some ops decomposed: those whose decompositions PyTorch can trace."""
-    try:
-        return program.run_decompositions(dict(table))
-    except Exception:  # Of any kind: a decomposition may write in place, or read what is data.
-        if len(table) == 1:
-            return program
-    for op, how in table.items():
-        program = _applied(program, {op: how})
+def _applied(program: Any, table: Mapping[Any, Decomposition], ours: Collection[Any] = ()) -> Any:
+    """A program with some ops decomposed: those whose decompositions PyTorch can trace, and that
+    change the shape and type of no result; what is ``ours`` says better than PyTorch what an op
+    gives."""
+    if not table:
+        return program
+    with suppress(Exception):  # Of any kind: one may write in place, or read what is data.
+        made = program.run_decompositions(dict(table))
+        if all(op in ours for op in table) or _alike(_results(made), _results(program)):
+            return made
+    if len(table) > 1:
+        for op, how in table.items():
+            program = _applied(program, {op: how}, ours)
     return program
+
+
+def _results(program: Any) -> list[Any]:
+    """What stands for the results of a program, as PyTorch traced it."""
+    end = next(node for node in program.graph.nodes if node.op == "output")
+    return [getattr(node, "meta", {}).get("val") for node in end.args[0]]
+
+
+def _alike(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether tensors have the types and sizes of others; a size that is a symbol is any."""
+
+    def equal(one: Any, other: Any) -> bool:
+        if not (hasattr(one, "shape") and hasattr(other, "shape")):
+            return hasattr(one, "shape") == hasattr(other, "shape")
+        if one.dtype != other.dtype or len(one.shape) != len(other.shape):
+            return False
+        sizes = zip(one.shape, other.shape, strict=True)
+        return all(a == b for a, b in sizes if isinstance(a, int) and isinstance(b, int))
+
+    return len(found) == len(wanted) and all(map(equal, found, wanted))
 
 
 def every_decomposition() -> dict[Any, Decomposition]:
@@ -71,7 +98,7 @@ def decompositions(ops: Iterable[Any]) -> dict[Any, Decomposition]:
         if str(op) in CELLS:
             found[op] = CELLS[str(op)]
         elif op in table:
-            found[op] = table[op]
+            found[op] = in_layers(str(op), table[op])
         elif composite in op.py_kernels:
             found[op] = op.py_kernels[composite]
         elif op.has_kernel_for_dispatch_key(composite):

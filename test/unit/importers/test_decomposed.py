@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import polyc  # noqa: E402
 from polyc.dialects.common.diagnostic import PolycError  # noqa: E402
 from polyc.importers.aten.bags import grouped_mm  # noqa: E402
 from polyc.importers.aten.resampled import smoothed  # noqa: E402
-from polyc.importers.decomposed import decompositions  # noqa: E402
+from polyc.importers.decomposed import _applied, decompositions  # noqa: E402
 from polyc.test.support.kernelbench import _family, planned, regions  # noqa: E402
 
 nn: Any = torch.nn
@@ -43,7 +44,7 @@ def agrees(module: Any, *args: Any) -> None:
     found = polyc.compile(model, device="cpu")(*args)
     listed = found if isinstance(found, tuple) else (found,)
     for got, one in zip(listed, wanted, strict=True):
-        assert got.dtype == one.dtype
+        assert got.dtype == one.dtype and got.shape == one.shape
         assert torch.allclose(got, one, atol=1e-5 * float(one.abs().max()))
 
 
@@ -262,3 +263,29 @@ def test_weights_of_a_smooth_resize_are_means() -> None:
 def test_decompositions_are_those_that_pytorch_has() -> None:
     ops = [aten.lstm.input, aten.im2col.default, aten.histc.default, aten.lstm_cell.default]
     assert set(decompositions(ops)) == {ops[0], ops[1], ops[3]}
+
+
+def test_states_have_the_shape_of_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some versions of PyTorch leave an axis of 1 in the last states of an LSTM."""
+    table = import_module("torch._decomp").decomposition_table
+    known = table[aten.lstm.input]
+
+    def odd(*args: Any, **kwargs: Any) -> Any:
+        out, h, c = known(*args, **kwargs)
+        return out, h.unsqueeze(1), c.unsqueeze(1)
+
+    monkeypatch.setitem(table, aten.lstm.input, odd)
+    agrees(nn.LSTM(8, 5, num_layers=2), X)
+
+
+def test_a_decomposition_to_another_shape_is_not_taken() -> None:
+    """A result would be wrong in silence: it is refused, and what else there is stays."""
+    program = torch.export.export(Of(lambda x: (x.tan(), x.sin())), (X,)).run_decompositions({})
+    table: dict[Any, Any] = {
+        aten.tan.default: lambda x: (x.sin() / x.cos()).unsqueeze(0),
+        aten.sin.default: lambda x: (x - 1.5).cos(),
+    }
+    names = {str(node.target) for node in _applied(program, table).graph.nodes}
+    assert "aten.tan.default" in names and "aten.cos.default" in names
+    table[aten.tan.default] = lambda x: (x.sin() / x.cos()).double()
+    assert "aten.tan.default" in {str(one.target) for one in _applied(program, table).graph.nodes}
