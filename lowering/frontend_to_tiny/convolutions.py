@@ -142,7 +142,35 @@ def over_axes(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SS
     ``conv`` has a stride, a dilation, and two numbers of padding for each of them.
     """
     over = {1: _in_one_row, 2: _over_pixels, 3: _plane_by_plane}[len(conv.stride)]
-    return over(conv, build, x, w)
+    return (_pixel_by_pixel if _is_of_pixels(conv, w) else over)(conv, build, x, w)
+
+
+def _is_of_pixels(conv: Convolution, w: SSAValue) -> bool:
+    """Whether windows along one axis or three are a pixel each, and each pixel has one: a product
+    that needs no image.  Along two it is one as any convolution is."""
+    taps = (size.constant() for size in tiny.tensor_of(w).dims[1:-1])
+    plain = set(conv.stride) == {1} and not any(conv.padding) and conv.groups.constant() == 1
+    return len(conv.stride) != 2 and plain and all(size == 1 for size in taps)
+
+
+def _pixel_by_pixel(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
+    """The convolution of an image [N, …, C] with filters [F, 1, …, C], as the product of each
+    pixel with them."""
+    n, *pixels, c = tiny.tensor_of(x).dims
+    f = tiny.tensor_of(w).dims[0]
+    w = build.reshape(w, (f, c))
+    if conv.first:  # A matrix of filters times one of each image, as it lies.
+        x = build.permute(x, (0, len(pixels) + 1, *range(1, len(pixels) + 1)))
+    x, w = (build.rounded(v, conv.element) for v in (x, w))
+    if conv.first:
+        kept, over = (n, f, c, *pixels), 2
+        left, right = (1, 2), (0, *range(2, len(kept)))
+        operands = build.expand(w, left, kept), build.expand(x, right, kept)
+    else:
+        kept, over = (n, *pixels, f, c), len(pixels) + 2
+        image = build.expand(x, (*range(over - 1), over), kept)
+        operands = image, build.expand(w, (over - 1, over), kept)
+    return build.contract(*operands, (over,), conv.precision)
 
 
 def _in_one_row(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue) -> SSAValue:
