@@ -34,10 +34,11 @@ def graph(axes: int, first: bool, element: str, changed: str = "") -> str:
         taps[-1], made[-1] = 2, pixels[-1] - 1
     elif changed == "groups":
         groups = 2
-    order = (
-        (lambda of, inside: (n, of, *inside)) if first else (lambda of, inside: (n, *inside, of))
-    )
-    x, y = (tensor(order(*each), element) for each in ((c, pixels), (f, made)))
+
+    def image(of: int, inside: list[int]) -> str:
+        return tensor((n, of, *inside) if first else (n, *inside, of), element)
+
+    x, y = image(c, pixels), image(f, made)
     depth = c // groups
     w = tensor((f, depth, *taps) if first else (f, *taps, depth), element)
     layout = f"nc{LETTERS[axes]}" if first else f"n{LETTERS[axes]}c"
