@@ -54,6 +54,7 @@ from polyc.rewriting.region.merge_axes import (
     without_points,
     without_unread,
 )
+from polyc.rewriting.region.one_row import with_a_row
 from polyc.rewriting.region.other_shapes import units_outside
 
 
@@ -83,7 +84,7 @@ class MergeAxes(RewritePattern):
         found = merged(op)
         if found is op:
             return
-        if (plain := _of_one_tap(op, found)) is not None:
+        if (plain := _of_one_tap(op, found) or _of_lines(op, found)) is not None:
             rewriter.replace(op, plain, [])
             return
         if (
@@ -434,6 +435,17 @@ def _of_one_tap(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
     if plain is kernel or any(f.takes(one) for f in contracting for one in (kernel, merged)):
         return None
     return plain if any(family.takes(plain) for family in contracting) else None
+
+
+def _of_lines(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
+    """A region whose lines are images of one row, where convolutions take it so, and no family of
+    products takes it as it is or merged: a row of one point is lost where lines are in groups."""
+    lines = with_a_row(merged)
+    if lines is merged or not CONV.takes(lines):
+        return None
+    contracting = [family for family in FAMILIES if family.contracts]
+    taken = any(family.takes(one) for family in contracting for one in (kernel, merged))
+    return None if taken else lines
 
 
 def _turned(kernel: KernelOp) -> bool:
