@@ -22,10 +22,9 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate, is_one
 from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.registers import places_of, room_of
+from polyc.passes.support.gpu.registers import places_of, room_of, turns
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import Effect, effect_of
@@ -67,27 +66,25 @@ class WidenTurns(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
-        if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
-            return
+        over = turns(op)
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
         kinds = [kind for inner in body if (kind := kind_of(inner)) is not None]
-        if high % step or not kinds or any(inner.regions for inner in body):
+        if over is None or not kinds:
             return
-        each, turns = max(map(kinds.count, kinds)), high // step
+        each, many = max(map(kinds.count, kinds)), len(over)
         most = _most(enclosing_kernel(op), op.body.block)
-        together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * each <= most), 1)
+        together = next((n for n in range(many, 1, -1) if many % n == 0 and n * each <= most), 1)
         if together == 1 or together * each < LEAST:
             return
 
         def some(inner: Emit, at: SSAValue) -> None:
             for turn in range(together):
-                place = inner.apply(affine_dim(0) + turn * step, [at]) if turn else at
+                place = inner.apply(affine_dim(0) + turn * over.step, [at]) if turn else at
                 clone_into(body, {op.body.block.args[0]: place}, inner)
 
         emit = Emit()
         hint = op.body.block.args[0].name_hint
-        emit.loop(high, some, step=together * step, unroll=True, hint=hint)
+        emit.loop(over.stop, some, step=together * over.step, unroll=True, hint=hint)
         for one in emit.ops:
             located(one, op)
         rewriter.replace(op, emit.ops, [])
