@@ -421,7 +421,8 @@ class PassBuilder(SortBuilder):
             labels = [axis.label for axis in self.sorts.sort.result.type.axes]
             along = labels.index(self.sorts.result.label)
             axis = None if along == len(where) else along
-        moved = (self.space(0), self.space(1), where, number, target, where)
+        places = tile.DigitPlaces(self.space(0), self.space(1), where, number)
+        moved = (places, target, where)
         new = tile.MoveByDigitOp(row, count, bits, *moved, axis=axis, unsigned=unsigned)
         self.emit.op(located(new, self.sorts.sort))
 
@@ -431,8 +432,8 @@ class PassBuilder(SortBuilder):
         (bits, unsigned), emit = self.how(turn), self.emit
         kind = SharedType.of([1, self.passes.values], i32, 0)
         bases = emit.value(SharedTileOp(kind), "bases")
-        found = (self.space(0), self.space(1), list(at.values()), number, bases)
-        new = tile.SortByDigitOp(row, count, bits, *found, unsigned=unsigned)
+        places = tile.DigitPlaces(self.space(0), self.space(1), list(at.values()), number)
+        new = tile.SortByDigitOp(row, count, bits, places, bases, unsigned=unsigned)
         emit.op(located(new, self.sorts.sort))
         origin, outer = [*at.values(), count], list(at)
         axes: dict[str, AffineExpr] = {}
