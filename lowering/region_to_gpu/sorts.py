@@ -20,10 +20,11 @@ from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp, StoreGlobalOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.digits import TOGETHER, values_of
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType, index_attr
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import PASS
 from polyc.dialects.region import KernelOp
