@@ -9,6 +9,7 @@ of vectors that go the short way for all elements side by side and branch once
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -40,18 +41,18 @@ EACH = 13
 """Registers that are left to a thread for each element of a group: by 10 an exact product of f32
 spilled, whose tile fills a thread's."""
 
+_ASKED = frozenset[type[Operation]]((math.SinOp, math.CosOp, arith.DivfOp))
+
 Kind = tuple[type[Operation], bool]
 """A function: its op, and whether it divides 1."""
 
 
 def kind_of(op: Operation) -> Kind | None:
     """The function of numbers that an op asks, of those that branch and have a short way."""
-    if not op.results or op.results[0].type != f32:
+    if type(op) not in _ASKED or op.results[0].type != f32:
         return None
-    if isinstance(op, math.SinOp | math.CosOp):
-        return type(op), False
     if not isinstance(op, arith.DivfOp):
-        return None
+        return type(op), False
     over_one = is_one(op.lhs)
     by_known = isinstance(op.rhs.owner, arith.ConstantOp) or (over_one and is_approximate(op))
     return None if by_known else (type(op), over_one)
@@ -101,6 +102,9 @@ class GroupFunctions(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         for block in _blocks(op):
+            kinds = Counter(kind_of(one) for one in block.ops)
+            if max((many for kind, many in kinds.items() if kind is not None), default=0) < LEAST:
+                continue
             done, most = set[Operation](), _most(op, block)
             while most >= LEAST and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)

@@ -75,11 +75,13 @@ class LoadAhead(RewritePattern):
             and _words_of(inner.result.type)
             and (needed := _slice(inner, op.body.block)) is not None
         }
+        if not slices:
+            return
         words = sum(_words_of(load.result.type) for load in slices)
         room = min(MOST, room_of(enclosing_kernel(op), body))
         many = len(over)
         together = next((n for n in range(many, 1, -1) if many % n == 0 and n * words <= room), 1)
-        if not slices or together == 1:
+        if together == 1:
             return
         emit = Emit()
         needed = {one for every in slices.values() for one in every}
