@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Literal
 
@@ -106,6 +107,7 @@ class Linear:
         return out.plus(Linear(((Floor(num, den), 1),), 0))
 
 
+@lru_cache(maxsize=16_384)
 def linear_of(expr: AffineExpr) -> Linear:
     """The canonical sum of ``expr``; raises NotAffine where it is not quasi-affine."""
     terms: list[tuple[Atom, int]] = []

@@ -186,6 +186,17 @@ def modelled_of(values: Values, plan: ScheduleOp, device: Device | None = None) 
     return replace(time, launch=time.launch + copies)
 
 
+def seconds_of(values: Values, plan: ScheduleOp, device: Device | None = None) -> float:
+    """The seconds of ``modelled_of``: its parts, which are an account alone where a formula of its
+    own has the whole, are not counted then."""
+    if plan.pattern == "loops" and all(size > 0 for size in values.extents.values()):
+        found = planned(values, plan)
+        if found is not None:
+            problem, tile, rates = found
+            return nanoseconds(problem, tile, device or device_of(plan.arch.data), rates) / 1e9
+    return modelled_of(values, plan, device).seconds
+
+
 def work_of(values: Values, plan: ScheduleOp, device: Device) -> Work:
     """What a launch of a region under a schedule does, as counted from the two."""
     there = at_once(plan, device)

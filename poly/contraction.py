@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSet
@@ -139,6 +140,18 @@ def classify(
     outputs first.  The maps take a point of the domain to the operands' coordinates.
     Raises ``IslLimitExceeded``, and ValueError when the dimensions do not match.
     """
+    return _classified(tuple(out_axes), tuple(reduce_axes), lhs_map, rhs_map, domain)
+
+
+@lru_cache(maxsize=4096)
+def _classified(
+    out_axes: Sequence[str],
+    reduce_axes: Sequence[str],
+    lhs_map: AffineMap,
+    rhs_map: AffineMap,
+    domain: AffineSet,
+) -> ContractionPattern | Refusal:
+    """The same, remembered: families, patterns and the cut ask of a region in turn."""
     names = (*out_axes, *reduce_axes)
     for space in (lhs_map, rhs_map, domain):
         if space.num_dims != len(names):

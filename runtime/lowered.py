@@ -9,13 +9,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
 from polyc.dialects.gpu.module import gpu_module_of
 from polyc.dialects.gpu.onward import goes_onward
-from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType, element_bytes
+from polyc.dialects.gpu.types import GlobalType, TensorMapType, element_bytes
 from polyc.lowering.gpu_to_cuda import cuda_unit, cuda_units
 from polyc.passes.finish import finished
 from polyc.passes.gpu.share_kernels import GpuShareKernels

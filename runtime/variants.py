@@ -19,7 +19,8 @@ from polyc.dialects.common.grids import WORKSPACE_ALIGN, stands_for_copy
 from polyc.dialects.common.size_expr import MAX_SIZE
 from polyc.runtime import driver, tensor_maps
 from polyc.runtime.arenas import Arenas
-from polyc.runtime.described import Choice, Launch, TensorMap
+from polyc.runtime.described import Choice, Launch, TensorMap, Workspace
+from polyc.runtime.lifetimes import places_in_turn
 from polyc.runtime.views import ELEMENT_BYTES, TensorView, row_major
 
 MAX_BLOCKS = 2**31 - 1
@@ -177,9 +178,7 @@ class Variant:
         pointers = [v.pointer for v in views]
         found: dict[str, tuple[int, Memory]] = {}
         copied: set[str] = set()
-        places: list[Place] = []
-        fills: list[tuple[int, int]] = []
-        sizes = {False: 0, True: 0}
+        own: list[tuple[Workspace, int, int]] = []
         for workspace in self.workspaces:
             dims = workspace.dims
             memory = Memory(workspace.element, tuple(d.evaluate(values) for d in dims))
@@ -190,26 +189,17 @@ class Variant:
                     found[workspace.name] = source, memory
                     continue
                 copied.add(workspace.name)
+            own.append((workspace, len(memories), prod(memory.shape) * workspace.item))
             found[workspace.name] = len(memories), memory
             memories.append(memory)
             # Tensor maps are made before there is a workspace; any aligned address does.
             pointers.append(WORKSPACE_ALIGN)
-            needed, stays = prod(memory.shape) * workspace.item, workspace.name in kept
-            if workspace.zeroed and needed:
-                start, (first, bytes_before) = sizes[stays], fills[-1] if fills else (0, -1)
-                end = first + -(-bytes_before // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
-                if bytes_before > 0 and end == start and not stays:
-                    # Neighbours are cleared at once: each time takes as long as a small kernel.
-                    fills[-1] = first, start + needed - first
-                else:
-                    fills.append((start, needed))
-            places.append(Place(sizes[stays], stays))
-            sizes[stays] += -(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
+        steps = [step for step in self.steps if step.fills is None or step.fills in copied]
+        lives = _lives([step for step in steps if step not in once], found)
+        places, fills, sizes = _placed(own, kept, lives)
         plan = Plan(self.name, len(views), places, fills, sizes[False], sizes[True])
         made: list[object] = [self.name, sizes[True]]
-        for step in self.steps:
-            if step.fills is not None and step.fills not in copied:
-                continue
+        for step in steps:
             code = function(step.name)
             blocks = step.blocks(values, device, code)
             if not blocks:
@@ -277,6 +267,50 @@ class Place:
 
     start: int
     stays: bool = False
+
+
+def _lives(
+    steps: Sequence[Step], found: Mapping[str, tuple[int, Memory]]
+) -> dict[int, tuple[int, int]]:
+    """From which of some launches, one after another, to which each memory is used, by number."""
+    lives: dict[int, tuple[int, int]] = {}
+    for number, step in enumerate(steps):
+        for one in step.arguments:
+            if isinstance(one.source, str) and not one.symbol:
+                source = found[one.source][0]
+                lives[source] = lives.get(source, (number, number))[0], number
+    return lives
+
+
+def _placed(
+    own: Sequence[tuple[Workspace, int, int]],
+    kept: Collection[str],
+    lives: Mapping[int, tuple[int, int]],
+) -> tuple[list[Place], list[tuple[int, int]], dict[bool, int]]:
+    """Where workspaces lie, those of a run and those that are ``kept``; what is cleared ahead of a
+    run; and the bytes of either.  Each has its number among all memories, and its bytes.
+
+    What is cleared lies side by side, as each clearing takes as long as a small kernel, and is
+    nobody else's; of the others those that are over share their memory with those that begin later.
+    """
+    rooms = [-(-needed // WORKSPACE_ALIGN) * WORKSPACE_ALIGN for _, _, needed in own]
+    starts, sizes = [0] * len(own), {False: 0, True: 0}
+    others = [n for n, (one, _, _) in enumerate(own) if not (one.zeroed or one.name in kept)]
+    found, sizes[False] = places_in_turn(
+        [rooms[n] for n in others], [lives.get(own[n][1]) for n in others]
+    )
+    for n, start in zip(others, found, strict=True):
+        starts[n] = start
+    first, fills = sizes[False], list[tuple[int, int]]()
+    for n, (one, _, needed) in enumerate(own):
+        stays = one.name in kept
+        if stays or one.zeroed:
+            starts[n] = sizes[stays]
+            sizes[stays] += rooms[n]
+            if one.zeroed and needed:
+                fills = [(first, starts[n] + needed - first)]
+    places = [Place(starts[n], one.name in kept) for n, (one, _, _) in enumerate(own)]
+    return places, fills, sizes
 
 
 def _strides(view: TensorView) -> tuple[int, ...] | None:

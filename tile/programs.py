@@ -18,10 +18,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.common.diagnostic import PolycError, from_text
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.kernel import KernelOp, ReturnOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import DispatchOp, ModuleOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.tile.indices import Index, Size, to_dim
 from polyc.tile.scalars import dtype
 from polyc.tile.source import here, public, refuse, target, user_frame

@@ -12,17 +12,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.types import (
-    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     GlobalType,
-    OrderType,
-    RingType,
     SharedType,
-    TokenType,
 )
+from polyc.dialects.gpu.waiting import OrderType, RingType, TokenType
 from polyc.tile import maps, specs
 from polyc.tile.functions import affine_map
 from polyc.tile.indices import Index, IndexLike, Size, leaf, ssa_index

@@ -77,7 +77,8 @@ class Dim:
         for mono, coef in parts:
             total[mono] = total.get(mono, 0) + coef
         kept = [(m, c) for m, c in total.items() if c]
-        kept.sort(key=lambda t: (not t[0], -len(t[0]), [_text(a) for a in t[0]]))
+        if len(kept) > 1:
+            kept.sort(key=lambda t: (not t[0], -len(t[0]), [_text(a) for a in t[0]]))
         return Dim(tuple(kept))
 
     @staticmethod

@@ -19,9 +19,10 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.containers import Module
 from polyc.dialects.gpu.loops import verify_unrolled
-from polyc.dialects.gpu.types import BindAttr, IndexAttr, IntsAttr, index_attr
+from polyc.dialects.gpu.types import IndexAttr, IntsAttr, index_attr
 
 
 @irdl_op_definition

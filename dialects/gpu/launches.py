@@ -37,14 +37,10 @@ from polyc.dialects.common.dim import (
     unknown_symbol,
 )
 from polyc.dialects.common.grids import Grid, stands_for_copy
+from polyc.dialects.gpu.binding import WORKSPACE_NAME, BindAttr
 from polyc.dialects.gpu.containers import Dispatch, Module
 from polyc.dialects.gpu.kernel import KernelOp, kernels_of
-from polyc.dialects.gpu.types import (
-    WORKSPACE_NAME,
-    BindAttr,
-    GlobalType,
-    IntsAttr,
-)
+from polyc.dialects.gpu.types import GlobalType, IntsAttr
 from polyc.dialects.gpu.views import check_bound
 
 Container = TypeVar("Container", Module, Dispatch)

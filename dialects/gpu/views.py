@@ -8,8 +8,9 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.common.dim import shape_text
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.common.views import is_cut_anew, is_view
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
+from polyc.dialects.gpu.types import GlobalType, TensorMapType
 
 IM2COL_AXES = 4
 """Axes of what an im2col map reads: image, row, column, channel."""

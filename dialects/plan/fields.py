@@ -37,15 +37,36 @@ Value = bool | int | str | list[int] | list[str] | Record | list[Record]
 # Values to attributes and back ------------------------------------------------------------
 
 
+# Plans are many, and say the same: equal attributes are one object.
+
+_BOOLS = BoolAttr.from_bool(False), BoolAttr.from_bool(True)
+
+
 def _scalar_attr(value: Scalar) -> Attribute:
     if isinstance(value, bool):
-        return BoolAttr.from_bool(value)
-    return _int_attr(value) if isinstance(value, int) else StringAttr(value)
+        return _BOOLS[value]
+    return _int_attr(value) if isinstance(value, int) else _text_attr(value)
 
 
 @lru_cache(maxsize=1024)
 def _int_attr(value: int) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, i64)
+
+
+@lru_cache(maxsize=4096)
+def _text_attr(value: str) -> StringAttr:
+    return StringAttr(value)
+
+
+@lru_cache(maxsize=4096)
+def _ints_attr(values: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
+    return DenseArrayBase.from_list(i64, values)
+
+
+@lru_cache(maxsize=4096)
+def ints_of(attr: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
+    """The integers of a field that lists some."""
+    return tuple(int(v) for v in attr.get_values())
 
 
 def _scalar_of(attr: Attribute) -> Scalar:
@@ -76,15 +97,15 @@ def to_attr(value: Value, kind: str) -> Attribute:
     """The attribute of a field's plain value; raises ValueError when it is of another kind."""
     match kind, value:
         case "bool", bool():
-            return BoolAttr.from_bool(value)
+            return _BOOLS[value]
         case "int", int() if not isinstance(value, bool):
             return _int_attr(value)
         case "str", str():
-            return StringAttr(value)
+            return _text_attr(value)
         case "ints", list() if all(type(v) is int for v in value):
-            return DenseArrayBase.from_list(i64, cast("list[int]", value))
+            return _ints_attr(tuple(cast("list[int]", value)))
         case "strs", list() if all(isinstance(v, str) for v in value):
-            return ArrayAttr([StringAttr(cast("str", v)) for v in value])
+            return ArrayAttr([_text_attr(cast("str", v)) for v in value])
         case "record", dict():
             return _record_attr(value)
         case "records", list() if all(isinstance(v, dict) for v in value):
@@ -108,7 +129,7 @@ def from_attr(attr: Attribute) -> Value:
     """The plain value of a field's attribute."""
     match attr:
         case DenseArrayBase():
-            return [int(v) for v in cast("DenseArrayBase[IntegerType]", attr).get_values()]
+            return list(ints_of(cast("DenseArrayBase[IntegerType]", attr)))
         case ArrayAttr():
             items = attr.data
             if all(isinstance(item, DictionaryAttr) for item in items) and items:
@@ -242,12 +263,16 @@ def check_kind(attr: Attribute, field: Field) -> None:
 
     Text in generic form can hold any attribute.
     """
-    try:
-        same = to_attr(from_attr(attr), field.kind) == attr
-    except (ValueError, AttributeError):
-        same = False
-    if not same:
+    if not _is_of_kind(attr, field.kind):
         raise VerifyException(f"{field.name} is {attr}; it is {_KIND_TEXT[field.kind]}")
+
+
+@lru_cache(maxsize=16_384)
+def _is_of_kind(attr: Attribute, kind: str) -> bool:
+    try:
+        return to_attr(from_attr(attr), kind) == attr
+    except (ValueError, AttributeError):
+        return False
 
 
 # Text of the fields -----------------------------------------------------------------------

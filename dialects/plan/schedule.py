@@ -28,6 +28,7 @@ from polyc.dialects.plan.fields import (
     Record,
     Value,
     from_attr,
+    ints_of,
     record_of,
 )
 
@@ -123,9 +124,7 @@ class Schedule(IRDLOperation):
 
     def integers(self, name: str) -> tuple[int, ...]:
         """The values of a field that lists integers."""
-        return tuple(
-            int(v) for v in cast("DenseArrayBase[IntegerType]", self.properties[name]).get_values()
-        )
+        return ints_of(cast("DenseArrayBase[IntegerType]", self.properties[name]))
 
     def flag(self, name: str) -> bool:
         """The value of a boolean field."""

@@ -21,12 +21,12 @@ from polyc.cost.reductions import (
     Reduction,
     SharedTile,
     reduction_of,
-    spread,
     tiles_of,
     times_of,
     together,
+    whole_steps,
 )
-from polyc.cost.time import TYPICAL, modelled_of, takes
+from polyc.cost.time import TYPICAL, seconds_of, takes
 from polyc.cost.values import Values
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.plan import ScheduleOp
@@ -329,7 +329,7 @@ class _Dispatch:
         """The time of a plan at a place, in ns."""
         key = plan, place
         if key not in self._times:
-            self._times[key] = modelled_of(self._places[place], self._all[plan]).seconds * 1e9
+            self._times[key] = seconds_of(self._places[place], self._all[plan]) * 1e9
         return self._times[key]
 
 
@@ -342,12 +342,22 @@ def enough(shared: Shared, tile: SharedTile) -> Iterator[Assumption]:
 def _times(problem: Reduction, several: Sequence[SharedTile], device: Device) -> list[float]:
     """The time of each tile for a problem, in ns, as its kernel has it: ``NEVER`` where there are
     more tiles than blocks to share them."""
-    own = [spread(problem, tile) for tile in several]
-    times = times_of(problem, together(own), device).tolist()
-    return [
-        NEVER if tile.blocks and tiles_of(problem, tile) > tile.blocks else time
-        for tile, time in zip(own, times, strict=True)
-    ]
+    import numpy as np
+
+    tiles = together(several)
+    many = tiles_of(problem, tiles)
+    times = times_of(problem, spread_all(problem, tiles), device)
+    return np.where((tiles.blocks > 0) & (many > tiles.blocks), NEVER, times).tolist()
+
+
+def spread_all(problem: Reduction, tiles: Any) -> Any:
+    """Several tiles (``together``) as ``spread`` has each of them."""
+    import numpy as np
+
+    steps = np.maximum(1, whole_steps(problem, tiles))
+    each = tiles.blocks // np.maximum(1, tiles_of(problem, tiles))
+    parts = -(-steps // -(-steps // np.minimum(np.maximum(1, each), steps)))
+    return tiles._replace(parts=np.where(tiles.blocks > 0, parts, tiles.parts))
 
 
 def _loss(taken: float, best: float) -> int:

@@ -195,6 +195,13 @@ def stored(t: Attribute) -> tiny.TensorType:
     return tiny.TensorType(t.shape, t.element_type)
 
 
+def known_sizes(value: SSAValue) -> list[int] | None:
+    """The sizes of a tiny value's axes, where all are known and none is 0."""
+    sizes = [dim.constant() for dim in tiny.tensor_of(value).dims]
+    known = [size for size in sizes if size]
+    return known if len(known) == len(sizes) else None
+
+
 def lowered(value: SSAValue) -> SSAValue | None:
     """The tiny value that holds the frontend ``value``, once that has been lowered."""
     owner = value.owner

@@ -17,7 +17,7 @@ from polyc.dialects import tiny
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import accumulation, bounds
-from polyc.lowering.frontend_to_tiny.builder import Builder
+from polyc.lowering.frontend_to_tiny.builder import Builder, known_sizes
 
 AT_ONCE = 1056
 """Rows that blocks have at once, of which a multiprocessor has eight."""
@@ -55,13 +55,6 @@ WORTH = 4
 
 COMBINED = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """How what is before a part is combined with it."""
-
-
-def known_sizes(value: SSAValue) -> list[int] | None:
-    """The sizes of a value's axes, where all are known and none is 0."""
-    sizes = [dim.constant() for dim in tiny.tensor_of(value).dims]
-    known = [size for size in sizes if size]
-    return known if len(known) == len(sizes) else None
 
 
 def cut(build: Builder, value: SSAValue, axis: int, parts: int, fill: int) -> SSAValue:

@@ -26,7 +26,8 @@ from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.sizes import divided
 from polyc.dialects.common.sizes import product as multiplied
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
-from polyc.lowering.frontend_to_tiny.convolutions import Convolution, over_axes
+from polyc.lowering.frontend_to_tiny.convolution_parts import Convolution
+from polyc.lowering.frontend_to_tiny.convolutions import over_axes
 
 
 @dataclass(frozen=True)

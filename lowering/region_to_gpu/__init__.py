@@ -23,12 +23,10 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import AssumptionsAttr, unknown_symbol
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.kernel import KernelOp as BuiltOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    GlobalType,
-)
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.plan import ScheduleOp, is_form
 from polyc.dialects.region import (
     GraphOp,

@@ -16,10 +16,11 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import OpaqueOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.compute import LHS_MK, RHS_KN, RHS_NK
-from polyc.dialects.gpu.types import BindAttr, FragmentType, SharedType, index_attr
+from polyc.dialects.gpu.types import FragmentType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.attention import PATTERN, TWO_PASSES, tiles_ahead
 from polyc.dialects.plan.fields import record_of

@@ -25,8 +25,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import BlockIdOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, element_bytes
+from polyc.dialects.gpu.types import FragmentType, GlobalType, element_bytes
 from polyc.dialects.plan import ScheduleOp
 from polyc.families.attention.recognise import StreamingAttention
 from polyc.lowering.region_to_gpu.attention_end import End

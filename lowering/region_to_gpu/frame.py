@@ -18,8 +18,9 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import LaunchOp, WorkspaceOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, IntsAttr, element_bytes
+from polyc.dialects.gpu.types import GlobalType, IntsAttr, element_bytes
 from polyc.dialects.plan import MAX_VECTOR_BYTES, ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.dialects.region.types import MemRefType

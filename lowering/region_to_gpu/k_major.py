@@ -24,9 +24,10 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.k_major import (
     COPY_THREADS,

@@ -16,9 +16,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import Frame, Space, alignments, check_whole

@@ -22,15 +22,9 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import SharedTileOp
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    FragmentType,
-    GlobalType,
-    SharedType,
-    element_bytes,
-    index_attr,
-)
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType, element_bytes, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
     BinaryOp,

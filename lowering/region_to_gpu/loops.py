@@ -21,9 +21,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import ClusterRankOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
 from polyc.families.loops.boxes import Box, find_box

@@ -18,8 +18,9 @@ from xdsl.ir import SSAValue
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType
+from polyc.dialects.gpu.types import FragmentType, GlobalType
 from polyc.dialects.plan.padded import COPY_COLUMNS, COPY_ROWS, COPY_THREADS, panels
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import CopyFrame, Space, global_type

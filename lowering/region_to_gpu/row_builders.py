@@ -17,9 +17,9 @@ from polyc.cost.rows import stores_turned
 from polyc.dialects.common.dim import Assumption
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import ClusterRankOp, SharedTileOp
 from polyc.dialects.gpu.types import (
-    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     SharedType,

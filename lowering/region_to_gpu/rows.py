@@ -16,10 +16,8 @@ from math import prod
 
 from polyc.dialects.common.dim import ShapeAttr
 from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import (
-    BindAttr,
-)
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
     KernelOp,

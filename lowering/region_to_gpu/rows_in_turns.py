@@ -15,6 +15,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
     BlockIdOp,
@@ -22,12 +23,7 @@ from polyc.dialects.gpu.hardware import (
     CpAsyncWaitOp,
     GridSizeOp,
 )
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    FragmentLayoutAttr,
-    FragmentType,
-    GlobalType,
-)
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import (
     ReduceOp,

@@ -25,6 +25,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import is_integer, without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import (
     BarrierOp,
     BlockIdOp,
@@ -35,7 +36,6 @@ from polyc.dialects.gpu.hardware import (
     SharedTileOp,
 )
 from polyc.dialects.gpu.types import (
-    BindAttr,
     FragmentLayoutAttr,
     FragmentType,
     GlobalType,

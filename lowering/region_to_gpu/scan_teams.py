@@ -18,14 +18,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import BlockIdOp, GridSizeOp
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    FragmentLayoutAttr,
-    FragmentType,
-    GlobalType,
-    index_attr,
-)
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType, GlobalType, index_attr
 from polyc.families.scans.schedules import MOST_PARTS, room_of
 from polyc.lowering.region_to_gpu.loop_scope import AxisPlace
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import i32
 from polyc.dialects.common.dim import Dim, ShapeAttr
 from polyc.dialects.common.elements import accumulation
 from polyc.dialects.gpu import kernel as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import KernelOp

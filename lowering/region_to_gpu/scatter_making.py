@@ -11,11 +11,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    FragmentType,
-    element_bytes,
-)
+from polyc.dialects.gpu.binding import BindAttr
+from polyc.dialects.gpu.types import FragmentType, element_bytes
 from polyc.lowering.region_to_gpu import integers
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Coordinates, Grid

@@ -19,9 +19,10 @@ from polyc.dialects.common.elements import accumulation, is_integer, neutral, ui
 from polyc.dialects.common.gathers import REDUCTIONS
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, FragmentLayoutAttr, FragmentType
+from polyc.dialects.gpu.types import FragmentLayoutAttr, FragmentType
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.frame import Frame
 from polyc.lowering.region_to_gpu.grid import Axis, Grid

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import (
     AtomicGlobalOp,
     ExchangeGlobalOp,
@@ -19,11 +20,7 @@ from polyc.dialects.gpu.hardware import (
     SharedTileOp,
     StoreGlobalOp,
 )
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    SharedType,
-    index_attr,
-)
+from polyc.dialects.gpu.types import SharedType, index_attr
 from polyc.lowering.region_to_gpu import integers, scatter_lists
 from polyc.lowering.region_to_gpu.point import COLUMN, ROW, Point
 from polyc.lowering.region_to_gpu.scatter_links import Lists

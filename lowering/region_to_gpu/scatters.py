@@ -19,15 +19,10 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import without_sign
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import (
-    BindAttr,
-    FragmentType,
-    SharedType,
-    element_bytes,
-    index_attr,
-)
+from polyc.dialects.gpu.types import FragmentType, SharedType, element_bytes, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.plan.resources import AHEAD

@@ -20,10 +20,11 @@ from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import LoadSharedOp, SharedTileOp, StoreGlobalOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.tile.digits import TOGETHER, values_of
-from polyc.dialects.gpu.types import BindAttr, FragmentType, GlobalType, SharedType, index_attr
+from polyc.dialects.gpu.types import FragmentType, GlobalType, SharedType, index_attr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.resources import PASS
 from polyc.dialects.region import KernelOp
@@ -421,7 +422,8 @@ class PassBuilder(SortBuilder):
             labels = [axis.label for axis in self.sorts.sort.result.type.axes]
             along = labels.index(self.sorts.result.label)
             axis = None if along == len(where) else along
-        moved = (self.space(0), self.space(1), where, number, target, where)
+        places = tile.DigitPlaces(self.space(0), self.space(1), where, number)
+        moved = (places, target, where)
         new = tile.MoveByDigitOp(row, count, bits, *moved, axis=axis, unsigned=unsigned)
         self.emit.op(located(new, self.sorts.sort))
 
@@ -431,8 +433,8 @@ class PassBuilder(SortBuilder):
         (bits, unsigned), emit = self.how(turn), self.emit
         kind = SharedType.of([1, self.passes.values], i32, 0)
         bases = emit.value(SharedTileOp(kind), "bases")
-        found = (self.space(0), self.space(1), list(at.values()), number, bases)
-        new = tile.SortByDigitOp(row, count, bits, *found, unsigned=unsigned)
+        places = tile.DigitPlaces(self.space(0), self.space(1), list(at.values()), number)
+        new = tile.SortByDigitOp(row, count, bits, places, bases, unsigned=unsigned)
         emit.op(located(new, self.sorts.sort))
         origin, outer = [*at.values(), count], list(at)
         axes: dict[str, AffineExpr] = {}

@@ -15,9 +15,10 @@ from polyc.affine import isl
 from polyc.dialects.common.dim import AssumptionsAttr, Dim
 from polyc.dialects.common.grids import WORKSPACE_ALIGN
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType, element_bytes
+from polyc.dialects.gpu.types import GlobalType, element_bytes
 from polyc.rewriting.driver import rewrite
 
 MAX_VECTOR_BYTES = 16

@@ -26,8 +26,8 @@ from xdsl.transforms.loop_invariant_code_motion import move_loop_invariant_code
 
 from polyc.affine import isl
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import GlobalType, element_bytes, vector_of
+from polyc.passes.support.gpu.registers import turns
 from polyc.passes.support.gpu.symbols import constant_of
 from polyc.passes.support.gpu.vectors import Access, guards_bounds
 from polyc.rewriting.driver import rewrite
@@ -60,14 +60,13 @@ class TransposeQuads(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound = constant_of(op.ub)
-        if not is_unrolled(op) or op.iter_args or bound is None or bound % STEP:
+        over = turns(op, by=PAIR)
+        if over is None or over.stop % STEP or not uniform(op):
             return
-        if constant_of(op.lb) != 0 or constant_of(op.step) != PAIR or not uniform(op):
-            return
+        bound = over.stop
         body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
         stores = [o for o in body if isinstance(o, hw.StoreGlobalOp)]
-        if len(stores) != 1 or any(o.regions for o in body):
+        if len(stores) != 1:
             return
         (store,) = stores
         tensor = store.tensor.type

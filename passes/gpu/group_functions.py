@@ -9,6 +9,7 @@ of vectors that go the short way for all elements side by side and branch once
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -22,10 +23,9 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.scalars import is_approximate, is_one
 from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.registers import places_of, room_of
+from polyc.passes.support.gpu.registers import places_of, room_of, turns
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import Effect, effect_of
@@ -41,18 +41,18 @@ EACH = 13
 """Registers that are left to a thread for each element of a group: by 10 an exact product of f32
 spilled, whose tile fills a thread's."""
 
+_ASKED = frozenset[type[Operation]]((math.SinOp, math.CosOp, arith.DivfOp))
+
 Kind = tuple[type[Operation], bool]
 """A function: its op, and whether it divides 1."""
 
 
 def kind_of(op: Operation) -> Kind | None:
     """The function of numbers that an op asks, of those that branch and have a short way."""
-    if not op.results or op.results[0].type != f32:
+    if type(op) not in _ASKED or op.results[0].type != f32:
         return None
-    if isinstance(op, math.SinOp | math.CosOp):
-        return type(op), False
     if not isinstance(op, arith.DivfOp):
-        return None
+        return type(op), False
     over_one = is_one(op.lhs)
     by_known = isinstance(op.rhs.owner, arith.ConstantOp) or (over_one and is_approximate(op))
     return None if by_known else (type(op), over_one)
@@ -67,27 +67,25 @@ class WidenTurns(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
-        if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
-            return
+        over = turns(op)
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
         kinds = [kind for inner in body if (kind := kind_of(inner)) is not None]
-        if high % step or not kinds or any(inner.regions for inner in body):
+        if over is None or not kinds:
             return
-        each, turns = max(map(kinds.count, kinds)), high // step
+        each, many = max(map(kinds.count, kinds)), len(over)
         most = _most(enclosing_kernel(op), op.body.block)
-        together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * each <= most), 1)
+        together = next((n for n in range(many, 1, -1) if many % n == 0 and n * each <= most), 1)
         if together == 1 or together * each < LEAST:
             return
 
         def some(inner: Emit, at: SSAValue) -> None:
             for turn in range(together):
-                place = inner.apply(affine_dim(0) + turn * step, [at]) if turn else at
+                place = inner.apply(affine_dim(0) + turn * over.step, [at]) if turn else at
                 clone_into(body, {op.body.block.args[0]: place}, inner)
 
         emit = Emit()
         hint = op.body.block.args[0].name_hint
-        emit.loop(high, some, step=together * step, unroll=True, hint=hint)
+        emit.loop(over.stop, some, step=together * over.step, unroll=True, hint=hint)
         for one in emit.ops:
             located(one, op)
         rewriter.replace(op, emit.ops, [])
@@ -104,6 +102,9 @@ class GroupFunctions(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         for block in _blocks(op):
+            kinds = Counter(kind_of(one) for one in block.ops)
+            if max((many for kind, many in kinds.items() if kind is not None), default=0) < LEAST:
+                continue
             done, most = set[Operation](), _most(op, block)
             while most >= LEAST and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)

@@ -22,10 +22,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.hardware.checks import scalar_type, vector_length
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes, vector_of
-from polyc.passes.support.gpu.registers import WORD, room_of
-from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
+from polyc.passes.support.gpu.registers import WORD, room_of, turns
+from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import is_movable
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -63,9 +62,9 @@ class LoadAhead(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        turns = _turns(op)
+        over = turns(op)
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
-        if turns is None or not any(isinstance(inner, BRANCHING) for inner in body):
+        if over is None or not any(isinstance(inner, BRANCHING) for inner in body):
             return
         kept = _written(enclosing_kernel(op))
         slices = {
@@ -76,14 +75,17 @@ class LoadAhead(RewritePattern):
             and _words_of(inner.result.type)
             and (needed := _slice(inner, op.body.block)) is not None
         }
+        if not slices:
+            return
         words = sum(_words_of(load.result.type) for load in slices)
         room = min(MOST, room_of(enclosing_kernel(op), body))
-        together = next((n for n in range(turns, 1, -1) if turns % n == 0 and n * words <= room), 1)
-        if not slices or together == 1:
+        many = len(over)
+        together = next((n for n in range(many, 1, -1) if many % n == 0 and n * words <= room), 1)
+        if together == 1:
             return
         emit = Emit()
         needed = {one for every in slices.values() for one in every}
-        _Ahead(op, body, list(slices), needed, together).build(emit, turns)
+        _Ahead(op, body, list(slices), needed, together, over.step).build(emit, many)
         for one in emit.ops:
             located(one, op)
         rewriter.replace(op, emit.ops, [])
@@ -92,28 +94,22 @@ class LoadAhead(RewritePattern):
 @dataclass(frozen=True)
 class _Ahead:
     """A loop whose ``loads`` of ``together`` turns come first, by the ops that are ``needed`` for
-    where they lie."""
+    where they lie; the loop's variable goes by ``step``."""
 
     op: scf.ForOp
     body: Sequence[Operation]
     loads: Sequence[hw.LoadGlobalOp]
     needed: Collection[Operation]
     together: int
+    step: int
 
-    @property
-    def step(self) -> int:
-        """The step of the loop."""
-        step = constant_of(self.op.step)
-        assert step is not None
-        return step
-
-    def build(self, emit: Emit, turns: int) -> None:
-        """The loops in the place of the one."""
-        if self.together == turns:
+    def build(self, emit: Emit, many: int) -> None:
+        """The loops in the place of the one of ``many`` turns."""
+        if self.together == many:
             self.some(emit, None)
             return
         span = self.together * self.step
-        emit.loop(turns * self.step, self.some, step=span, unroll=True, hint="part")
+        emit.loop(many * self.step, self.some, step=span, unroll=True, hint="part")
 
     def some(self, emit: Emit, start: SSAValue | None) -> None:
         """The loads of some turns, and then what is computed of them."""
@@ -157,16 +153,6 @@ class _Ahead:
     def place(self, emit: Emit, turn: SSAValue, count: int, number: int) -> SSAValue:
         """The register of one of a turn's ``count`` parts."""
         return emit.apply(affine_dim(0) // self.step * count + number, [turn])
-
-
-def _turns(op: scf.ForOp) -> int | None:
-    """The turns of an unrolled loop of known bounds without others inside; None of others."""
-    low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
-    if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
-        return None
-    if high % step or any(inner.regions for inner in op.body.block.ops):
-        return None
-    return high // step
 
 
 def _written(kernel: KernelOp) -> Collection[SSAValue]:

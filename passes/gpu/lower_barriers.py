@@ -14,7 +14,10 @@ from xdsl.rewriter import InsertPoint
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import RingType, SharedType
+from polyc.dialects.gpu.types import (
+    SharedType,
+)
+from polyc.dialects.gpu.waiting import RingType
 from polyc.passes.support.gpu.grid_signals import LowerGridSignal, LowerGridWait
 from polyc.passes.support.gpu.guards import copies_into
 from polyc.passes.support.gpu.order_barriers import LowerOrderBarriers

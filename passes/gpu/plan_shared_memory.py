@@ -14,7 +14,11 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.types import MBarrierType, SharedType, index_attr
+from polyc.dialects.gpu.types import (
+    SharedType,
+    index_attr,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.rewriting.driver import rewrite
 
 MBARRIER_BYTES = 8

@@ -25,7 +25,12 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, SharedType, TokenType, index_attr
+from polyc.dialects.gpu.types import (
+    FragmentType,
+    SharedType,
+    index_attr,
+)
+from polyc.dialects.gpu.waiting import TokenType
 from polyc.passes.support.gpu.scope import scope_barrier
 from polyc.passes.support.gpu.tile_effects import writes
 from polyc.passes.support.gpu.tile_stores import Writers

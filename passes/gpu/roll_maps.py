@@ -21,10 +21,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import register_count
-from polyc.passes.support.gpu.registers import places_of, room_of
-from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
+from polyc.passes.support.gpu.registers import places_of, room_of, turns
+from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
 from polyc.rewriting.equal_ops import drop_unused
@@ -130,29 +129,28 @@ class _Roll:
 
     @staticmethod
     def of(op: scf.ForOp) -> _Roll | None:
-        low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
-        if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
+        if (over := turns(op)) is None:
             return None
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
-        cost, turns = sum(map(instructions, body)), -(-high // step)
-        if cost * turns <= LONG or any(inner.regions for inner in body):
+        cost, many = sum(map(instructions, body)), len(over)
+        if cost * many <= LONG:
             return None
-        arrays = _arrays(op, body, range(0, high, step))
+        arrays = _arrays(op, body, over)
         if arrays is None or (joined := _joined(op, arrays)) is None:
             return None
         room = room_of(enclosing_kernel(op), body)
-        for part in range(turns // 2, 0, -1):
-            if turns % part or cost * part > SHORT:
+        for part in range(many // 2, 0, -1):
+            if many % part or cost * part > SHORT:
                 continue
-            moves = {v: a.moves_by(part, turns, _size(v)) for v, a in arrays.items()}
+            moves = {v: a.moves_by(part, many, _size(v)) for v, a in arrays.items()}
             moving = all(moves[source] for source in joined.values())
             # Turns of several elements each keep more in hand than what a full thread has left.
             several = moves.values() if room >= 0 else ()
-            many = max((part * step, *(by or 0 for by in several))) >= LEAST
-            if many and moving and all(by is not None for by in moves.values()):
+            enough = max((part * over.step, *(by or 0 for by in several))) >= LEAST
+            if enough and moving and all(by is not None for by in moves.values()):
                 for value, array in arrays.items():
                     array.moves = moves[value] or 0
-                return _Roll(op, step, turns, arrays, joined, part)
+                return _Roll(op, over.step, many, arrays, joined, part)
         return None
 
     def build(self, emit: Emit) -> None:

@@ -15,10 +15,10 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.hardware import LoadGlobalOp
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
-from polyc.dialects.gpu.types import BindAttr
 from polyc.passes.gpu.assumptions import MAX_VECTOR_BYTES
 from polyc.rewriting.driver import copied, rewrite
 from polyc.rewriting.structure import structure

@@ -13,10 +13,10 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.passes.support.gpu.random_blocks import multiple_of_first, share_block
+from polyc.passes.support.gpu.registers import turns
 from polyc.passes.support.gpu.round_pairs import RoundPairs
-from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
+from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.vectors import (
     clone_lanes,
     guards_bounds,
@@ -30,13 +30,6 @@ from polyc.rewriting.emit import Emit, affine_dim
 
 WIDTHS = (8, 4, 2)
 """Elements that one access may take, widest first."""
-
-
-def _turns(op: scf.ForOp) -> int | None:
-    """The iterations of an unrolled loop from 0 by 1 that carries nothing; None of others."""
-    if not is_unrolled(op) or op.iter_args or constant_of(op.lb) != 0 or constant_of(op.step) != 1:
-        return None
-    return constant_of(op.ub)
 
 
 class VectorizeLoop(RewritePattern):
@@ -56,12 +49,12 @@ class VectorizeLoop(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound = _turns(op)
-        if bound is None:
+        if (over := turns(op, by=1)) is None:
             return
+        bound = over.stop
         stores = [o for o in op.body.block.ops if isinstance(o, hw.StoreGlobalOp)]
         loads = [o for o in op.body.block.ops if isinstance(o, hw.LoadGlobalOp)]
-        if not (stores or self.fills(op)) or any(o.regions for o in op.body.block.ops):
+        if not (stores or self.fills(op)):
             return
         variable = op.body.block.args[0]
         for width in WIDTHS:
@@ -192,9 +185,9 @@ class ShareBlocks(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound, ops = _turns(op), list(op.body.block.ops)
-        if bound is None or any(o.regions for o in ops):
+        if (over := turns(op, by=1)) is None:
             return
+        bound, ops = over.stop, list(op.body.block.ops)
         if not any(isinstance(o, hw.PhiloxOp) for o in ops):
             return
         if any(isinstance(o, hw.StoreGlobalOp) for o in ops):
@@ -220,9 +213,9 @@ class ShareBounds(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound, ops = _turns(op), list(op.body.block.ops)
-        if bound is None or any(o.regions for o in ops):
+        if (over := turns(op, by=1)) is None:
             return
+        bound, ops = over.stop, list(op.body.block.ops)
         bounds = [o for o in ops if isinstance(o, arith.CmpiOp)]
         if not bounds or any(isinstance(o, hw.StoreGlobalOp | hw.LoadGlobalOp) for o in ops):
             return

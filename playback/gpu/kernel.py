@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from xdsl.ir import Operation
 
 from polyc.playback.gpu.clocks import Components, of_cta
+from polyc.playback.gpu.lanes import Array
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class KernelInfo:
     barriers: list[BarrierArray]
     cluster: int = 1
     gang: str = "cluster"
+    read_by: dict[tuple[int, tuple[Any, ...]], tuple[Array, Array]] = field(
+        default_factory=dict[tuple[int, tuple[Any, ...]], tuple[Array, Array]]
+    )
+    """The chunks of shared memory that wgmma read, by the part of a warpgroup and its terms."""
 
     @property
     def warps(self) -> int:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, why_crowded
 from polyc.dialects.gpu.module import DispatchOp, ModuleOp, gpu_module_of
-from polyc.dialects.gpu.types import BindAttr, GlobalType, TensorMapType
+from polyc.dialects.gpu.types import GlobalType, TensorMapType
 from polyc.playback import functions
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.clocks import NEVER

@@ -172,14 +172,24 @@ class Wgmma:
             for which, word, rows, transpose in zip("ab", bits, (64, n), transposes, strict=True)
         ]
         part = self.core.index % 4
-        quarter = (
-            slice(2 * part, 2 * part + 2) if transposes[0] else slice(16 * part, 16 * part + 16)
-        )
-        chunks = np.unique(np.concatenate([places[0][quarter].ravel(), places[1].ravel()]))
-        order = np.concatenate([p.ravel() for p in places])
         terms = (number, tuple(bits), n, *transposes, dtype)
+        chunks, order = self._read_by(part, terms, places, transposes[0])
         made = WgmmaCall(self.shared.memory, self.core.op(number), terms, places[0], places[1])
         self._issue(number, registers, clear, chunks, order, made, whole)
+
+    def _read_by(
+        self, part: int, terms: tuple[Any, ...], places: list[Array], transpose: bool
+    ) -> tuple[Array, Array]:
+        """The chunks that a warp of a group reads, and all of both operands.
+
+        Loops go round over the same descriptors, and blocks ask as others did.
+        """
+        known = self.core.cta.kernel.read_by
+        if (part, terms) not in known:
+            rows = slice(2 * part, 2 * part + 2) if transpose else slice(16 * part, 16 * part + 16)
+            chunks = np.unique(np.concatenate([places[0][rows].ravel(), places[1].ravel()]))
+            known[part, terms] = chunks, np.concatenate([p.ravel() for p in places])
+        return known[part, terms]
 
     def of_registers(
         self,

@@ -6,7 +6,10 @@ import numpy as np
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.types import MBarrierType, SharedType
+from polyc.dialects.gpu.types import (
+    SharedType,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.playback.gpu.arithmetic import dtype_of
 from polyc.playback.gpu.core import WarpCore
 from polyc.playback.gpu.kernel import BarrierArray, Tile

@@ -22,11 +22,11 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.module import ModuleOp
 from polyc.dialects.gpu.types import (
     IndexAttr,
-    MBarrierType,
     SharedType,
     TensorMapType,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.playback.mutation.arithmetic import ARITHMETIC, Change
 from polyc.rewriting.emit import Emit, affine_dim
 

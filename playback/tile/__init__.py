@@ -10,8 +10,10 @@ roles wait for each other at rings and turns (``roles.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
 
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp, why_crowded
@@ -71,6 +73,7 @@ def run(
         else:
             counts = op.zeroed is not None and isinstance(op.type.element_type, IntegerType)
             workspaces[name] = _workspace(op, symbols, known and not counts)
+    read: dict[Operation, Any] = {}
     for launch in chosen.launches():
         if launch.fills_name in there:
             continue
@@ -79,14 +82,16 @@ def run(
         given = kernel, launch, tensors, workspaces, symbols
         if launch.cooperative is not None:
             floor, alone = Floor(), Cluster(1)
-            every = (Cta(*given, block, blocks, alone, PLAYS, floor) for block in range(blocks))
+            every = (
+                Cta(*given, block, blocks, alone, PLAYS, floor, read) for block in range(blocks)
+            )
             floor.run([cta.run for cta in every])
             continue
         size = kernel.cluster_size
         for first in range(0, blocks, size):
             cluster = Cluster(size)
             some = range(first, first + size)
-            cluster.run([Cta(*given, block, blocks, cluster, PLAYS) for block in some])
+            cluster.run([Cta(*given, block, blocks, cluster, PLAYS, read=read) for block in some])
     return _as_stored(outputs, ends)
 
 

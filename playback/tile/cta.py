@@ -85,8 +85,11 @@ class Cta:
         cluster: Cluster,
         plays: Plays,
         floor: Floor | None = None,
+        read: dict[Operation, Any] | None = None,
     ) -> None:
         self.plays = plays
+        self.read = {} if read is None else read
+        """What is written in ops, as their plays have read it, for all blocks of a run."""
         self.kernel, self.block, self.blocks = kernel, block, blocks
         self.cluster = cluster
         self.floor = Floor() if floor is None else floor

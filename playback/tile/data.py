@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import affine, arith, scf
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineMap,
 )
@@ -189,45 +190,86 @@ def _contract(cta: Cta, op: tile.ContractOp) -> None:
         cta.values[op.token] = None
 
 
+@dataclass(frozen=True)
+class _Map:
+    """What is written in a map, which blocks play again and again."""
+
+    space: SSAValue
+    origin: Sequence[SSAValue]
+    scalar: SSAValue
+    indices: Sequence[tuple[SSAValue, int]]
+    """The numbers of the space's axes that its body asks for."""
+    inputs: Sequence[tuple[SSAValue, SSAValue, AffineMap]]
+    """An argument, what is read for it, and where."""
+    body: Sequence[Operation]
+    outputs: Sequence[tuple[SSAValue, SSAValue, AffineMap]]
+    """A value, where it is written, and at which places."""
+
+    @staticmethod
+    def of(op: tile.MapOp) -> _Map:
+        """What ``op`` says."""
+        block = op.body.block
+        scalar, *others = block.args
+        *body, end = block.ops
+        asked = (one for one in block.walk() if isinstance(one, tile.TileIndexOp))
+        return _Map(
+            op.space,
+            op.origin,
+            scalar,
+            [(one.result, one.axis.value.data) for one in asked],
+            list(zip(others, op.inputs, op.input_maps, strict=True)),
+            body,
+            list(zip(end.operands, op.outputs, op.output_maps, strict=True)),
+        )
+
+
 def _map(cta: Cta, op: tile.MapOp) -> None:
-    space: Array = cta.values[op.space]
+    if (read := cta.read.get(op)) is None:
+        read = cta.read[op] = _Map.of(op)
+    space: Array = cta.values[read.space]
     # Each axis by itself: what does not depend on one is computed once along it.
     grid = cast(Sequence[Array], np.indices(space.shape, sparse=True))
-    origin = cta.numbers(op.origin)
+    origin = cta.numbers(read.origin)
 
-    def places(access: AffineMap, shape: tuple[int, ...]) -> tuple[list[Array], Array]:
-        """The coordinates in a tensor, and where they are inside of it."""
+    def places(access: AffineMap, shape: tuple[int, ...]) -> tuple[list[Array], Array | None]:
+        """The coordinates in a tensor, and where they are inside of it: None where all are."""
+        found = [np.asarray(evaluated(expr, grid, origin)) for expr in access.results]
+        inside = [(c >= 0) & (c < size) for c, size in zip(found, shape, strict=True)]
+        if found and all(one.all() for one in inside):
+            return [np.broadcast_to(found[0], space.shape), *found[1:]], None
         held = np.ones(space.shape, np.bool_)
-        found: list[Array] = []
-        for expr, size in zip(access.results, shape, strict=True):
-            coordinate = np.asarray(evaluated(expr, grid, origin))
-            held &= (coordinate >= 0) & (coordinate < size)
-            found.append(np.broadcast_to(coordinate, space.shape))
-        return found, held
+        for one in inside:
+            held &= one
+        return [np.broadcast_to(c, space.shape) for c in found], held
 
-    scalar, *others = op.body.block.args
     # An output may be the space itself, and be written before the next output is.
-    cta.values[scalar] = space.copy()
-    for index in op.body.block.walk():
-        if isinstance(index, tile.TileIndexOp):
-            number = grid[index.axis.value.data]
-            cta.values[index.result] = np.broadcast_to(number, space.shape)
-    for arg, source, access in zip(others, op.inputs, op.input_maps, strict=True):
+    cta.values[read.scalar] = space.copy()
+    for index, axis in read.indices:
+        cta.values[index] = np.broadcast_to(grid[axis], space.shape)
+    for arg, source, access in read.inputs:
         tensor: Array = tile_at(cta, source, None)
         at, held = places(access, tensor.shape)
+        if held is None and space.shape:
+            cta.values[arg] = tensor[tuple(at)]
+            continue
         values = zeros_like(tensor, space.shape)
-        values[held] = tensor[tuple(c[held] for c in at)]
+        values[... if held is None else held] = tensor[
+            tuple(at if held is None else (c[held] for c in at))
+        ]
         cta.values[arg] = values
-    *body, end = op.body.block.ops
-    for scalar_op in body:
+    for scalar_op in read.body:
         _scalar(cta, scalar_op)
-    for value, out, access in zip(end.operands, op.outputs, op.output_maps, strict=True):
+    for value, out, access in read.outputs:
         found = np.broadcast_to(cta.values[value], space.shape)
         if isinstance(out.type, GlobalType):
             target: Array = cta.values[out]
             at, held = places(access, target.shape)
             # A scalar's place has no coordinates, and one value.
-            target[tuple(c[held] for c in at)] = found[held] if at else found.reshape(-1)[0]
+            if held is None:
+                at = np.broadcast_arrays(*at)
+                target[tuple(c.reshape(-1) for c in at)] = found.reshape(-1)
+            else:
+                target[tuple(c[held] for c in at)] = found[held] if at else found.reshape(-1)[0]
         else:
             cta.values[out][...] = found
 

@@ -36,18 +36,16 @@ BINARY: dict[AffineBinaryOpKind, Callable[[Any, Any], Any]] = {
 
 def evaluated(expr: AffineExpr, dims: Sequence[Array], symbols: Sequence[int]) -> Any:
     """An affine expression on arrays of its dimensions."""
-    match expr:
-        case AffineConstantExpr(value):
-            return value
-        case AffineDimExpr(position):
-            return dims[position]
-        case AffineSymExpr(position):
-            return symbols[position]
-        case AffineBinaryOpExpr(kind, lhs, rhs):
-            a, b = evaluated(lhs, dims, symbols), evaluated(rhs, dims, symbols)
-            return BINARY[kind](a, b)
-        case _:
-            raise AssertionError(expr)
+    # By type and not by ``match``, which asks abstract classes for most nodes.
+    if type(expr) is AffineDimExpr:
+        return dims[expr.position]
+    if type(expr) is AffineConstantExpr:
+        return expr.value
+    if type(expr) is AffineSymExpr:
+        return symbols[expr.position]
+    assert isinstance(expr, AffineBinaryOpExpr)
+    a, b = evaluated(expr.lhs, dims, symbols), evaluated(expr.rhs, dims, symbols)
+    return BINARY[expr.kind](a, b)
 
 
 INTEGER: dict[type[Operation], Callable[[int, int], int]] = {

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from polyc.cost.time import microseconds
 from polyc.dialects.common.diagnostic import PolycError
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.lowering.region_to_gpu import Places

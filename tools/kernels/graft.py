@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
 
 from polyc.dialects.common.dim import AssumptionsAttr
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import BindAttr
 from polyc.rewriting.driver import copied, located
 from polyc.tools.kernels.instance import Instance
 

@@ -13,11 +13,12 @@ from xdsl.rewriter import Rewriter
 from polyc.affine.isl import IslLimitExceeded, implies, is_empty
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.signature import symbol_space
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.gpu.launches import LaunchOp, SequenceOp, WorkspaceOp
 from polyc.dialects.gpu.module import DispatchOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.dialects.region import KernelOp
 from polyc.lowering.region_to_gpu.frame import global_type
 from polyc.rewriting.driver import copied, located

@@ -22,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from polyc.dialects.gpu.hardware.checks import I32, access_bytes, verify_width
-from polyc.dialects.gpu.types import MBarrierType
+from polyc.dialects.gpu.waiting import MBarrierType
 
 
 @irdl_op_definition

@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.hardware.checks import I32
 from polyc.dialects.gpu.im2col import Im2colMapType
-from polyc.dialects.gpu.types import MBarrierType
+from polyc.dialects.gpu.waiting import MBarrierType
 
 
 @irdl_op_definition

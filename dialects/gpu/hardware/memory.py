@@ -49,11 +49,11 @@ from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import (
     GlobalType,
     IndexAttr,
-    MBarrierType,
     TensorMapType,
     element_bytes,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import MBarrierType
 
 
 @irdl_op_definition

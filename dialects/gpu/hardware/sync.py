@@ -26,9 +26,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from polyc.dialects.gpu.types import (
     IndexAttr,
-    MBarrierType,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import MBarrierType
 
 
 @irdl_op_definition

@@ -33,11 +33,11 @@ from polyc.dialects.gpu.hardware.checks import (
 )
 from polyc.dialects.gpu.types import (
     IndexAttr,
-    MBarrierType,
     SharedType,
     index_attr,
     vector_of,
 )
+from polyc.dialects.gpu.waiting import MBarrierType
 
 
 @irdl_op_definition

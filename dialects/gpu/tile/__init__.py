@@ -42,6 +42,7 @@ from polyc.dialects.gpu.tile.data import (
 from polyc.dialects.gpu.tile.digits import (
     CountDigitOp,
     DigitOp,
+    DigitPlaces,
     MoveByDigitOp,
     SortByDigitOp,
     SumCountsOp,
@@ -135,6 +136,7 @@ __all__ = [
     "CopyView",
     "CountDigitOp",
     "DigitOp",
+    "DigitPlaces",
     "ElementAddressOp",
     "FillOp",
     "FragmentOp",

@@ -45,9 +45,9 @@ from polyc.dialects.gpu.types import (
     IndexAttr,
     IntsAttr,
     SharedType,
-    TokenType,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import TokenType
 
 MMA_KINDS = ("wgmma", "mma.sync", "fma")
 """What a contract can become: two instructions of tensor cores, and threads' own multiply-adds."""

@@ -34,13 +34,11 @@ from polyc.dialects.gpu.types import (
     GlobalType,
     IndexAttr,
     IntsAttr,
-    MBarrierType,
-    RingType,
     SharedType,
-    TokenType,
     element_bytes,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import MBarrierType, RingType, TokenType
 
 LOADERS = ("tma", "cp_async", "register")
 """How a tile travels between global and shared memory (S9.3)."""

@@ -9,10 +9,10 @@ tiles before and of its own that have the same.  ``gpu.sort_by_digit`` says wher
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import IndexType, UnitAttr, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -170,8 +170,53 @@ class SumCountsOp(IRDLOperation):
             )
 
 
+class DigitPlaces(NamedTuple):
+    """What says where the elements of a tile go: how many each of a row's tiles has of
+    each value, how many the row has, its coordinates, and which of its tiles it is."""
+
+    counts: SSAValue
+    totals: SSAValue
+    at: Sequence[SSAValue]
+    tile: SSAValue
+
+
+class PlacingOp(DigitOp):
+    """An op on a digit that knows where the elements of a tile go."""
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    counts = operand_def(base(GlobalType))
+    totals = operand_def(base(GlobalType))
+    at = var_operand_def(IndexType)
+    tile = operand_def(IndexType)
+
+    def __init__(
+        self,
+        row: SSAValue,
+        count: SSAValue,
+        bits: Bits,
+        places: DigitPlaces,
+        to: Sequence[SSAValue | Sequence[SSAValue]],
+        *,
+        unsigned: bool,
+        axis: int | None = None,
+    ) -> None:
+        properties: dict[str, Attribute | None] = {
+            "by": IntsAttr(bits),
+            "unsigned": UnitAttr() if unsigned else None,
+        }
+        if axis is not None:
+            properties["axis"] = index_attr(axis)
+        super().__init__(operands=[*to, *places, row, count], properties=properties)
+
+    def verify_digit(self) -> None:
+        super().verify_digit()
+        values = values_of(self.bits)
+        _need_counts("sums of counts", self.totals, self.at, values)
+        _need_counts("counts of tiles", self.counts, [*self.at, self.tile], values)
+
+
 @irdl_op_definition
-class MoveByDigitOp(DigitOp):
+class MoveByDigitOp(PlacingOp):
     """Write the elements of a tile where a digit says: behind as many of their row as have a lower
     value, of which ``totals`` says how many have each, as many of the tiles before as have the same
     value, which ``counts`` says, and those before them in the tile.
@@ -182,11 +227,6 @@ class MoveByDigitOp(DigitOp):
     """
 
     name = "gpu.move_by_digit"
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    counts = operand_def(base(GlobalType))
-    totals = operand_def(base(GlobalType))
-    at = var_operand_def(IndexType)
-    tile = operand_def(IndexType)
     target = operand_def(base(GlobalType))
     target_at = var_operand_def(IndexType)
     axis = opt_prop_def(IndexAttr)
@@ -202,24 +242,15 @@ class MoveByDigitOp(DigitOp):
         row: SSAValue,
         count: SSAValue,
         bits: Bits,
-        counts: SSAValue,
-        totals: SSAValue,
-        at: Sequence[SSAValue],
-        tile: SSAValue,
+        places: DigitPlaces,
         target: SSAValue,
         target_at: Sequence[SSAValue],
         *,
         axis: int | None = None,
         unsigned: bool = False,
     ) -> None:
-        super().__init__(
-            operands=[counts, totals, list(at), tile, target, list(target_at), row, count],
-            properties={
-                "by": IntsAttr(bits),
-                "unsigned": UnitAttr() if unsigned else None,
-                "axis": None if axis is None else index_attr(axis),
-            },
-        )
+        to = (target, list(target_at))
+        super().__init__(row, count, bits, places, to, unsigned=unsigned, axis=axis)
 
     @property
     def along(self) -> int:
@@ -228,7 +259,6 @@ class MoveByDigitOp(DigitOp):
 
     def verify_(self) -> None:
         self.verify_digit()
-        _need_places(self)
         row, target = cast("SharedType", self.row.type), cast("GlobalType", self.target.type)
         if target.element_type != row.element_type:
             raise VerifyException(f"elements of {row} do not move to {target}")
@@ -240,7 +270,7 @@ class MoveByDigitOp(DigitOp):
 
 
 @irdl_op_definition
-class SortByDigitOp(DigitOp):
+class SortByDigitOp(PlacingOp):
     """Sort the elements of a tile by a digit, in their row, and say how far from there each goes.
 
     ``gpu.sort_by_digit %row count %n by <32, 40> from %counts, %totals[%r] tile %t to %bases``: an
@@ -250,11 +280,6 @@ class SortByDigitOp(DigitOp):
     """
 
     name = "gpu.sort_by_digit"
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    counts = operand_def(base(GlobalType))
-    totals = operand_def(base(GlobalType))
-    at = var_operand_def(IndexType)
-    tile = operand_def(IndexType)
     bases = operand_def(base(SharedType))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
@@ -268,31 +293,17 @@ class SortByDigitOp(DigitOp):
         row: SSAValue,
         count: SSAValue,
         bits: Bits,
-        counts: SSAValue,
-        totals: SSAValue,
-        at: Sequence[SSAValue],
-        tile: SSAValue,
+        places: DigitPlaces,
         bases: SSAValue,
         *,
         unsigned: bool = False,
     ) -> None:
-        super().__init__(
-            operands=[counts, totals, list(at), tile, bases, row, count],
-            properties={"by": IntsAttr(bits), "unsigned": UnitAttr() if unsigned else None},
-        )
+        super().__init__(row, count, bits, places, [bases], unsigned=unsigned)
 
     def verify_(self) -> None:
         self.verify_digit()
-        _need_places(self)
         kind = cast("SharedType", self.bases.type)
         if kind.element_type != i32 or list(kind.sizes) != [1, counted(self.counts)]:
             raise VerifyException(
                 f"how far elements go is a shared row of {counted(self.counts)} i32, not {kind}"
             )
-
-
-def _need_places(op: MoveByDigitOp | SortByDigitOp) -> None:
-    """Raise where what says how far elements go has not a number for each value of the digit."""
-    values = values_of(op.bits)
-    _need_counts("sums of counts", op.totals, op.at, values)
-    _need_counts("counts of tiles", op.counts, [*op.at, op.tile], values)

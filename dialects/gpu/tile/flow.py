@@ -34,10 +34,9 @@ from xdsl.utils.exceptions import VerifyException
 from polyc.dialects.gpu.types import (
     IndexAttr,
     IntsAttr,
-    OrderType,
-    RingType,
     index_attr,
 )
+from polyc.dialects.gpu.waiting import OrderType, RingType
 
 
 @irdl_op_definition

@@ -21,7 +21,12 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
-from polyc.dialects.gpu.types import GlobalType, MBarrierType, SharedType, element_bytes
+from polyc.dialects.gpu.types import (
+    GlobalType,
+    SharedType,
+    element_bytes,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.passes.support.gpu.scope import scope_of, thread_in_scope
 from polyc.passes.support.gpu.symbols import enclosing_kernel, size_value
 from polyc.passes.support.gpu.tile_copies import CHUNK_BYTES, tensor_map_argument

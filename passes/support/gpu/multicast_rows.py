@@ -13,7 +13,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import MBarrierType, SharedType, TensorMapType
+from polyc.dialects.gpu.types import (
+    SharedType,
+    TensorMapType,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.passes.support.gpu.tile_copies import tensor_map_argument
 from polyc.rewriting.emit import Emit, affine_dim

@@ -9,7 +9,7 @@ from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import kernel as gpu
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import OrderType
+from polyc.dialects.gpu.waiting import OrderType
 from polyc.passes.support.gpu.scope import WARPGROUP, scope_of
 from polyc.rewriting.driver import located
 from polyc.rewriting.emit import Emit, affine_dim

@@ -22,7 +22,12 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.im2col import Im2colAttr
 from polyc.dialects.gpu.tile.copy import CP_ASYNC_LEAST
-from polyc.dialects.gpu.types import GlobalType, MBarrierType, element_bytes, vector_of
+from polyc.dialects.gpu.types import (
+    GlobalType,
+    element_bytes,
+    vector_of,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.passes.support.gpu.im2col import OUTSIDE, divided, invariant_place, operands_of, tap_of
 from polyc.passes.support.gpu.pipeline_parts import with_needs
 from polyc.passes.support.gpu.scope import leader, scope_barrier, scope_of, thread_in_scope

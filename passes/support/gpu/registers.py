@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects import affine, memref
+from xdsl.dialects import affine, memref, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -13,6 +13,7 @@ from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.gpu.kernel import KernelOp
+from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes, register_count
 from polyc.passes.support.gpu.symbols import constant_of
 
@@ -51,6 +52,18 @@ def _size(array: SSAValue) -> int:
     count = register_count(array.type)
     element = cast("MemRefType[Attribute]", array.type).element_type
     return 0 if count is None else -(-count * element_bytes(element) // WORD)
+
+
+def turns(op: scf.ForOp, by: int | None = None) -> range | None:
+    """What the variable of an unrolled loop is in each turn: from 0 by a constant step, which is
+    ``by`` where that is said, to a constant bound.  None of other loops, of those that carry
+    values, and of those that hold others or conditions."""
+    low, high, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
+    if not is_unrolled(op) or op.iter_args or low != 0 or high is None or not step:
+        return None
+    if by not in (None, step):
+        return None
+    return None if any(inner.regions for inner in op.body.block.ops) else range(0, high, step)
 
 
 def places_of(index: SSAValue, variable: SSAValue, turns: range) -> list[int] | None:

@@ -14,7 +14,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import FragmentType, RingType, SharedType, element_bytes
+from polyc.dialects.gpu.types import (
+    FragmentType,
+    SharedType,
+    element_bytes,
+)
+from polyc.dialects.gpu.waiting import RingType
 from polyc.dialects.plan import OPERAND_BYTES
 from polyc.passes.support.gpu.guards import guards_of
 from polyc.passes.support.gpu.pipeline_parts import clone_iteration, copies_of, with_needs

@@ -12,9 +12,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects.gpu import hardware as hw
-from polyc.dialects.gpu.loops import is_unrolled
 from polyc.dialects.gpu.types import element_bytes, vector_of
-from polyc.passes.support.gpu.symbols import constant_of
+from polyc.passes.support.gpu.registers import turns
 from polyc.passes.support.gpu.vectors import clone_lanes, guards_bounds, is_vector
 from polyc.rewriting.effects import Effect, effect_of
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -34,11 +33,10 @@ class RoundPairs(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
-        bound = constant_of(op.ub)
-        if not is_unrolled(op) or op.iter_args or bound is None or bound % PAIR:
+        over = turns(op, by=1)
+        if over is None or over.stop % PAIR:
             return
-        if constant_of(op.lb) != 0 or constant_of(op.step) != 1:
-            return
+        bound = over.stop
         variable = op.body.block.args[0]
         body = [o for o in op.body.block.ops if not isinstance(o, scf.YieldOp)]
         if not any(rounds(o) for o in body) or not all(independent(o, variable) for o in body):

@@ -12,8 +12,9 @@ from xdsl.ir.affine import AffineSymExpr
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.types import BindAttr, GlobalType
+from polyc.dialects.gpu.types import GlobalType
 from polyc.rewriting.emit import Emit
 
 

@@ -19,12 +19,12 @@ from polyc.dialects.gpu.im2col import Im2colMapType
 from polyc.dialects.gpu.types import (
     FragmentType,
     GlobalType,
-    MBarrierType,
     SharedType,
     TensorMapType,
     element_bytes,
     vector_of,
 )
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.passes.support.gpu.scope import (
     enclosing_role,
     leader,

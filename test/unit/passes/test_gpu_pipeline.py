@@ -19,11 +19,9 @@ from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.types import (
     FragmentLayoutAttr,
     FragmentType,
-    OrderType,
-    RingType,
     SharedType,
-    TokenType,
 )
+from polyc.dialects.gpu.waiting import OrderType, RingType, TokenType
 from polyc.passes.gpu.insert_barriers import planned
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.passes.pipeline import ORDER as PIPELINE

@@ -404,17 +404,68 @@ def test_a_sequence_runs_in_order_with_its_workspaces(ctx: Context, log: list[An
     assert two[4][0] == [w, "f32", (5, 9), (9, 1), (4, 4), 0, False]
 
 
-def test_zeroed_workspaces_side_by_side_are_cleared_at_once(ctx: Context, log: list[Any]) -> None:
+def test_zeroed_workspaces_are_cleared_at_once(ctx: Context, log: list[Any]) -> None:
     own = 'gpu.workspace "n" zeroed : !gpu.global<[1], i32>\n'
     more = own + '      gpu.workspace "m" zeroed : !gpu.global<[M, 20], i32>\n'
     between = more.replace('"m"', '"u"').replace(" zeroed : !gpu.global<[M", " : !gpu.global<[M")
     last = more.replace(own, between)
-    for text, sizes in ((more, [256 + 5 * 20 * 4]), (last, [4, 5 * 20 * 4])):
+    for text in (more, last):
         log.clear()
         of_text(ctx, SEQUENCE.replace(own, text), SEQUENCE_SOURCE).run(
             [np.zeros((5, 6), np.float32)]
         )
-        assert [entry[2] for entry in log if entry[0] == "clear"] == sizes
+        assert [entry[2] for entry in log if entry[0] == "clear"] == [256 + 5 * 20 * 4]
+
+
+CHAIN = """
+gpu.module @chain arch "sm_90a" symbols [N] {
+  gpu.kernel @begin(%X: !gpu.global<[N], f32> = tensor 0,
+                    %v: !gpu.global<[N], f32> = workspace "v0") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @link(%v: !gpu.global<[N], f32> = workspace "v0",
+                   %w: !gpu.tensor_map<[4], f32, swizzle 0> = tensor_map "v1") threads 128 {
+    gpu.return
+  }
+  gpu.kernel @end(%v: !gpu.global<[N], f32> = workspace "v3",
+                  %k: !gpu.global<[N], f32> = workspace "keys",
+                  %Y: !gpu.global<[N], f32> = tensor 1) threads 128 {
+    gpu.return
+  }
+  gpu.dispatch (X: !gpu.global<[N], f32>) -> (Y: !gpu.global<[N], f32>) {
+    gpu.sequence @all align [4, 4] {
+      gpu.workspace "keys" : !gpu.global<[N], f32>
+      gpu.workspace "v0" : !gpu.global<[N], f32>
+      gpu.workspace "v1" : !gpu.global<[N], f32>
+      gpu.workspace "v2" : !gpu.global<[N], f32>
+      gpu.workspace "v3" : !gpu.global<[N], f32>
+      gpu.launch @begin grid [N] rebinds [workspace "v0" : workspace "keys"]
+      gpu.launch @begin grid [N] overlapped
+      gpu.launch @link grid [N] overlapped
+      gpu.launch @link grid [N] overlapped rebinds [workspace "v0" : workspace "v1",
+                                                    workspace "v1" : workspace "v2"]
+      gpu.launch @link grid [N] overlapped rebinds [workspace "v0" : workspace "v2",
+                                                    workspace "v1" : workspace "v3"]
+      gpu.launch @end grid [N] overlapped
+    }
+  }
+}
+"""
+
+
+def test_workspaces_that_are_over_share_their_memory(ctx: Context, log: list[Any]) -> None:
+    """Of a chain two are there at a time, beside what its last launch reads of its first."""
+    source = "".join(
+        f'extern "C" __global__ void {name}() {{}}\n' for name in ("begin", "link", "end")
+    )
+    of_text(ctx, CHAIN, source).run([np.zeros(200, np.float32)])
+    spaces = [entry[4] for entry in log]
+    keys, first, last = (spaces[number][1].value for number in (0, 1, 5))
+    second, third, fourth = (space[1][0] for space in spaces[2:5])
+    assert [space[0].value for space in spaces[2:]] == [first, second, third, fourth]
+    assert (third, fourth) == (first, second) and last == keys
+    assert len({keys, first, second}) == 3
+    assert max(keys, first, second) - min(keys, first, second) == 2 * 1024
 
 
 def test_a_launch_without_blocks_is_left_out_of_a_sequence(ctx: Context, log: list[Any]) -> None:

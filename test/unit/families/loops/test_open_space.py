@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import exp, log, prod
 from random import Random
 
@@ -10,13 +11,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from polyc.cost.device import device_of
-from polyc.cost.reductions import reduction_of, times_of, together
-from polyc.cost.time import chosen, modelled
+from polyc.cost.reductions import reduction_of, spread, times_of, together
+from polyc.cost.time import chosen, modelled, modelled_of, seconds_of
 from polyc.cost.values import Values
 from polyc.dialects.frontend import GraphOp
 from polyc.dialects.gpu import module as gpu
 from polyc.dialects.region import KernelOp
-from polyc.families.loops.open_space import PARTS
+from polyc.families.loops.open_space import PARTS, spread_all
 from polyc.families.loops.partial_sums import find_shared
 from polyc.families.loops.recognise import Loops, find_loops
 from polyc.families.loops.schedules import schedules
@@ -48,7 +49,9 @@ def text_of(form: str) -> str:
     return TEXT.replace("SHAPE", shape).replace("KEPT", kept).replace("AXES", axes)
 
 
+@cache
 def built(form: str, *borders: str) -> ModuleOp:
+    """A form behind some borders, which tests read."""
     module = parsed(text_of(form))
     for border in borders:
         build(border, "sm_90a").apply(make_context(), module)
@@ -90,6 +93,27 @@ def test_every_size_has_a_tile_near_the_fastest(form: str) -> None:
     assert len(lost) > 30
     assert max(lost) < 10
     assert exp(sum(map(log, lost)) / len(lost)) < 1.34
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_asked_of_many_is_what_each_one_has(form: str) -> None:
+    """The seconds of plans without their parts, and the parts of tiles that blocks share."""
+    loops, device = loops_of(form), device_of("sm_90a")
+    plans, shared = schedules(loops, "sm_90a"), find_shared(loops)
+    assert shared is not None
+    blocks = 0
+    for sizes in drawn(form, 8):
+        values = Values(loops.kernel, sizes)
+        for plan in plans:
+            assert seconds_of(values, plan, device) == modelled_of(values, plan, device).seconds
+        problem = reduction_of(values, shared.space.column)
+        assert problem is not None
+        space = list(tiles(problem, 1, "sm_90a"))
+        space += [one._replace(parts=1, blocks=count) for one in space for count in (7, 528)]
+        many = spread_all(problem, together(space))
+        assert many.parts.tolist() == [spread(problem, one).parts for one in space]
+        blocks += len(space)
+    assert blocks > 100
 
 
 def test_parts_are_by_bounds_on_sizes() -> None:

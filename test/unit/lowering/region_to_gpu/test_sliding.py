@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from polyc.dialects import frontend
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import BindAttr
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
-from polyc.dialects.gpu.types import MBarrierType, SharedType
+from polyc.dialects.gpu.types import (
+    SharedType,
+)
+from polyc.dialects.gpu.waiting import MBarrierType
 from polyc.test.support.gpu_text import assert_refused, find, kernel, only, run, unchanged
 from polyc.test.support.turns import examples
 

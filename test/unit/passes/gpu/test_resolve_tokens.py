@@ -6,7 +6,7 @@ import pytest
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
-from polyc.dialects.gpu.types import TokenType
+from polyc.dialects.gpu.waiting import TokenType
 from polyc.test.support.gpu_text import find, kernel, refusal, run, unchanged
 
 TILES = """

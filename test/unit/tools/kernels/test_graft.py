@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from polyc.dialects.gpu.binding import BindAttr
 from polyc.dialects.gpu.launches import SequenceOp
 from polyc.dialects.gpu.module import ModuleOp as GpuModuleOp
-from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import GraphOp, KernelOp
 from polyc.lowering.region_to_gpu import Places
