@@ -28,6 +28,7 @@ from polyc.cost.products import (
     brought,
     busy,
     ceildiv,
+    of_all,
     over_grid,
     terms,
     time_of,
@@ -196,6 +197,8 @@ class Form:
     ``alone``     whether the blocks of a cluster share nothing that they read
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
+    ``known``     the same where sizes are known, with what its multiprocessors share; None where it
+                  is not told from what each of them draws
     ``sums``      whether sums of parts may go through memory
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
@@ -217,6 +220,7 @@ class Form:
     alone: bool = False
     reads: bool = False
     rates: Rates = H200_RATES
+    known: Rates | None = None
     sums: bool = True
     image: Image | None = None
     held: int = 0
@@ -284,6 +288,10 @@ class Form:
         """The same of known sizes, with what no polynomial says: multiprocessors without a block
         leave the others more, and what taps of an image read again may not be in L2 any more."""
         chip = ARCHS[arch].multiprocessors
+        if self.known is not None:
+            of = terms(plan, chip, self.known, self.stored)
+            memory = device_of(arch).memory / 1e9
+            return of_all(sizes, plan, of, chip, self.known, self.stored, memory)
         idle = 1 - busy(sizes, plan, chip)
         form = self if idle or self.image is not None else of_full(self)
         of = form.terms(plan, chip, idle)

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.dialects.builtin import i1
 
-from polyc.cost.products import Stored
+from polyc.cost.products import SHARED_RATES, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -86,4 +86,5 @@ def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads_of(gemm)),
+        known=SHARED_RATES,
     )
