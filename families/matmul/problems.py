@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.builtin import i1
@@ -64,6 +65,12 @@ def _may_be_uneven(gemm: Contraction, size: Dim) -> bool:
         return False
     whole, kernel = Assumption(size.mod(ranking.LINE), "=="), gemm.kernel
     return not holds_always(whole, kernel.assumptions, kernel.symbol_names)
+
+
+def compared_form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
+    """The same where its times are compared with those of other kinds of kernels, whose formula
+    knows each multiprocessor by itself."""
+    return replace(form_of(gemm, arch, copied), known=None)
 
 
 def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:

@@ -36,7 +36,7 @@ from polyc.families.matmul.loose import (
 )
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.partial_sums import parted
-from polyc.families.matmul.problems import form_of, is_crowded, problem_of
+from polyc.families.matmul.problems import compared_form, form_of, is_crowded, problem_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
@@ -216,7 +216,7 @@ def _apart(gemm: Contraction, arch: str) -> float:
     times = [inf]
     for copied in (False, True):
         if is_plain(gemm, arch) and may_run(gemm, arch, copied):
-            plans = ranking.ranked((batch, m, n, k), arch, form_of(gemm, arch, copied))
+            plans = ranking.ranked((batch, m, n, k), arch, compared_form(gemm, arch, copied))
             times += [time for time, _ in plans[:1]]
     return min(times)
 

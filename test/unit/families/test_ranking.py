@@ -134,8 +134,10 @@ def test_a_size_that_a_fact_fixes_is_known() -> None:
 
 
 def test_what_is_measured_is_the_fastest_of_each_tile() -> None:
-    found = GEMM.others(assuming("M == 16"), "sm_90a")
-    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a")
+    gemm = assuming("M == 16")
+    found = GEMM.others(gemm, "sm_90a")
+    form = form_of(gemm, "sm_90a", copied=False)
+    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a", form)
     assert len(found) == MEASURED and found[0].variant.data == times[0][1].name
     assert len({(tuple(p.tile_sizes), p.integer("split_k")) for p in found}) == MEASURED
     assert GEMM.others(assuming("M >= 16"), "sm_90a") == []
