@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyc.cost.products import (
+    AS_USUAL,
     CONV_RATES,
     H200_RATES,
     SHARED_RATES,
@@ -120,7 +121,7 @@ def shared_time(
     sizes: tuple[int, int, int, int],
     plan: Tiles,
     rates: Rates = SHARED_RATES,
-    stored: Stored = Stored(),
+    stored: Stored = AS_USUAL,
     memory: float = FAST,
 ) -> int:
     of = terms(plan, 132, rates, stored)
