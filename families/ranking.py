@@ -41,6 +41,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     GROUP_ROWS,
     MOST_COLUMNS,
+    MOST_SHARED,
     OWN,
     Tiling,
     loading_registers,
@@ -108,7 +109,8 @@ LOOSE_READS = 128
 
 PAIRED_READS = 192
 """Columns of a tile at most of blocks that go on to other tiles and share what they read, where an
-epilogue reads: of more its threads hold too much beside what they share."""
+epilogue reads: of more its threads hold too much beside what they share, as those of large tiles of blocks
+that have one do of any."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
@@ -241,24 +243,25 @@ class Form:
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
-        widest = 0 if not self.pairs else PAIRED_READS if self.reads else MOST_COLUMNS
-        goes_on = (p.persistent and p.together > 1 for p in found)
-        found = tuple(
-            p for p, on in zip(found, goes_on, strict=True) if not on or p.columns <= widest
-        )
+        found = tuple(filter(self.pays_to_share, found))
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
 
-    @property
-    def pairs(self) -> bool:
-        """Whether blocks that go on to other tiles may share what they read: where a row of a box
-        costs L2 two requests, as of the operand of the columns that both read.
+    def pays_to_share(self, plan: Tiling) -> bool:
+        """Whether blocks of a plan that go on to other tiles, or have large ones, may share what
+        they read: where a row of a box costs L2 two requests, as of the operand that both read.
 
         Of whole lines clusters of such blocks took 2 to 6 % longer than others, of 4104 by 4104 a
         fifth less (docs/performance.md).
         """
-        return bool(self.stored.columns) and not (self.loose or self.crowded)
+        large = plan.rows * plan.columns * plan.products > MOST_SHARED
+        if plan.below == plan.beside == 1 or not (plan.persistent or large):
+            return True
+        halved = self.stored.columns if plan.below > 1 else self.stored.rows
+        reading = PAIRED_READS if plan.persistent else 0
+        most = reading if self.reads else MOST_COLUMNS
+        return bool(halved) and plan.columns <= most and not (self.loose or self.crowded)
 
     def takes(self, plan: Tiling) -> bool:
         """Whether a plan's tiles lie in one tensor each and inside of groups, and none is another

@@ -10,7 +10,7 @@ import pytest
 
 from polyc.affine import isl
 from polyc.bench.splits import TEXT, regions
-from polyc.cost.products import Stored, nanoseconds
+from polyc.cost.products import SHARED_RATES, Stored, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
@@ -18,7 +18,7 @@ from polyc.families import ranking
 from polyc.families.matmul.problems import form_of, problem_of
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
-from polyc.families.space import space
+from polyc.families.space import MOST_SHARED, space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
 from polyc.tools.load import load
@@ -168,13 +168,20 @@ def test_blocks_that_go_on_share_columns_whose_rows_are_no_whole_lines(
 ) -> None:
     """A row of a box costs L2 two requests there; where an epilogue reads, tiles are narrower."""
 
-    def widest(form: ranking.Form) -> int:
-        found = form.space("sm_90a")
-        return max((p.columns for p in found if p.persistent and p.below > 1), default=0)
+    def widest(form: ranking.Form, persistent: bool = True) -> int:
+        found = (p for p in form.space("sm_90a") if p.persistent == persistent and p.below > 1)
+        large = (p for p in found if persistent or p.rows * p.columns > MOST_SHARED)
+        return max((p.columns for p in large), default=0)
 
     uneven = ranking.Form(stored=Stored(1, 1))
     assert widest(ranking.Form()) == 0
     assert widest(replace(uneven, loose=True)) == widest(replace(uneven, crowded=True)) == 0
     assert widest(uneven) == 256 and widest(replace(uneven, reads=True)) == 192
-    first, *_ = ranking.ranked((1, m, n, k), "sm_90a", uneven)
-    assert first[1].persistent and first[1].below == 2
+    # So do large tiles of blocks that have one each, of the operand that both read.
+    assert widest(ranking.Form(), False) == widest(replace(uneven, crowded=True), False) == 0
+    assert widest(uneven, False) == 256 and widest(ranking.Form(stored=Stored(1)), False) == 0
+    beside = ranking.Form(stored=Stored(1)).space("sm_90a")
+    assert any(p.beside > 1 and p.rows * p.columns > MOST_SHARED for p in beside)
+    for form in (uneven, replace(uneven, known=SHARED_RATES)):
+        first, *_ = ranking.ranked((1, m, n, k), "sm_90a", form)
+        assert first[1].together == 2 and first[1].parts == 1
