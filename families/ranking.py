@@ -109,8 +109,8 @@ LOOSE_READS = 128
 
 PAIRED_READS = 192
 """Columns of a tile at most of blocks that go on to other tiles and share what they read, where an
-epilogue reads: of more its threads hold too much beside what they share, as those of large tiles of blocks
-that have one do of any."""
+epilogue reads: of more its threads hold too much beside what they share.  Those of blocks of one
+large tile do with any."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
