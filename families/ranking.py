@@ -294,7 +294,9 @@ class Form:
         if self.known is not None:
             of = terms(plan, chip, self.known, self.stored)
             memory = device_of(arch).memory / 1e9
-            return of_all(sizes, plan, of, chip, self.known, self.stored, memory)
+            shared = of_all(sizes, plan, of, chip, self.known, self.stored, memory)
+            alone = by_themselves(self).of_known(sizes, plan, arch)
+            return round(alone**ALONE * shared ** (1 - ALONE))
         idle = 1 - busy(sizes, plan, chip)
         form = self if idle or self.image is not None else of_full(self)
         of = form.terms(plan, chip, idle)
@@ -313,6 +315,17 @@ class Form:
     def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
         """The factors of a plan's formula on so many multiprocessors, of which a part is idle."""
         return terms(plan, chip, idle_rates(self.rates, idle), self.stored)
+
+
+@cache
+def by_themselves(form: Form) -> Form:
+    """The same by what each multiprocessor draws by itself."""
+    return replace(form, known=None)
+
+
+ALONE = 0.4
+"""How much the formula of each multiprocessor by itself counts beside that of all of them, in the
+logarithm: what one of them has for too fast by chance the other has not."""
 
 
 @cache
