@@ -6,11 +6,12 @@ import random
 from dataclasses import replace
 from math import exp, log
 
+import numpy as np
 import pytest
 
 from polyc.affine import isl
-from polyc.bench.splits import TEXT, regions
-from polyc.cost.products import SHARED_RATES, Stored, nanoseconds
+from polyc.bench.splits import TEXT, built, regions
+from polyc.cost.products import SHARED_RATES, Stored, Tiles, goes_by_rows, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
@@ -21,6 +22,7 @@ from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
 from polyc.families.space import MOST_SHARED, space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -103,6 +105,40 @@ def test_known_sizes_get_the_best_plan_of_the_space(sizes: tuple[int, int, int])
     assert times == sorted(times, key=lambda one: one[0])
     each = (form.of_known((1, *sizes), plan, "sm_90a") for plan in space("sm_90a"))
     assert min(each) >= times[0][0] or times[0][1].parts > 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind"),
+    [
+        ((3264, 320, 14016), "row"),  # 26 rows of 5 tiles of 128x64, or such
+        ((144, 8776, 6032), "grouped"),  # rows are longer
+        ((4096, 4096, 4096), "grouped"),
+        ((65536, 8192, 64), "grouped"),  # more tiles in a row than are read at once
+        (("M", 320, 14016), "grouped"),
+    ],
+)
+def test_tiles_go_row_by_row_where_rows_are_short(sizes: tuple[int, int, int], kind: str) -> None:
+    found = schedules(find_contraction(region(*sizes)), "sm_90a")
+    orders = {p.raster.data for p in found if p.mma.data == "wgmma"}
+    assert orders == {kind}
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 72, 136), (136, 40, 72)])
+def test_kernels_whose_tiles_go_row_by_row_are_right(m: int, n: int, k: int) -> None:
+    """In the simulator, with tails: of one tile a block and of more."""
+    draw = np.random.default_rng(0)
+    a = draw.integers(-4, 5, (m, k)).astype(np.float16)
+    b = draw.integers(-4, 5, (k, n)).astype(np.float16)
+    plans = GEMM.others(find_contraction(region(m, n, k)), "sm_90a")
+    found = [p for p in plans if p.raster.data == "row" and p.integer("split_k") == 1]
+    once = next(p for p in found if not p.persistent.value.data)
+    for plan in [once, *(p for p in found if p.persistent.value.data)][:2]:
+        rows, columns, _ = plan.tile_sizes
+        assert goes_by_rows(m, n, Tiles(rows, columns, 4))
+        kernels = gpu_module_of(built((m, n, k), plan))
+        run = simulate(kernels, [a, b], {}, plan.kernel_name, schedule="random")
+        run.check()
+        np.testing.assert_array_equal(run.outputs[0], (a.astype(float) @ b).astype(np.float16))
 
 
 def assuming(fact: str) -> Contraction:
