@@ -28,7 +28,8 @@ Size = TypeVar("Size", Dim, int)
 class Rates:
     """What one multiprocessor does; times in ns, rates in bytes a ns.
 
-    ``cycle``     of wgmma, with all of the chip at work
+    ``cycle``     of wgmma, with all of the chip at work, and ``halves`` how many it takes where the
+                  operand of the columns has rows of half a swizzle
     ``start``     of a kernel, and ``goes_on`` what one takes more whose blocks go on to other tiles
     ``fill``      until the first step of a block is there, and its last sums are out
     ``element``   of a tile, from sums to memory, 1024 of them
@@ -45,17 +46,23 @@ class Rates:
     ``combine``   until a cluster has brought its sums together, and ``combined`` 1024 of them
     ``second``    of a second kernel
     ``sums``      bytes that all of them store and add
-    ``panels``    rows of boxes of each row of columns that are no multiple of 64
+    ``panels``    rows of boxes of each row of columns that are no multiple of 64, and ``whole`` the
+                  same of an operand that is stored along k, whose boxes have whole lines
     ``alone``     of a kernel whose blocks leave no room on a multiprocessor for the next kernel's,
                   which could begin there while they end
     ``issue``     of a warp's load of pixels, where threads of the producer load them
     ``take``      of an element of a step's rows, where threads take them to registers
+    ``together``  bytes a ns that L2 gives all multiprocessors; 0 where it is not told from ``draw``
+    ``twice``     how often rows that lie in two lines each count again there
+    ``alike``     the part of what blocks draw of the columns that counts there, as those beside
+                  each other, of a band of tiles, draw the same
     ``idle_draw`` the part of what a multiprocessor takes to draw that it is spared where all others
                   are idle, as L2 serves it alone; ``idle_cycle`` the same of a cycle, as power does
                   not slow the clock, and ``idle_fill`` of ``fill``
     """
 
     cycle: float = 0.611
+    halves: float = 1
     start: float = 78
     goes_on: float = 341
     fill: float = 850
@@ -77,9 +84,13 @@ class Rates:
     second: float = 1156
     sums: float = 1523
     panels: float = 2
+    whole: float = 2
     alone: float = 0
     issue: float = 2.0
     take: float = 0.072
+    together: float = 0
+    twice: float = 0
+    alike: float = 1
     idle_draw: float = 0
     idle_cycle: float = 0
     idle_fill: float = 0
@@ -101,6 +112,36 @@ H200_RATES = Rates()
 timed takes 2.8 % longer than the fastest (13 % at the 95th percentile); fitted to half of them, 2.9
 and 3.5 % of the others.  What an earlier fit of an H200 alone had was 3.7 % (17 %)."""
 
+SHARED_RATES = Rates(
+    cycle=0.59,
+    halves=1.14,
+    start=82.5,
+    goes_on=629,
+    fill=1190,
+    element=53.1,
+    again=189,
+    turn=37.1,
+    beside=192,
+    elements=27,
+    line=0.575,
+    uneven=0.855,
+    latency=851,
+    shared=1170,
+    meet=721,
+    combine=435,
+    combined=176,
+    second=1660,
+    sums=1740,
+    narrow=18.5,
+    panels=2.58,
+    whole=1,
+    alone=109,
+    together=10600,
+    twice=0.817,
+    alike=0.557,
+)
+"""The same of known sizes, with what L2 gives all multiprocessors, and memory."""
+
 CONV_RATES = Rates(
     cycle=0.51,
     start=80,
@@ -121,6 +162,7 @@ CONV_RATES = Rates(
     second=690,
     sums=2900,
     panels=1,
+    whole=1,
     alone=290,
     idle_draw=0.6,
     idle_cycle=0.12,
@@ -242,9 +284,10 @@ def clusters(chip: int, parts: int) -> int:
     return chip if parts == 1 else chip // GPC * (GPC // parts) - 2 * (parts > 2)
 
 
-def longest(*times: float) -> float:
-    """What takes as long as the longest of these, and longer where others are near it."""
-    return sum(time**4 for time in times) ** 0.25
+def longest(*times: float, power: float = 4) -> float:
+    """What takes as long as the longest of these, and longer where others are near it, the more
+    so the lower the ``power``."""
+    return sum(time**power for time in times) ** (1 / power)
 
 
 def step_of(plan: Tiles, rates: Rates, stored: Stored = AS_USUAL) -> tuple[float, float]:
@@ -257,9 +300,11 @@ def step_of(plan: Tiles, rates: Rates, stored: Stored = AS_USUAL) -> tuple[float
     """
     columns = plan.columns * plan.products
     cycles = step_cycles(plan.rows, plan.columns, plan.depth) * plan.products * rates.cycle
+    cycles *= rates.halves if plan.columns % 64 and stored.along else 1
     # What the blocks of a cluster share each of them draws a part of.
     rows, others = plan.rows / plan.beside, columns / plan.below
-    boxes = box_rows(0, plan.columns, rates.panels) * plan.products / plan.below
+    panels = rates.panels if stored.along else rates.whole
+    boxes = box_rows(0, plan.columns, panels) * plan.products / plan.below
     more = (0.0, rates.uneven, rates.sectors)
     boxes = 0 if stored.pixels else boxes
     lines = rows * (1 + more[stored.rows]) + boxes * (1 + more[stored.columns])
@@ -393,6 +438,51 @@ def time_of(
     batch, m, n, k = sizes
     once, step = of_output((batch, m, n), plan, of, chip)
     return steps_of(k, plan, taps) * step + once
+
+
+def goes_by_rows(m: int, n: int, plan: Tiles) -> bool:
+    """Whether the tiles of a plan are taken row by row, so that blocks beside each other read the
+    same rows: where a row of them is short, and less than half of a column.
+
+    Of the longer operand each line comes from memory, and those that read it at once find it in L2
+    together: 3264 by 320 by 14016 takes 84 us in bands of 16 rows, down each column, and 75 row by
+    row, 4192 by 128 by 7376 by tiles of 128x64 31 and 26; 144 by 8776 by 6032, whose columns are
+    the shorter, 59 and 77 (an H100).
+    """
+    across = -(-n // plan.columns)
+    return across <= BAND and 2 * across < -(-m // plan.rows)
+
+
+BAND = 16
+"""Tiles of a row at most that are taken row by row, and rows of a band of others."""
+
+
+def of_all(
+    sizes: tuple[int, int, int, int],
+    plan: Tiles,
+    of: Terms,
+    chip: int,
+    rates: Rates,
+    stored: Stored,
+    memory: float,
+) -> int:
+    """The time of a product of known sizes, whose steps take what blocks of their own do, what L2
+    gives all of them, or what memory does, in bytes a ns: the longest, and more where others are
+    near it.
+
+    Parts of a tile, and blocks of a cluster, are blocks.
+    """
+    batch, m, n, k = sizes
+    once, step = of_output((batch, m, n), plan, of, chip)
+    blocks = batch * -(-m // plan.rows) * -(-n // plan.columns) * plan.parts
+    more = (0.0, 1.0, 1.0)
+    rows = plan.rows / plan.beside * (1 + rates.twice * more[stored.rows])
+    columns = plan.columns * plan.products / plan.below * (1 + rates.twice * more[stored.columns])
+    steps = steps_of(k, plan)
+    line = plan.depth * ELEMENT_BYTES
+    drawn = blocks * steps * line * (rows + rates.alike * columns) / rates.together
+    moved = batch * (m * k + plan.products * n * (m + k)) * ELEMENT_BYTES / memory
+    return once + round(longest(float(steps * step), drawn, moved, power=3))
 
 
 def busy(sizes: tuple[int, int, int, int], plan: Tiles, chip: int) -> float:

@@ -28,6 +28,7 @@ from polyc.cost.products import (
     brought,
     busy,
     ceildiv,
+    of_all,
     over_grid,
     terms,
     time_of,
@@ -40,6 +41,7 @@ from polyc.families.facts import PIECE, fixed_symbols, where_fastest
 from polyc.families.space import (
     GROUP_ROWS,
     MOST_COLUMNS,
+    MOST_SHARED,
     OWN,
     Tiling,
     loading_registers,
@@ -107,7 +109,8 @@ LOOSE_READS = 128
 
 PAIRED_READS = 192
 """Columns of a tile at most of blocks that go on to other tiles and share what they read, where an
-epilogue reads: of more its threads hold too much beside what they share."""
+epilogue reads: of more its threads hold too much beside what they share.  Those of blocks of one
+large tile do with any."""
 
 LOOSE_BESIDE = 128
 """The same of a block that is not alone on its multiprocessor: with more columns its threads take
@@ -196,6 +199,8 @@ class Form:
     ``alone``     whether the blocks of a cluster share nothing that they read
     ``reads``     whether an epilogue reads something of its own
     ``rates``     of the chip
+    ``known``     the same where sizes are known, with what its multiprocessors share; None where it
+                  is not told from what each of them draws
     ``sums``      whether sums of parts may go through memory
     ``image``     of a convolution whose sizes are known
     ``held``      rows of a tile, where threads hold the operand of the rows in registers; 0 where
@@ -217,6 +222,7 @@ class Form:
     alone: bool = False
     reads: bool = False
     rates: Rates = H200_RATES
+    known: Rates | None = None
     sums: bool = True
     image: Image | None = None
     held: int = 0
@@ -237,24 +243,25 @@ class Form:
         )
         if self.loose:
             found = tuple(p for p in found if _has_places(p, bool(self.gathers), self.reads))
-        widest = 0 if not self.pairs else PAIRED_READS if self.reads else MOST_COLUMNS
-        goes_on = (p.persistent and p.together > 1 for p in found)
-        found = tuple(
-            p for p, on in zip(found, goes_on, strict=True) if not on or p.columns <= widest
-        )
+        found = tuple(filter(self.pays_to_share, found))
         picks = self.joined or self.alone or self.within or not self.sums or self.held
         picks = bool(picks or self.gathers)
         return tuple(filter(self.takes, found)) if picks else found
 
-    @property
-    def pairs(self) -> bool:
-        """Whether blocks that go on to other tiles may share what they read: where a row of a box
-        costs L2 two requests, as of the operand of the columns that both read.
+    def pays_to_share(self, plan: Tiling) -> bool:
+        """Whether blocks of a plan that go on to other tiles, or have large ones, may share what
+        they read: where a row of a box costs L2 two requests, as of the operand that both read.
 
         Of whole lines clusters of such blocks took 2 to 6 % longer than others, of 4104 by 4104 a
         fifth less (docs/performance.md).
         """
-        return bool(self.stored.columns) and not (self.loose or self.crowded)
+        large = plan.rows * plan.columns * plan.products > MOST_SHARED
+        if plan.below == plan.beside == 1 or not (plan.persistent or large):
+            return True
+        halved = self.stored.columns if plan.below > 1 else self.stored.rows
+        reading = PAIRED_READS if plan.persistent else 0
+        most = reading if self.reads else MOST_COLUMNS
+        return bool(halved) and plan.columns <= most and not (self.loose or self.crowded)
 
     def takes(self, plan: Tiling) -> bool:
         """Whether a plan's tiles lie in one tensor each and inside of groups, and none is another
@@ -284,6 +291,12 @@ class Form:
         """The same of known sizes, with what no polynomial says: multiprocessors without a block
         leave the others more, and what taps of an image read again may not be in L2 any more."""
         chip = ARCHS[arch].multiprocessors
+        if self.known is not None:
+            of = terms(plan, chip, self.known, self.stored)
+            memory = device_of(arch).memory / 1e9
+            shared = of_all(sizes, plan, of, chip, self.known, self.stored, memory)
+            alone = by_themselves(self).of_known(sizes, plan, arch)
+            return round(alone**ALONE * shared ** (1 - ALONE))
         idle = 1 - busy(sizes, plan, chip)
         form = self if idle or self.image is not None else of_full(self)
         of = form.terms(plan, chip, idle)
@@ -302,6 +315,17 @@ class Form:
     def terms(self, plan: Tiles, chip: int, idle: float = 0.0) -> Terms:
         """The factors of a plan's formula on so many multiprocessors, of which a part is idle."""
         return terms(plan, chip, idle_rates(self.rates, idle), self.stored)
+
+
+@cache
+def by_themselves(form: Form) -> Form:
+    """The same by what each multiprocessor draws by itself."""
+    return replace(form, known=None)
+
+
+ALONE = 0.4
+"""How much the formula of each multiprocessor by itself counts beside that of all of them, in the
+logarithm: what one of them has for too fast by chance the other has not."""
 
 
 @cache

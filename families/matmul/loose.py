@@ -20,7 +20,7 @@ from polyc.families.facts import DEPTH
 from polyc.families.family import bad_plan
 from polyc.families.matmul import flat, gathered, tensor_float
 from polyc.families.matmul.conditions import is_plain, may_run
-from polyc.families.matmul.problems import form_of, is_crowded, problem_of, reads_of
+from polyc.families.matmul.problems import compared_form, is_crowded, problem_of, reads_of
 from polyc.families.matmul.recognise import Contraction
 from polyc.families.matmul.variants import MatmulVariant
 from polyc.families.space import PIXEL_REGISTERS
@@ -72,7 +72,7 @@ def _gather_form(gemm: Contraction, arch: str, late: bool) -> ranking.Form:
     found = gathered.gathered_of(gemm, late)
     assert found is not None
     registers = PIXEL_REGISTERS[late]
-    form = form_of(gemm, arch, True)
+    form = compared_form(gemm, arch, True)
     return replace(form, stored=found.stored, alone=True, sums=False, gathers=registers)
 
 
@@ -115,7 +115,7 @@ def loose_variants(gemm: Contraction, arch: str) -> list[MatmulVariant]:
         return []
     time, best = min(both, key=lambda one: one[0])
     if is_plain(gemm, arch) and may_run(gemm, arch, True):
-        form = form_of(gemm, arch, True)
+        form = compared_form(gemm, arch, True)
         if plans := ranking.fastest(problem_of(gemm), arch, form, 1):
             copied = form.of_known((batch, m, n, k), plans[0], arch)
             moved = batch * k * n * 2 * OPERAND_BYTES

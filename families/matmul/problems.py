@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.builtin import i1
 
-from polyc.cost.products import Stored
+from polyc.cost.products import SHARED_RATES, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.gpu.types import element_bytes
@@ -66,6 +67,12 @@ def _may_be_uneven(gemm: Contraction, size: Dim) -> bool:
     return not holds_always(whole, kernel.assumptions, kernel.symbol_names)
 
 
+def compared_form(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
+    """The same where its times are compared with those of other kinds of kernels, whose formula
+    knows each multiprocessor by itself."""
+    return replace(form_of(gemm, arch, copied), known=None)
+
+
 def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
     """What there is of a product beside its sizes, of operands as they are or ``copied``."""
 
@@ -86,4 +93,5 @@ def form_of(gemm: Contraction, arch: str, copied: bool) -> ranking.Form:
         cut=(gemm.m in cut, gemm.n in cut),
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads_of(gemm)),
+        known=SHARED_RATES,
     )

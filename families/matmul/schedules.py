@@ -8,6 +8,7 @@ from itertools import repeat
 from math import inf, prod
 from typing import cast
 
+from polyc.cost.products import Tiles, goes_by_rows
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.plan import ScheduleOp
@@ -15,7 +16,13 @@ from polyc.dialects.plan.fields import MERGED_ROWS, TURNED_STORE, Record, Value,
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
 from polyc.families.exact import ANY, WIDE, ExactForm, ExactTiling
-from polyc.families.facts import DEPTH, ends_cleanly, holds_always, pointers_promised
+from polyc.families.facts import (
+    DEPTH,
+    ends_cleanly,
+    fixed_symbols,
+    holds_always,
+    pointers_promised,
+)
 from polyc.families.family import Family, Fields, bad_plan, fitted, refuse_choice
 from polyc.families.follow import width_of
 from polyc.families.matmul import merged, padded, tensor_float
@@ -36,7 +43,7 @@ from polyc.families.matmul.loose import (
 )
 from polyc.families.matmul.partial_sums import fields as part_fields
 from polyc.families.matmul.partial_sums import parted
-from polyc.families.matmul.problems import form_of, is_crowded, problem_of
+from polyc.families.matmul.problems import compared_form, form_of, is_crowded, problem_of
 from polyc.families.matmul.recognise import Contraction, MatrixOperand, find_contraction
 from polyc.families.matmul.split import named, splits, tiles_of
 from polyc.families.matmul.variants import (
@@ -81,7 +88,21 @@ def schedule_fields(gemm: Contraction, arch: str, variant: MatmulVariant) -> Fie
         chosen |= {"vectorize": padded.stored_vectors(gemm)}
     tiled: Record = {"matmul": "tiled"}
     chosen = {"algo_choice": tiled, **chosen, "arch": arch, "tensorize": gemm.names}
+    if variant.where is not None and chosen["mma"] == "wgmma":
+        chosen |= _raster(gemm, chosen)
     return {**chosen, **restated(gemm, chosen)}
+
+
+def _raster(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
+    """The order of the tiles of a plan of the space, where it is not that of open sizes."""
+    own = as_fields(gemm, fields)
+    rows, columns, _ = cast("list[int]", fields["tile"])
+    fixed = fixed_symbols(gemm.kernel)
+    known = [own.size(axis) for axis in (own.m, own.n)]
+    if any(not fixed.keys() >= set(size.symbols()) for size in known):
+        return {}
+    m, n = (size.evaluate(fixed) for size in known)
+    return {"raster": "row", "group": 1} if goes_by_rows(m, n, Tiles(rows, columns, 1)) else {}
 
 
 def restated(gemm: Contraction, fields: Mapping[str, Value]) -> Fields:
@@ -216,7 +237,7 @@ def _apart(gemm: Contraction, arch: str) -> float:
     times = [inf]
     for copied in (False, True):
         if is_plain(gemm, arch) and may_run(gemm, arch, copied):
-            plans = ranking.ranked((batch, m, n, k), arch, form_of(gemm, arch, copied))
+            plans = ranking.ranked((batch, m, n, k), arch, compared_form(gemm, arch, copied))
             times += [time for time, _ in plans[:1]]
     return min(times)
 

@@ -17,7 +17,7 @@ from typing import cast
 from xdsl.dialects.builtin import f32
 from xdsl.ir import BlockArgument
 
-from polyc.cost.products import H200_RATES, Stored
+from polyc.cost.products import H200_RATES, SHARED_RATES, Stored
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.common.precision import COARSER, F32X3, TF32
@@ -41,7 +41,9 @@ LAUNCH = 2500
 BANDWIDTH = 2500
 """Bytes that it moves in a ns."""
 
-SINGLY = replace(H200_RATES, turn=2 * H200_RATES.element)
+SINGLY, SHARED_SINGLY = (
+    replace(rates, turn=2 * rates.element) for rates in (H200_RATES, SHARED_RATES)
+)
 """What a multiprocessor takes where threads store sums one by one: those of a block that goes on to
 other tiles hold up its next products.  8205 by 5921 by 2949 takes 1170 us by such of 128x256, and
 958 by blocks of one tile; of 128x192 1121 and 973, of 192x128 1136 and 1086 (an H100)."""
@@ -337,6 +339,8 @@ def _form(gemm: Contraction, crowded: bool, loader: str) -> ranking.Form:
     taken = loader == "tma" and not lies_along_k(gemm.lhs, gemm.k)
     cut = {piece.axis for side in gemm.sides for piece in side.pieces}
     reads = [op for op in gemm.kernel.body.block.ops if isinstance(op, ReadOp)]
+    whole = stored_vector(gemm) > 1
+    shared = SHARED_RATES if whole else SHARED_SINGLY
     return ranking.Form(
         crowded,
         stored=Stored(along=False),
@@ -344,7 +348,9 @@ def _form(gemm: Contraction, crowded: bool, loader: str) -> ranking.Form:
         joined=bool(cut),
         reads=any(op not in gemm.reads for op in reads),
         own=TAKING if taken else OWN,
-        rates=H200_RATES if stored_vector(gemm) > 1 else SINGLY,
+        rates=H200_RATES if whole else SINGLY,
+        # Threads that take rows to registers pace the steps of their own block.
+        known=None if taken else shared,
     )
 
 

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyc.cost.products import (
+    AS_USUAL,
     CONV_RATES,
     H200_RATES,
+    SHARED_RATES,
     Image,
     Rates,
     Stored,
@@ -21,6 +23,7 @@ from polyc.cost.products import (
     clusters,
     missed,
     nanoseconds,
+    of_all,
     over_grid,
     step_cycles,
     step_of,
@@ -108,6 +111,61 @@ def test_blocks_beside_each_other_hide_what_each_waits_for(plan: Tiles) -> None:
     one, all_of_them = more + alone, plan.at_once * more + alone
     assert one == pytest.approx(step_of(replace(plan, at_once=1), H200_RATES)[0])
     assert one < all_of_them < plan.at_once * one
+
+
+FAST, SLOW = 4000.0, 3000.0
+"""Bytes a ns of memory."""
+
+
+def shared_time(
+    sizes: tuple[int, int, int, int],
+    plan: Tiles,
+    rates: Rates = SHARED_RATES,
+    stored: Stored = AS_USUAL,
+    memory: float = FAST,
+) -> int:
+    of = terms(plan, 132, rates, stored)
+    return of_all(sizes, plan, of, 132, rates, stored, memory)
+
+
+@given(
+    st.sampled_from(PLANS),
+    st.tuples(st.integers(1, 40), *[st.integers(1, 20000)] * 3),
+    st.sampled_from([Stored(), Stored(1, 1), Stored(along=False)]),
+)
+def test_what_multiprocessors_share_takes_no_less_than_what_each_does(
+    plan: Tiles, sizes: tuple[int, int, int, int], stored: Stored
+) -> None:
+    """Nor than memory gives; more of k, or slower memory, is not faster."""
+    batch, m, n, k = sizes
+    alone = nanoseconds(sizes, plan, 132, SHARED_RATES, stored)
+    found = shared_time(sizes, plan, stored=stored)
+    assert found >= alone - 1
+    moved = 2 * batch * (m * k + plan.products * n * (m + k))
+    assert found >= moved / FAST
+    assert shared_time((batch, m, n, k + 64), plan, stored=stored) >= found
+    assert shared_time(sizes, plan, stored=stored, memory=SLOW) >= found
+
+
+def test_what_l2_gives_all_of_them_is_shared_by_blocks() -> None:
+    """A full chip of small tiles asks it for more than large ones do, a cluster for less, rows in
+    two lines for more, and the columns that blocks beside each other draw count in part."""
+    sizes, slow = (1, 4096, 4096, 4096), replace(SHARED_RATES, together=1000)
+    small, large = Tiles(64, 64, 8), Tiles(128, 256, 4)
+    times = {p: shared_time(sizes, p, slow) for p in (small, large)}
+    # Each block draws 1/64 and 1/64 of the operands, or 1/128 and 1/256.
+    assert 2.2 < times[small] / times[large] < 3
+    assert shared_time(sizes, replace(small, beside=2), slow) < times[small]
+    assert shared_time(sizes, small, slow, Stored(1, 1)) > 1.5 * times[small]
+    tall, wide = (shared_time(sizes, p, slow) for p in (Tiles(256, 64, 4), Tiles(64, 256, 4)))
+    assert wide < tall
+
+
+def test_columns_of_half_a_swizzle_take_more_where_boxes_have_them() -> None:
+    sizes, plan = (1, 4096, 4096, 4096), Tiles(128, 160, 5)
+    along, across = (shared_time(sizes, plan, stored=Stored(along=a)) for a in (True, False))
+    even = [shared_time(sizes, Tiles(128, 192, 5), stored=Stored(along=a)) for a in (True, False)]
+    assert along / even[0] > 1.05 * across / even[1]
 
 
 def test_narrow_tiles_wait_for_shared_memory() -> None:

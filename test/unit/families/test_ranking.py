@@ -6,21 +6,23 @@ import random
 from dataclasses import replace
 from math import exp, log
 
+import numpy as np
 import pytest
 
 from polyc.affine import isl
-from polyc.bench.splits import TEXT, regions
-from polyc.cost.products import Stored, nanoseconds
+from polyc.bench.splits import TEXT, built, regions
+from polyc.cost.products import SHARED_RATES, Stored, Tiles, goes_by_rows, nanoseconds
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, AssumptionsAttr, Dim
 from polyc.dialects.region import KernelOp
 from polyc.families import ranking
-from polyc.families.matmul.problems import problem_of
+from polyc.families.matmul.problems import form_of, problem_of
 from polyc.families.matmul.recognise import Contraction, find_contraction
 from polyc.families.matmul.schedules import GEMM, MEASURED, is_ranked, schedules
-from polyc.families.space import space
+from polyc.families.space import MOST_SHARED, space
 from polyc.passes.pipeline import STAGES, build
 from polyc.passes.plan.select import propose
+from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.tools.load import load
 from polyc.tools.parsing import parse_text
 from polyc.tools.registry import make_context
@@ -97,12 +99,46 @@ def test_kernels_for_open_sizes_lose_little() -> None:
 def test_known_sizes_get_the_best_plan_of_the_space(sizes: tuple[int, int, int]) -> None:
     kernel = region(*sizes)
     _, found, _ = propose(kernel, "sm_90a")
-    times = ranking.ranked((1, *sizes), "sm_90a")
+    form = form_of(find_contraction(kernel), "sm_90a", copied=False)
+    times = ranking.ranked((1, *sizes), "sm_90a", form)
     assert found[0].variant.data == times[0][1].name and is_ranked(kernel, found[0])
     assert times == sorted(times, key=lambda one: one[0])
-    assert min(nanoseconds((1, *sizes), plan, CHIP) for plan in space("sm_90a")) >= times[0][0] or (
-        times[0][1].parts > 1
-    )
+    each = (form.of_known((1, *sizes), plan, "sm_90a") for plan in space("sm_90a"))
+    assert min(each) >= times[0][0] or times[0][1].parts > 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind"),
+    [
+        ((3264, 320, 14016), "row"),  # 26 rows of 5 tiles of 128x64, or such
+        ((144, 8776, 6032), "grouped"),  # rows are longer
+        ((4096, 4096, 4096), "grouped"),
+        ((65536, 8192, 64), "grouped"),  # more tiles in a row than are read at once
+        (("M", 320, 14016), "grouped"),
+    ],
+)
+def test_tiles_go_row_by_row_where_rows_are_short(sizes: tuple[int, int, int], kind: str) -> None:
+    found = schedules(find_contraction(region(*sizes)), "sm_90a")
+    orders = {p.raster.data for p in found if p.mma.data == "wgmma"}
+    assert orders == {kind}
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 72, 136), (136, 40, 72)])
+def test_kernels_whose_tiles_go_row_by_row_are_right(m: int, n: int, k: int) -> None:
+    """In the simulator, with tails: of one tile a block and of more."""
+    draw = np.random.default_rng(0)
+    a = draw.integers(-4, 5, (m, k)).astype(np.float16)
+    b = draw.integers(-4, 5, (k, n)).astype(np.float16)
+    plans = GEMM.others(find_contraction(region(m, n, k)), "sm_90a")
+    found = [p for p in plans if p.raster.data == "row" and p.integer("split_k") == 1]
+    once = next(p for p in found if not p.persistent.value.data)
+    for plan in [once, *(p for p in found if p.persistent.value.data)][:2]:
+        rows, columns, _ = plan.tile_sizes
+        assert goes_by_rows(m, n, Tiles(rows, columns, 4))
+        kernels = gpu_module_of(built((m, n, k), plan))
+        run = simulate(kernels, [a, b], {}, plan.kernel_name, schedule="random")
+        run.check()
+        np.testing.assert_array_equal(run.outputs[0], (a.astype(float) @ b).astype(np.float16))
 
 
 def assuming(fact: str) -> Contraction:
@@ -134,8 +170,10 @@ def test_a_size_that_a_fact_fixes_is_known() -> None:
 
 
 def test_what_is_measured_is_the_fastest_of_each_tile() -> None:
-    found = GEMM.others(assuming("M == 16"), "sm_90a")
-    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a")
+    gemm = assuming("M == 16")
+    found = GEMM.others(gemm, "sm_90a")
+    form = form_of(gemm, "sm_90a", copied=False)
+    times = ranking.ranked((1, 16, 4096, 4096), "sm_90a", form)
     assert len(found) == MEASURED and found[0].variant.data == times[0][1].name
     assert len({(tuple(p.tile_sizes), p.integer("split_k")) for p in found}) == MEASURED
     assert GEMM.others(assuming("M >= 16"), "sm_90a") == []
@@ -166,13 +204,20 @@ def test_blocks_that_go_on_share_columns_whose_rows_are_no_whole_lines(
 ) -> None:
     """A row of a box costs L2 two requests there; where an epilogue reads, tiles are narrower."""
 
-    def widest(form: ranking.Form) -> int:
-        found = form.space("sm_90a")
-        return max((p.columns for p in found if p.persistent and p.below > 1), default=0)
+    def widest(form: ranking.Form, persistent: bool = True) -> int:
+        found = (p for p in form.space("sm_90a") if p.persistent == persistent and p.below > 1)
+        large = (p for p in found if persistent or p.rows * p.columns > MOST_SHARED)
+        return max((p.columns for p in large), default=0)
 
     uneven = ranking.Form(stored=Stored(1, 1))
     assert widest(ranking.Form()) == 0
     assert widest(replace(uneven, loose=True)) == widest(replace(uneven, crowded=True)) == 0
     assert widest(uneven) == 256 and widest(replace(uneven, reads=True)) == 192
-    first, *_ = ranking.ranked((1, m, n, k), "sm_90a", uneven)
-    assert first[1].persistent and first[1].below == 2
+    # So do large tiles of blocks that have one each, of the operand that both read.
+    assert widest(ranking.Form(), False) == widest(replace(uneven, crowded=True), False) == 0
+    assert widest(uneven, False) == 256 and widest(ranking.Form(stored=Stored(1)), False) == 0
+    beside = ranking.Form(stored=Stored(1)).space("sm_90a")
+    assert any(p.beside > 1 and p.rows * p.columns > MOST_SHARED for p in beside)
+    for form in (uneven, replace(uneven, known=SHARED_RATES)):
+        first, *_ = ranking.ranked((1, m, n, k), "sm_90a", form)
+        assert first[1].together == 2 and first[1].parts == 1
