@@ -66,6 +66,4 @@ def test_a_scale_a_bias_and_a_residual_spill_nothing(rows: int, columns: int, de
     y = s.fn("add", y, s.input("b", columns, element=f32))
     y = s.fn("relu", s.fn("add", y, s.cast(s.input("r", rows, columns), f32)))
     made = load(str(s.done(y=s.cast(y, f16))), "sm_90a")
-    assert {name: info.spill_bytes for name, info in made.kernels.items()} == {
-        name: 0 for name in made.kernels
-    }
+    assert not any(info.spill_bytes for info in made.kernels.values())
