@@ -39,8 +39,12 @@ are one vector."""
 GROUP = 16
 """Filters and channels of a group are multiples of it where an implicit GEMM has tiles inside."""
 
-TF32_GROUP = 32
-"""The same of the filters of a group of f32 as TF32."""
+EVEN = 32, 16
+"""Filters and channels of a group, with zeros behind them, are multiples of these: those of the
+space of plans."""
+
+MOST_ZEROS = 0.5
+"""Of the filters of a group that has tiles without zeros too."""
 
 FARTHEST = 8
 """Pixels from a window to the next one that a copy of tiles of them goes at most."""
@@ -636,13 +640,13 @@ def _even_groups(
     conv: Convolution, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
 ) -> SSAValue | None:
     """The convolution of an image [N, H, W, G, C] with filters [G, F, R, S, C], with zeros behind
-    the channels and the filters of each group up to multiples of ``GROUP``.
+    the channels and the filters of each group up to multiples of ``EVEN``.
 
     An implicit GEMM has tiles inside of such groups.  Without, windows would be stored, R S times
-    the image.  Of f32 as TF32 filters are multiples of ``TF32_GROUP``.  Exact: 0 · 0 is summed too,
-    and what filters of zeros give is left out.  None where groups are multiples already, where
-    they are smaller than one, of one tap, which a product of each group takes as it lies, and of
-    f32 that is exact.
+    the image, or tiles be as narrow as divides a group's filters.  Exact: 0 · 0 is summed too, and
+    what filters of zeros give is left out.  None where groups are multiples already, or of
+    ``GROUP`` and zeros would be many, where they are smaller than one, of one tap, which a product
+    of each group takes as it lies, and of f32 that is exact.
     """
     n, height, width, g, inner = tiny.tensor_of(x).dims
     _, each, *taps, _ = tiny.tensor_of(w).dims
@@ -651,9 +655,11 @@ def _even_groups(
     rounded = conv.precision is not None and conv.precision.data == TF32
     if len(known) < len(sizes) or prod(known[2:4]) == 1 or (conv.element == f32 and not rounded):
         return None
-    behind = -known[1] % (TF32_GROUP if conv.element == f32 else GROUP)
-    after = -known[4] % GROUP
+    behind, after = (-size % by for size, by in zip((known[1], known[4]), EVEN, strict=True))
+    inside = known[1] % GROUP == known[4] % GROUP == 0
     if not (behind or after) or min(known[1], known[4]) < GROUP:
+        return None
+    if inside and conv.element != f32 and behind > MOST_ZEROS * known[1]:
         return None
     x = build.add(tiny.PadOp(build.narrowed(x, conv.element), [0] * 5, [0, 0, 0, 0, after], 0.0))
     w = build.add(tiny.PadOp(build.cast(w, conv.element), [0] * 5, [0, behind, 0, 0, after], 0.0))
