@@ -1,8 +1,8 @@
 """Convolutions of networks, or random ones, beside cuDNN, and how well their plans are chosen.
 
-    python bench/conv_networks.py [--networks resnet50 unet mobilenet convnext] [--batch 1 32]
-        [--layouts nhwc nchw] [--element f16 f32] [--weights run] [--tried 6] [--spread 6]
-        [--cases PART …]
+    python bench/conv_networks.py [--networks resnet50 unet mobilenet convnext regnet resnext]
+        [--batch 1 32] [--layouts nhwc nchw] [--element f16 f32] [--weights run] [--tried 6]
+        [--spread 6] [--cases PART …]
     python bench/conv_networks.py --random 200 [--seed 1] [--part 1/2] --tried 6 --spread 4
 
 Each convolution of known sizes, as the compiler plans it, takes turns with cuDNN in benchmark mode,
@@ -83,12 +83,22 @@ CONVNEXT = """3x224x96 k4 s4, 96x56x96 k7 g96, 96x56x384 k1, 384x56x96 k1, 96x56
 3072x7x768 k1"""
 """ConvNeXt, tiny."""
 
+REGNET = """48x112x48 k3 s2 g2, 48x56x48 k3 g2, 120x56x120 k3 s2 g5, 120x28x120 k3 g5,
+336x28x336 k3 s2 g14, 336x14x336 k3 g14, 888x14x888 k3 s2 g37, 888x7x888 k3 g37"""
+"""RegNetY of 1.6 billion operations: its convolutions in groups, of 24."""
+
+RESNEXT = """128x56x128 k3 g32, 256x56x256 k3 s2 g32, 256x28x256 k3 g32, 512x28x512 k3 s2 g32,
+512x14x512 k3 g32, 1024x14x1024 k3 s2 g32, 1024x7x1024 k3 g32"""
+"""ResNeXt-50, of 32 groups of 4 to 32: the same."""
+
 NETWORKS = {
     "resnet50": RESNET50,
     "unet": UNET,
     "groups": MOBILE,
     "mobilenet": MOBILENET,
     "convnext": CONVNEXT,
+    "regnet": REGNET,
+    "resnext": RESNEXT,
 }
 
 

@@ -24,6 +24,13 @@ from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replac
 from polyc.lowering.frontend_to_tiny.convolution_parts import GROUP, TILE, Convolution, Geometry
 from polyc.lowering.frontend_to_tiny.few_filters import is_of_few_products, tap_by_tap
 
+EVEN = 32, 16
+"""Filters and channels of a group, with zeros behind them, are multiples of these: those of the
+space of plans."""
+
+MOST_ZEROS = 0.5
+"""Of the filters of a group that has tiles without zeros too."""
+
 FARTHEST = 8
 """Pixels from a window to the next one that a copy of tiles of them goes at most."""
 
@@ -467,6 +474,8 @@ def _in_groups(
         return _depthwise(conv, build, x, filters, pixels)
     x = build.reshape(x, (n, height, width, g, inner))
     w = build.rounded(build.reshape(w, (g, each, *taps, inner)), element)
+    if (even := _even_groups(conv, build, x, w, pixels)) is not None:
+        return even
     windows = _windows(build, x, taps, Geometry(conv.stride, conv.dilation, conv.padding))
     inside = all((size.constant() or 1) % GROUP == 0 for size in (each, inner))
     first = conv.first
@@ -491,6 +500,47 @@ def _in_groups(
         # A tile has filters of one group, which lie side by side pixel by pixel.
         return build.permute(build.reshape(made, (n, *pixels, f)), (0, 3, 1, 2))
     return build.reshape(made, conv.shape)
+
+
+def _even_groups(
+    conv: Convolution, build: Builder, x: SSAValue, w: SSAValue, pixels: Sequence[Dim]
+) -> SSAValue | None:
+    """The convolution of an image [N, H, W, G, C] with filters [G, F, R, S, C], with zeros behind
+    the channels and the filters of each group up to multiples of ``EVEN``.
+
+    An implicit GEMM has tiles inside of such groups.  Without, windows would be stored, R S times
+    the image, or tiles be as narrow as divides a group's filters.  Exact: 0 · 0 is summed too, and
+    what filters of zeros give is left out.  None where groups are multiples already, or of
+    ``GROUP`` and zeros would be many, where they are smaller than one, of one tap, which a product
+    of each group takes as it lies, and of f32 that is exact.
+    """
+    n, height, width, g, inner = tiny.tensor_of(x).dims
+    _, each, *taps, _ = tiny.tensor_of(w).dims
+    sizes = [size.constant() for size in (g, each, *taps, inner)]
+    known = [size for size in sizes if size is not None]
+    rounded = conv.precision is not None and conv.precision.data == TF32
+    if len(known) < len(sizes) or prod(known[2:4]) == 1 or (conv.element == f32 and not rounded):
+        return None
+    behind, after = (-size % by for size, by in zip((known[1], known[4]), EVEN, strict=True))
+    inside = known[1] % GROUP == known[4] % GROUP == 0
+    if not (behind or after) or min(known[1], known[4]) < GROUP:
+        return None
+    if inside and conv.element != f32 and behind > MOST_ZEROS * known[1]:
+        return None
+    x = build.add(tiny.PadOp(build.narrowed(x, conv.element), [0] * 5, [0, 0, 0, 0, after], 0.0))
+    w = build.add(tiny.PadOp(build.cast(w, conv.element), [0] * 5, [0, behind, 0, 0, after], 0.0))
+    wide, deep = Dim.const(known[1] + behind), Dim.const(known[4] + after)
+    x = build.cast(build.reshape(x, (n, height, width, g * deep)), f32)
+    w = build.cast(build.reshape(w, (g * wide, *taps, deep)), f32)
+    filters = g * wide
+    shape = (n, filters, *pixels) if conv.first else (n, *pixels, filters)
+    made = _in_groups(replaced(conv, shape=shape), build, x, w, pixels)
+    assert made is not None
+    if conv.first:
+        whole = build.reshape(made, (n, g, wide, *pixels))
+        return build.reshape(build.slice(whole, (n, g, each, *pixels)), conv.shape)
+    whole = build.reshape(made, (n, *pixels, g, wide))
+    return build.reshape(build.slice(whole, (n, *pixels, g, each)), conv.shape)
 
 
 def _depthwise(

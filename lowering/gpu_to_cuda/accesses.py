@@ -78,16 +78,19 @@ _SPACES = {"cluster": "shared::cluster"}
 
 
 @cache
-def load(space: str, t: CType, predicated: bool = False, filled: bool = False) -> DeviceFunction:
+def load(
+    space: str, t: CType, predicated: bool = False, filled: bool = False, hint: str = ""
+) -> DeviceFunction:
     """Load a value from ``global``, ``global.nc`` (read-only data), ``shared`` or ``cluster``.
 
     With ``predicated`` a false predicate reads nothing and gives zero, or with ``filled`` an
-    argument's bits in each word.
+    argument's bits in each word.  A ``hint`` for the L2 cache is a policy of the whole access.
     """
     letter, kind = _REGISTERS[t.word]
     suffix, places = _vector(t, 0)
     shared = space in ("shared", "cluster")
-    code = f"ld.{_SPACES.get(space, space)}{suffix} {places}, [%{t.words}];"
+    word, policy = (".L2::cache_hint", ", policy") if hint else ("", "")
+    code = f"ld.{_SPACES.get(space, space)}{word}{suffix} {places}, [%{t.words}]{policy};"
     ins = '"r"(address)' if shared else '"l"(pointer)'
     if predicated:
         width = "b" + kind.lstrip("ubf") if kind != "u8" else "b32"
@@ -97,9 +100,12 @@ def load(space: str, t: CType, predicated: bool = False, filled: bool = False) -
         ins += ', "r"((u32)valid)'
         if filled:
             ins += f', "{_FILLS[letter]}"(fill)'
+    if hint:
+        made = f"createpolicy.fractional.L2::{hint}.b64 policy, 1.0;"
+        code = f"{{\n.reg .b64 policy;\n{made}\n{code}\n}}"
     pure = space == "global.nc"
     name = f"load_{space.replace('.', '_')}_{_short(t)}{'_if' if predicated else ''}"
-    name += "_else" if filled else ""
+    name += ("_else" if filled else "") + (f"_{hint}" if hint else "")
     argument = "u32 address" if shared else "const void* pointer"
     local, result = ("u32", _BYTES[t.word]) if t.word in _BYTES else (t.name, "r")
     outs = ", ".join(f'"={letter}"({part})' for part in t.parts("r"))

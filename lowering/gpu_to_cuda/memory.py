@@ -120,13 +120,15 @@ def _load_global(w: KernelWriter, op: hw.LoadGlobalOp) -> None:
     space = "global" if op.tensor in w.stored else "global.nc"
     pointer = pointer_to(w, op, op.tensor, op.indices)
     t = movable(w, op, op.result)
+    hint = "" if op.cache is None else op.cache.data
     if op.predicate is None:
-        w.define(op.result, w.call(load(space, t), pointer))
+        w.define(op.result, w.call(load(space, t, hint=hint), pointer))
         return
     if op.fill is None:
-        w.define(op.result, w.call(load(space, t, True), pointer, w.text(op.predicate)))
+        function = load(space, t, True, hint=hint)
+        w.define(op.result, w.call(function, pointer, w.text(op.predicate)))
         return
-    function = load(space, t, True, True)
+    function = load(space, t, True, True, hint)
     word = f"0x{fill_word(op.fill, t):x}{'ull' if t.word == 'i64' else 'u'}"
     w.define(op.result, w.call(function, pointer, w.text(op.predicate), word))
 

@@ -31,7 +31,7 @@ from xdsl.ir.affine import (
 )
 
 from polyc.dialects.gpu.hardware import scalar_type
-from polyc.dialects.gpu.loops import is_unrolled
+from polyc.dialects.gpu.loops import is_rolled, is_unrolled
 from polyc.dialects.gpu.scalars import inverts_each, is_approximate, is_one, wraps
 from polyc.dialects.gpu.types import REGISTER
 from polyc.lowering.gpu_to_cuda.writer import KernelWriter, not_lowered, prints
@@ -685,8 +685,8 @@ def _for(w: KernelWriter, op: scf.ForOp) -> None:
     low, high, step = (w.text(v) for v in (op.lb, op.ub, op.step))
     i = w.name(induction, "i")
     by = f"++{i}" if constant_of(op.step) == 1 else f"{i} += {step}"
-    if is_unrolled(op):
-        w.line("#pragma unroll")
+    if is_unrolled(op) or is_rolled(op):
+        w.line("#pragma unroll" if is_unrolled(op) else "#pragma unroll 1")
     head = f"for ({kind} {i} = {low}; {signed(i, kind)} < {signed(high, kind)}; {by})"
     with w.block(head):
         w.ops(op.body.block)

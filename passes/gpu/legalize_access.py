@@ -75,7 +75,8 @@ class GuardLoad(RewritePattern):
         emit = Emit()
         guard = in_bounds(emit, op, op.tensor, op.indices)
         if guard is not None:
-            new = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type, guard, op.fill)
+            kind = op.result.type
+            new = hw.LoadGlobalOp(op.tensor, op.indices, kind, guard, op.fill, op.cache)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

@@ -172,7 +172,8 @@ class LinearizeLoad(RewritePattern):
         last = enclosing_kernel(op) in self.apart
         offset = linear_offset(emit, op, op.tensor, op.indices, last=last)
         if offset is not None:
-            new = hw.LoadGlobalOp(op.tensor, [offset], op.result.type, op.predicate, op.fill)
+            guard, kind = op.predicate, op.result.type
+            new = hw.LoadGlobalOp(op.tensor, [offset], kind, guard, op.fill, op.cache)
             rewriter.replace(op, [*emit.ops, new], [new.result])
 
 

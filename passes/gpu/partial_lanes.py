@@ -212,7 +212,7 @@ def spread(op: tile.MapOp) -> None:
         for v in (*op.inputs, *op.outputs)
     ]
     body = op.detach_region(op.body)
-    new = tile.MapOp(op.space, op.origin, op.inputs, op.outputs, maps, body)
+    new = tile.MapOp(op.space, op.origin, op.inputs, op.outputs, maps, body, op.cache)
     new.attributes.update(op.attributes)
     Rewriter.replace_op(op, located(new, op))
 

@@ -81,7 +81,7 @@ class PrefetchReads(RewritePattern):
         if apart:
             body = op.detach_region(op.body)
             every = [*maps, *op.output_maps]
-            new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body)
+            new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body, op.cache)
             rewriter.replace(op, located(new, op))
         for load in loads:
             ahead(pipeline, load, rewriter)

@@ -74,7 +74,8 @@ class ShareReads(RewritePattern):
             inputs[i] = once.fragment
             maps[i] = AffineMap(2, len(op.origin), (AffineExpr.dimension(axis),))
         body = op.detach_region(op.body)
-        new = tile.MapOp(op.space, op.origin, inputs, op.outputs, [*maps, *op.output_maps], body)
+        every = [*maps, *op.output_maps]
+        new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body, op.cache)
         rewriter.replace(op, located(new, op))
 
 

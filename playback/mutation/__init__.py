@@ -238,7 +238,8 @@ def _alone(op: hw.TmaLoadOp) -> Operation:
 def _unguarded(op: hw.LoadGlobalOp | hw.StoreGlobalOp | hw.CpAsyncOp) -> Operation:
     match op:
         case hw.LoadGlobalOp():
-            new: Operation = hw.LoadGlobalOp(op.tensor, op.indices, op.result.type, None, op.fill)
+            kind = op.result.type
+            new: Operation = hw.LoadGlobalOp(op.tensor, op.indices, kind, None, op.fill, op.cache)
         case hw.StoreGlobalOp():
             new = hw.StoreGlobalOp(op.value, op.tensor, op.indices, None, op.promised or None)
         case hw.CpAsyncOp():

@@ -62,7 +62,8 @@ class LoadGlobalOp(IRDLOperation):
 
     Where ``predicate`` is given and false nothing is read and the result is ``fill``, a number of
     the tensor's element type in each element; zero without one.  A tensor that the kernel never
-    stores to is read as read-only data (``ld.global.nc``).
+    stores to is read as read-only data (``ld.global.nc``).  ``cache`` is a hint for the L2 cache
+    (``CACHE_HINTS``).
     """
 
     name = "gpu.load_global"
@@ -71,11 +72,12 @@ class LoadGlobalOp(IRDLOperation):
     indices = var_operand_def()
     predicate = opt_operand_def(I1)
     fill = opt_prop_def(base(FloatAttr) | base(IntegerAttr))
+    cache = opt_prop_def(StringAttr)
     result = result_def()
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
         "$tensor `[` $indices `:` type($indices) `]` (`if` $predicate^)? (`else` $fill^)? "
-        "attr-dict `:` type($tensor) `->` type($result)"
+        "(`cache` $cache^)? attr-dict `:` type($tensor) `->` type($result)"
     )
 
     def __init__(
@@ -85,16 +87,19 @@ class LoadGlobalOp(IRDLOperation):
         result_type: Attribute,
         predicate: SSAValue | None = None,
         fill: Attribute | None = None,
+        cache: StringAttr | None = None,
     ) -> None:
         super().__init__(
             operands=[tensor, list(indices), predicate],
             result_types=[result_type],
-            properties={"fill": fill},
+            properties={"fill": fill, "cache": cache},
         )
 
     def verify_(self) -> None:
         verify_indices(self.tensor, self.indices)
         verify_global_vector(self.tensor, self.result.type)
+        if self.cache is not None:
+            verify_cache_hint(self.cache)
         if self.fill is not None:
             assert isinstance(self.tensor.type, GlobalType)
             element = without_sign(self.tensor.type.element_type)

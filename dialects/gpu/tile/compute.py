@@ -37,7 +37,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from polyc.affine.expressions import NotAffine, linear_of
-from polyc.dialects.gpu.hardware.checks import verify_pending
+from polyc.dialects.gpu.hardware.checks import verify_cache_hint, verify_pending
 from polyc.dialects.gpu.tile.flow import YieldOp, verify_stage
 from polyc.dialects.gpu.types import (
     FragmentType,
@@ -366,7 +366,8 @@ class MapOp(IRDLOperation):
     body ``gpu.tile_index`` is the element's coordinate in the tile.
 
     What the body writes to a tensor by itself, at places that it computes, each thread writes that
-    holds the element: such a map has a layout in which that is one.
+    holds the element: such a map has a layout in which that is one.  ``cache`` is a hint for the L2
+    cache of what its maps read of tensors (``CACHE_HINTS``).
     """
 
     name = "gpu.map"
@@ -376,6 +377,7 @@ class MapOp(IRDLOperation):
     inputs = var_operand_def(base(GlobalType) | base(SharedType) | base(FragmentType))
     outputs = var_operand_def(base(GlobalType) | base(FragmentType))
     maps = prop_def(ArrayAttr[AffineMapAttr])
+    cache = opt_prop_def(StringAttr)
     body = region_def("single_block")
 
     def __init__(
@@ -386,10 +388,11 @@ class MapOp(IRDLOperation):
         outputs: Sequence[SSAValue],
         maps: Sequence[AffineMap],
         body: Region,
+        cache: StringAttr | None = None,
     ) -> None:
         super().__init__(
             operands=[space, list(origin), list(inputs), list(outputs)],
-            properties={"maps": ArrayAttr(map(AffineMapAttr, maps))},
+            properties={"maps": ArrayAttr(map(AffineMapAttr, maps)), "cache": cache},
             regions=[body],
         )
 
@@ -431,8 +434,11 @@ class MapOp(IRDLOperation):
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, mapped)
         parser.parse_keyword("outs")
         outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, mapped)
+        cache = None
+        if parser.parse_optional_keyword("cache") is not None:
+            cache = StringAttr(parser.parse_str_literal())
         body = parser.parse_region()
-        return cls(space, origin, inputs, outputs, maps, body)
+        return cls(space, origin, inputs, outputs, maps, body, cache)
 
     def print(self, printer: Printer) -> None:
         def typed(value: SSAValue) -> None:
@@ -455,12 +461,17 @@ class MapOp(IRDLOperation):
                 printer.print_string(" ")
                 printer.print_attribute(attr)
             printer.print_string(")")
+        if self.cache is not None:
+            printer.print_string(" cache ")
+            printer.print_attribute(self.cache)
         printer.print_string(" ")
         printer.print_region(self.body)
 
     def verify_(self) -> None:
         space = self.space.type
         assert isinstance(space, FragmentType)
+        if self.cache is not None:
+            verify_cache_hint(self.cache)
         operands = [*self.inputs, *self.outputs]
         if len(self.maps) != len(operands):
             raise VerifyException(f"{len(self.maps)} maps do not fit {len(operands)} operands")

@@ -27,12 +27,17 @@ WORD = 4
 """Bytes of a register."""
 
 
-def most_registers(kernel: KernelOp) -> int:
-    """Registers of a thread of a kernel: those of its launch, or of its richest role."""
+def launch_registers(kernel: KernelOp) -> int:
+    """Registers of a thread of a kernel when it is launched, for which code is made."""
     threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
     module = kernel.parent_op()
     assert isinstance(module, gpu.ModuleOp)
-    limit = min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
+    return min(LAUNCH, ARCHS[module.arch.data].registers // threads // 8 * 8)
+
+
+def most_registers(kernel: KernelOp) -> int:
+    """Registers of a thread of a kernel: those of its launch, or of its richest role."""
+    limit = launch_registers(kernel)
     budgets = (op for op in kernel.walk() if isinstance(op, hw.SetMaxRegistersOp))
     return max((limit, *(op.count.value.data for op in budgets)))
 

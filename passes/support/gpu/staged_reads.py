@@ -90,7 +90,7 @@ class StageReads(RewritePattern):
         if found:
             body = op.detach_region(op.body)
             every = [*maps, *op.output_maps]
-            new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body)
+            new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body, op.cache)
             rewriter.replace(op, located(new, op))
 
 

@@ -250,7 +250,7 @@ class ThreadMap:
             return memref.LoadOp.get(self.registers[source], [emit.apply(which, [r])])
         at = self.coordinates(emit, access, r)
         if isinstance(kind, GlobalType):
-            return hw.LoadGlobalOp(source, at, kind.element_type)
+            return hw.LoadGlobalOp(source, at, kind.element_type, cache=self.op.cache)
         assert isinstance(kind, SharedType)
         if kind.swizzle_bytes is None or not 1 <= len(at) <= 2:
             raise PolycError(

@@ -328,7 +328,12 @@ def clone_lanes(
     if isinstance(op, hw.LoadGlobalOp) and wide:
         vector = vector_of(op.result.type, len(maps))
         load = hw.LoadGlobalOp(
-            op.tensor, [at(i, 0) for i in op.indices], vector, first(op.predicate), op.fill
+            op.tensor,
+            [at(i, 0) for i in op.indices],
+            vector,
+            first(op.predicate),
+            op.fill,
+            op.cache,
         )
         loaded = emit.value(load, op.result.name_hint)
         for lane, values in enumerate(maps):

@@ -34,6 +34,8 @@ gpu.module @m arch "sm_90a" symbols [M, K] assuming (K mod 8 == 0) {
     %y = gpu.load_global %C[%offset : i64] if %one : !gpu.global<[M], f32, align 16> -> f32
     // CHECK-NEXT: %filled = gpu.load_global %C[%offset : i64] if %one else 0xff800000 : f32 : !gpu.global<[M], f32, align 16> -> f32
     %filled = gpu.load_global %C[%offset : i64] if %one else 0xff800000 : f32 : !gpu.global<[M], f32, align 16> -> f32
+    // CHECK-NEXT: %once = gpu.load_global %C[%offset : i64] if %one cache "evict_first" : !gpu.global<[M], f32, align 16> -> f32
+    %once = gpu.load_global %C[%offset : i64] if %one cache "evict_first" : !gpu.global<[M], f32, align 16> -> f32
     // CHECK-NEXT: %pair = gpu.pack %y, %y : f32, f32 -> vector<2xf32>
     %pair = gpu.pack %y, %y : f32, f32 -> vector<2xf32>
     // CHECK-NEXT: %z = gpu.unpack %pair element 1 : vector<2xf32> -> f32

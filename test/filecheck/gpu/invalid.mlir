@@ -85,6 +85,16 @@ gpu.module @m arch "sm_90a" symbols [M, K] {
 
 // -----
 
+// CHECK: a cache hint is evict_first or evict_last, not "soon"
+gpu.module @m arch "sm_90a" symbols [M, K] {
+  gpu.kernel @k(%A: !gpu.global<[M], f16, align 4> = tensor 0, %i: index = symbol M) threads 128 {
+    %x = gpu.load_global %A[%i : index] cache "soon" : !gpu.global<[M], f16, align 4> -> f16
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: an access of 8 bytes needs rows aligned to 8; !gpu.global<[M], f16, align 4> promises 4
 gpu.module @m arch "sm_90a" symbols [M, K] {
   gpu.kernel @k(%A: !gpu.global<[M], f16, align 4> = tensor 0, %i: index = symbol M) threads 128 {

@@ -103,3 +103,29 @@ gpu.module @m arch "sm_90a" symbols [M] {
     gpu.return
   }
 }
+
+// -----
+
+// CHECK: a loop is left as it is, {rolled} without a value, not by 1 : index
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %0 = arith.constant 0 : index
+    %1 = arith.constant 1 : index
+    scf.for %i = %0 to %M step %1 {
+    } {rolled = 1 : index}
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK: a loop is unrolled whole, or left as it is, not both
+gpu.module @m arch "sm_90a" symbols [M] {
+  gpu.kernel @k(%M: index = symbol M) threads 128 {
+    %0 = arith.constant 0 : index
+    %1 = arith.constant 1 : index
+    scf.for %i = %0 to %M step %1 {
+    } {rolled, unroll}
+    gpu.return
+  }
+}

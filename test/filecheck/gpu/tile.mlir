@@ -105,6 +105,11 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
       // CHECK-NEXT: gpu.yield
       gpu.yield
     }
+    // CHECK: gpu.map %copy : !gpu.fragment<[128, 64], f16> origin [] ins() outs() cache "evict_first" {
+    gpu.map %copy : !gpu.fragment<[128, 64], f16> origin [] ins() outs() cache "evict_first" {
+    ^bb0(%x : f16):
+      gpu.yield
+    }
     gpu.return
   }
 }

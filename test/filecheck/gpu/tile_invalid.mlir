@@ -420,6 +420,20 @@ gpu.module @m arch "sm_90a" symbols [M, K, N] {
 
 // -----
 
+// CHECK: a cache hint is evict_first or evict_last, not "soon"
+gpu.module @m arch "sm_90a" symbols [M, K, N] {
+  gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {
+    %f = gpu.fragment : !gpu.fragment<[16, 16], f32>
+    gpu.map %f : !gpu.fragment<[16, 16], f32> origin [%M] ins() outs() cache "soon" {
+    ^bb0(%x : f32):
+      gpu.yield
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 // CHECK: the body takes one scalar an input: f32
 gpu.module @m arch "sm_90a" symbols [M, K, N] {
   gpu.kernel @k(%A: !gpu.global<[M, K], f16, align 16> = tensor 0, %M: index = symbol M) threads 128 {

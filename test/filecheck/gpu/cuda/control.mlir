@@ -29,6 +29,9 @@ gpu.module @control arch "sm_80" symbols [M] {
     scf.if %p {
       gpu.store_global %x, %O[%n : index] : i32, !gpu.global<[M], i32>
     }
+    scf.for %k = %c0 to %c4 step %c1 {
+      gpu.store_global %z, %O[%k : index] : i32, !gpu.global<[M], i32>
+    } {rolled}
     scf.if %p {
       %w = memref.load %r[%c1] : memref<4xi32, #gpu<space register>>
       gpu.store_global %w, %O[%n : index] : i32, !gpu.global<[M], i32>
@@ -69,6 +72,10 @@ gpu.module @control arch "sm_80" symbols [M] {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   if (p) {
 // CHECK-NEXT:     store_global_u32(O + n, x);
+// CHECK-NEXT:   }
+// CHECK-NEXT:   #pragma unroll 1
+// CHECK-NEXT:   for (int k_3 = 0; k_3 < 4; ++k_3) {
+// CHECK-NEXT:     store_global_u32(O + k_3, 0u);
 // CHECK-NEXT:   }
 // CHECK-NEXT:   if (p) {
 // CHECK-NEXT:     u32 w = r[1];

@@ -24,6 +24,9 @@ gpu.module @global arch "sm_80" symbols [M] {
     // What is read where nothing is read, in each element.
     %f = gpu.load_global %A[%i : index] if %in else 0xFC00 : f16 : !gpu.global<[M], f16, align 16> -> vector<4xf16>
     gpu.store_global %f, %C[%i : index] : vector<4xf16>, !gpu.global<[M], f16, align 16>
+    // What the L2 cache may let go first.
+    %g = gpu.load_global %A[%i : index] if %in cache "evict_first" : !gpu.global<[M], f16, align 16> -> f16
+    gpu.store_global %g, %C[%i : index] : f16, !gpu.global<[M], f16, align 16>
     gpu.return
   }
 }
@@ -85,6 +88,16 @@ gpu.module @global arch "sm_80" symbols [M] {
 // CHECK-NEXT:       : "l"(pointer), "r"((u32)valid));
 // CHECK-NEXT:   return r;
 // CHECK-NEXT: }
+// CHECK: __device__ __forceinline__ f16 load_global_nc_f16_if_evict_first(const void* pointer, bool valid) {
+// CHECK-NEXT:   f16 r;
+// CHECK-NEXT:   asm("{\n"
+// CHECK-NEXT:       ".reg .b64 policy;\n"
+// CHECK-NEXT:       "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+// CHECK-NEXT:       "{\n"
+// CHECK-NEXT:       ".reg .pred p;\n"
+// CHECK-NEXT:       "setp.ne.b32 p, %2, 0;\n"
+// CHECK-NEXT:       "mov.b16 %0, 0;\n"
+// CHECK-NEXT:       "@p ld.global.nc.L2::cache_hint.b16 %0, [%1], policy;\n"
 // CHECK: extern "C" __global__ void __launch_bounds__(128, 1)
 // CHECK-NEXT: copy(
 // CHECK-NEXT:     const f16* __restrict__ A,
@@ -111,4 +124,6 @@ gpu.module @global arch "sm_80" symbols [M] {
 // CHECK-NEXT:   store_global_f16x2(C + at, z);
 // CHECK-NEXT:   f16x4 f = load_global_nc_f16x4_if_else(A + i, in, 0xfc00fc00u);
 // CHECK-NEXT:   store_global_f16x4(C + i, f);
+// CHECK-NEXT:   f16 g = load_global_nc_f16_if_evict_first(A + i, in);
+// CHECK-NEXT:   store_global_f16(C + i, g);
 // CHECK-NEXT: }

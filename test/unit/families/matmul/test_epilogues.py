@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.builtin import f16, f32
 
 from polyc.cost.time import times_of
 from polyc.dialects.frontend.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from polyc.test.support.gpu_text import parsed
+from polyc.test.support.sketch import Sketch
+from polyc.tools.load import load
 from polyc.tools.pipeline import Compilation
 from polyc.tools.registry import make_context
 
@@ -52,3 +55,15 @@ def test_those_of_two_have_any_other_tensor(function: str, other: str) -> None:
     step = f"{function} %1, %other : ({WIDE.format(e='f16')}, !frontend.tensor<[{other}], f16>)"
     found = kernels(step, other, "f16")
     assert len(found) == 2 and all(name.startswith("tma") for name in found)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(6272, 1024, 256), (25088, 512, 256)])
+def test_a_scale_a_bias_and_a_residual_spill_nothing(rows: int, columns: int, depth: int) -> None:
+    """Of few steps, whose loop the compiler unrolled: 48 bytes of a thread of three consumers."""
+    s = Sketch("g", f16)
+    y = s.gemm(s.input("x", rows, depth), s.input("w", columns, depth), turned=True, element=f32)
+    y = s.fn("mul", y, s.cast(s.input("a", columns), f32))
+    y = s.fn("add", y, s.input("b", columns, element=f32))
+    y = s.fn("relu", s.fn("add", y, s.cast(s.input("r", rows, columns), f32)))
+    made = load(str(s.done(y=s.cast(y, f16))), "sm_90a")
+    assert not any(info.spill_bytes for info in made.kernels.values())

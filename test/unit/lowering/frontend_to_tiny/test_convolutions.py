@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f16, f32
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend, tiny
+from polyc.dialects.common.precision import TF32
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.lowering.frontend_to_tiny import LowerGraph
 from polyc.lowering.frontend_to_tiny.convolutions import LowerConv
 from polyc.playback.frontend import run
+from polyc.playback.functions import dtype_of
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.rewriting.driver import rewrite
 from polyc.test.fuzz import layers
 from polyc.test.fuzz.random_programs import Maker, RandomProgram
 from polyc.test.support.agreeing import assert_agree
+from polyc.test.support.gpu_text import find, only
 from polyc.test.support.lowered import lowered
 from polyc.test.support.sketch import Sketch
 from polyc.test.support.split_programs import wanted_of
@@ -131,3 +134,68 @@ def test_kernels_compute_what_the_graph_means(
     result = simulate(gpu_module_of(lowered(module, "sm_80", "gpu")), inputs, {})
     result.check()
     assert_agree(result.outputs, wanted)
+
+
+UNEVEN: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "planes": ((2, 48, 20, 21), (48, 24, 3, 3), {"padding": [1, 1, 1, 1], "groups": 2}),
+    "channels last": ((3, 17, 18, 48), (34, 2, 3, 24), {"layout": "nhwc", "groups": 2}),
+    "a step": ((2, 32, 41, 41), (40, 16, 3, 2), {"stride": [2, 2], "groups": 2}),
+    "dilated": ((2, 40, 18, 31), (64, 20, 3, 3), {"dilation": [2, 1], "groups": 2}),
+}
+
+
+def uneven(name: str, element: Attribute = f16) -> ModuleOp:
+    """A convolution in groups, of which filters or channels are no multiples of 16; one of f32 may
+    be rounded to TF32."""
+    x, w, how = UNEVEN[name]
+    module = of(frontend.Conv2dOp, x, w, element, **how)
+    if element == f32:
+        for op in module.walk():
+            if isinstance(op, frontend.ConvOp):
+                op.properties["precision"] = StringAttr(TF32)
+    return module
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("element", [f16, f32], ids=str)
+@pytest.mark.parametrize("name", UNEVEN)
+def test_groups_get_zeros_up_to_whole_tiles(name: str, element: Attribute) -> None:
+    """Fires: windows go over a padded image, and are no tensor of their own; a group's infinities
+    and NaNs stay in it."""
+    module = uneven(name, element)
+    dice = np.random.default_rng(len(name))
+    image, filters = (dice.integers(-3, 4, s).astype(dtype_of(element)) for s in UNEVEN[name][:2])
+    image[0, 1, 1] = np.inf
+    image[0, 3, 3] = np.nan
+    wanted = run(only(module, frontend.GraphOp), [image, filters], {})
+    assert np.isnan(wanted[0]).any() and np.isfinite(wanted[0]).any()
+    done = module.clone()
+    rewrite(done, [LowerGraph()])
+    assert rewrite(done, [LowerConv()])
+    image_pads = [op for op in find(done, tiny.PadOp) if tiny.tensor_of(op.operand).rank == 5]
+    assert image_pads
+    found = lowered(module, "sm_90a", "plan")
+    plans = {op.region.string_value(): op for op in find(found, ScheduleOp)}
+    assert [(str(op.pattern), op.mma.data) for op in plans.values()].count(("conv", "wgmma")) == 1
+    result = simulate(gpu_module_of(lowered(module, "sm_90a", "gpu")), [image, filters], {})
+    result.check()
+    assert_agree(result.outputs, wanted)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "how"),
+    [
+        ((1, 48, 6, 7), (48, 24, 1, 1), {"groups": 2}),  # products of each group as it lies
+        ((1, 64, 6, 7), (64, 32, 3, 3), {"groups": 2}),  # whole already
+        ((1, 16, 6, 7), (48, 8, 3, 3), {"groups": 2}),  # smaller than a step
+        ((1, 48, 6, 7), (48, 24, 3, 3), {"groups": 2, "element": f32}),
+    ],
+)
+def test_other_groups_get_no_zeros(
+    x: tuple[int | str, ...], w: tuple[int | str, ...], how: dict[str, Any]
+) -> None:
+    """Refuses."""
+    module = of(frontend.Conv2dOp, x, w, **how)
+    rewrite(module, [LowerGraph()])
+    assert rewrite(module, [LowerConv()])
+    assert not find(module, tiny.PadOp)

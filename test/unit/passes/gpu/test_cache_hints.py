@@ -6,6 +6,7 @@ import pytest
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
+from polyc.dialects.gpu.hardware.checks import vector_length
 from polyc.lowering.gpu_to_cuda import cuda_source
 from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.runtime.nvrtc import compile_cuda
@@ -75,6 +76,78 @@ def test_hint_loads_keeps_the_authors() -> None:
     unchanged(kernel(HEAD + copy("row", ' cache "evict_last"'), ARGS), PASS)
     other = copy("row").replace("tma", "cp_async")
     unchanged(kernel(HEAD + other, ARGS), PASS)
+
+
+def square(size: int) -> str:
+    return f"!gpu.global<[{size}, {size}], f16, align 16>"
+
+
+def stepped(
+    place: str = "(d0 + s0, d1 * 2 + s1 * 2)",
+    origin: str = "%m, %n",
+    size: int = 4096,
+    cache: str = "",
+    loop: str = "",
+) -> str:
+    """A map of a kernel's tile that reads a square tensor of f16 at a place."""
+    tensor, tile_of = square(size), "!gpu.fragment<[64, 64], f16>"
+    of_tile = "affine_map<(d0, d1)[s0, s1] -> "
+    reads, writes = f"%S : {tensor} {of_tile}{place}>", f"%f : {tile_of} {of_tile}(d0, d1)>"
+    body = f"""
+    gpu.map %f : {tile_of} origin [{origin}] ins({reads}) outs({writes}){cache} {{
+    ^bb0(%x : f16, %y : f16):
+      gpu.yield %y : f16
+    }}"""
+    if loop:
+        body = f"scf.for %p = %zero to %half step %one {{ {body} }}"
+    text = f"""
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %all = arith.constant {size} : index
+    %half = arith.constant {size // 2} : index
+    %f = gpu.fragment : {tile_of}
+    gpu.tile_loop (%m, %n, %o) = [%all, %half] tile <64, 64> raster "row" 1 {{ {body} }}
+"""
+    dispatch = f"""
+  gpu.dispatch (S: {tensor}) -> (y: !gpu.global<[1], f32>) {{
+    gpu.launch @k when (1 >= 1) align [16, 4] grid [1]
+  }}"""
+    return kernel(text, f"%S: {tensor} = tensor 0", symbols="", dispatch=dispatch)
+
+
+def test_hint_maps_of_steps_through_a_large_tensor() -> None:
+    for place in ("(d0 + s0, d1 * 2 + s1 * 2)", "(d0 * 3 + s0 * 3, d1 + s1)"):
+        found = only(run(stepped(place), PASS), tile.MapOp)
+        assert found.cache is not None and found.cache.data == "evict_first"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        stepped("(d0 + s0, d1 + s1)"),
+        stepped("(d0 + s0, d1 * 2 + s1)"),
+        stepped("(d0 + s0, d1 * 2)"),
+        stepped("(s0 * 2, d1 + s1)"),
+        stepped("(d0 + s0, (d1 + s1) floordiv 2 * 2)"),
+        stepped(origin="%m, %m"),
+        stepped(size=3072),
+        stepped(cache=' cache "evict_last"'),
+        stepped(loop="%p"),
+    ],
+    ids=["all", "one", "column", "row", "floor", "tile", "small", "authors", "loop"],
+)
+def test_hint_maps_says_nothing(text: str) -> None:
+    """Of what is read again, or without steps, or of a tensor that the cache has room for."""
+    unchanged(text, PASS)
+
+
+def test_a_hint_of_a_map_comes_to_each_load() -> None:
+    """By vectors too, where steps are along rows."""
+    for place, width in (("(d0 + s0, d1 * 2 + s1 * 2)", 1), ("(d0 * 2 + s0 * 2, d1 + s1)", 8)):
+        module = run(stepped(place), *ORDER)
+        loads = find(module, hw.LoadGlobalOp)
+        assert loads and all(op.cache is not None for op in loads)
+        assert {vector_length(op.result.type) for op in loads} == {width}
 
 
 @pytest.mark.parametrize("hint", ["evict_first", "evict_last"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects import scf
 
 from polyc.dialects.gpu import hardware as hw
+from polyc.dialects.gpu.loops import is_rolled
+from polyc.passes.gpu.wgmma_sync import FEW
 from polyc.test.support.gpu_text import find, kernel, only, printed, run, unchanged
 
 PASS = "gpu-wgmma-sync"
@@ -85,3 +88,35 @@ def test_fence_accumulators_runs_once() -> None:
 
 def test_fence_accumulators_leaves_registers_that_wgmma_does_not_use_alone() -> None:
     unchanged(kernel(f"    {ALLOC}{STORE}\n    gpu.wgmma_wait 0", ARGS), PASS)
+
+
+def steps(count: str, body: str = WGMMA, more: str = "", threads: int = 512) -> str:
+    """A loop of steps."""
+    return kernel(
+        f"""    {ALLOC}%c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c{FEW * 64} = arith.constant {FEW * 64} : index
+    %all = affine.apply affine_map<(d0) -> ((d0 + 63) floordiv 64)> (%c{FEW * 64})
+    %more = affine.apply affine_map<(d0) -> (d0 + 1)> (%all)
+    scf.for %i = %c0 to %{count} step %c1 {{ {body} }}{more}""",
+        ARGS,
+        threads=threads,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "rolled"),
+    [
+        (steps("all"), True),
+        (steps("more"), False),  # the compiler unrolls no more than some of it
+        (steps("n"), False),
+        (steps("all", STORE), False),
+        (steps("all", more=" {unroll}"), False),
+        (steps("all", threads=384), False),
+    ],
+    ids=["few", "many", "open", "no products", "author's", "registers left"],
+)
+def test_roll_steps_of_wgmma_that_are_few(text: str, rolled: bool) -> None:
+    module = run(text, PASS)
+    assert is_rolled(only(module, scf.ForOp)) == rolled
+    assert printed(run(module, PASS)) == printed(module)
