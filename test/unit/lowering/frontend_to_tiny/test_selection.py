@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, bf16, f16, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import FLOATS, INTEGERS, bounds, ui32, ui64
+from polyc.dialects.common.elements import FLOATS, INTEGERS, bounds, ui8, ui32, ui64
 from polyc.dialects.plan import ScheduleOp
 from polyc.lowering.frontend_to_tiny import FrontendToTiny
 from polyc.passes.pipeline import build
@@ -131,6 +131,35 @@ def test_sorts_are_stable_and_keep_the_signs_of_zeros(element: Attribute) -> Non
         for found in (above, below):
             same(found[0], values)
             np.testing.assert_array_equal(found[1], wanted)
+
+
+ROOM = {f16: 15, bf16: 15, i8: 24, ui8: 23, i16: 16, f32: 0, i32: 0}
+"""Bits of a place beside an element in a key of 32."""
+
+
+@pytest.mark.parametrize("element", ROOM, ids=str)
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_key_is_of_32_bits_where_an_element_and_its_place_have_room(
+    element: Attribute, more: int
+) -> None:
+    """The longest row of which it is one, and the next one, with both results."""
+    size = (1 << ROOM[element]) + more
+    s = Sketch("f", element)
+    op = frontend.SortOp(s.input("x", 1, size), 1, descending=bool(more))
+    s.add(op)
+    module = s.done(values=op.values, places=op.places)
+    narrow, graph = ROOM[element] > 0 and not more, next(iter(module.ops))
+    assert isinstance(graph, frontend.GraphOp)
+    lowered = module.clone()
+    FrontendToTiny().apply(make_context(), lowered)
+    (found,) = find(lowered, tiny.SortOp)
+    assert tiny.tensor_of(found.operand).element_type == (i32 if narrow else i64)
+    if size > 1 << 17:
+        return  # The types say it; what is computed is the same as of fewer.
+    array = telling(element, (1, size), 3)
+    expected = run(graph, [array], {})
+    for one, wanted in zip(lower_playback(module, array, {}), expected, strict=True):
+        same(one, wanted)
 
 
 def test_places_among_nothing() -> None:
