@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
@@ -423,6 +423,30 @@ def test_sums_that_may_be_rounded_are_not_counted(added: float, start: float, co
     for name in BEFORE:
         run_pass(make_context(), build(name, "sm_90a"), module)
     assert not find_scatters(only(module, KernelOp)).counts
+
+
+@pytest.mark.parametrize(("kind", "added"), [(i64, 1), (ui64, 3), (i64, -70000), (ui64, 1 << 30)])
+def test_sums_of_64_bits_that_32_have_are_counted_in_tables_of_blocks(
+    kind: Attribute, added: int
+) -> None:
+    """What updates make together is of 32 bits where that holds it, whatever it is added to."""
+    module = counted(300, 1500, kind, added, 5)
+    i = hostile(300, 1500, seed=added % 7)
+    regions = through(module, [i], {}, "atomic", "sm_90a", compiles=True)
+    assert find_scatters(only(regions, KernelOp)).is_narrow == (1500 * abs(added) < 1 << 31)
+
+
+@pytest.mark.parametrize("element", [i1, i8, ui8, i32], ids=str)
+def test_sums_of_casts_are_as_narrow_as_what_is_cast(element: Attribute) -> None:
+    """As conditions or bytes that are counted in 64 bits; a number of 32 may come to more."""
+    s = Sketch("f", i64)
+    i, u = s.input("i", 400, element=i64), s.input("u", 400, element=element)
+    x = s.add(frontend.ExpandOp(s.number(0), [], frontend.tensor([dim(9)], i64)))
+    wide = s.add(frontend.CastOp(u, i64))
+    module = s.done(y=s.add(frontend.ScatterOp("add", x, i, wide, 0, from_end=True)))
+    given = numbers(element, (400,)) if element != i1 else np.arange(400) % 3 == 0
+    regions = through(module, [hostile(9, 400), given], {}, "atomic")
+    assert find_scatters(only(regions, KernelOp)).is_narrow == (element != i32)
 
 
 def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
