@@ -25,7 +25,7 @@ from polyc.dialects.common.elements import Number, bounds, computed, is_unsigned
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
-from polyc.lowering.frontend_to_tiny.in_parts import first_few
+from polyc.lowering.frontend_to_tiny.in_parts import first_few, first_sorted
 
 HALF = 32
 """The bits of a key below, which are the place's."""
@@ -381,7 +381,11 @@ def _first(build: Builder, x: SSAValue, op: frontend.SortOp, by: Bits | None = N
             return build.add(tiny.SortOp(x, op.axis, op.first))
         size = element_bytes(frontend.tensor_of(op.operand).element_type)
         return first_few(build, x, op.axis, number, by, size)
-    whole, first = build.add(tiny.SortOp(x, op.axis, by=by)), op.first
+    first, whole = op.first, None
+    if by is not None and first != shape_of(x)[op.axis] and (number := first.constant()):
+        whole = first_sorted(build, x, op.axis, number, by)
+    if whole is None:
+        whole = build.add(tiny.SortOp(x, op.axis, by=by))
     if first == shape_of(x)[op.axis] or first.constant() is None:
         return whole
     return build.slice(whole, [first if i == op.axis else d for i, d in enumerate(shape_of(x))])

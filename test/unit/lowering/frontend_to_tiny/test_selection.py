@@ -13,7 +13,7 @@ from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import FLOATS, INTEGERS, bounds, ui8, ui32, ui64
 from polyc.dialects.plan import ScheduleOp
-from polyc.lowering.frontend_to_tiny import FrontendToTiny
+from polyc.lowering.frontend_to_tiny import FrontendToTiny, in_parts
 from polyc.passes.pipeline import build
 from polyc.playback.estimate import Estimate
 from polyc.playback.frontend import run
@@ -237,6 +237,27 @@ def test_more_than_a_kernel_keeps_is_a_slice_of_all() -> None:
     found = play(module, "f", [array], {})
     assert found is not None
     np.testing.assert_array_equal(found[0], np.sort(array)[:2000])
+
+
+@pytest.mark.parametrize("size", [4096, 4097])
+@pytest.mark.parametrize("element", [f32, bf16, i8], ids=str)
+def test_many_of_a_long_row_are_those_of_its_sorted_parts(
+    monkeypatch: pytest.MonkeyPatch, element: Attribute, size: int
+) -> None:
+    """Ties across parts, a part with a rest, and rows that are not cut: too few, or too many."""
+    monkeypatch.setattr(in_parts, "SORTED", 2200)
+    monkeypatch.setattr(in_parts, "MULTIPROCESSORS", 4)
+    for rows, count, sorts in ((2, 1030, 2), (1, 1030, 1), (2, 1500, 1)):
+        s = Sketch("f", element)
+        op = frontend.SortOp(s.input("x", rows, size), 1, Dim.const(count), descending=True)
+        s.add(op)
+        module = s.done(values=op.values, places=op.places)
+        array, graph = telling(element, (rows, size), count), next(iter(module.ops))
+        assert isinstance(graph, frontend.GraphOp)
+        expected = run(graph, [array], {})
+        for one, wanted in zip(lower_playback(module, array, {}), expected, strict=True):
+            same(one, wanted)
+        assert len(find(module, tiny.SortOp)) == sorts
 
 
 def test_a_place_is_known_where_no_other_may_be_as_large() -> None:
