@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import copysign
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from polyc.dialects.common.elements import bounds, is_integer, number_of, width
@@ -66,4 +66,4 @@ def _of_type(source: Attribute) -> int | None:
     """The largest magnitude of an integer of a narrow type; None of other types."""
     if not is_integer(source) or width(source) > NARROW:
         return None
-    return 1 if source == i1 else max(map(abs, bounds(source)))
+    return max(map(abs, bounds(source)))

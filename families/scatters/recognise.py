@@ -23,7 +23,6 @@ from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BroadcastInDimOp,
     CastOp,
-    ConstantOp,
     IndexOp,
     KernelOp,
     ReadOp,

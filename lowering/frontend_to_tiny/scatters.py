@@ -8,15 +8,24 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import neutral
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
+
+IN_ORDER = 64
+"""Updates up to which a sum of them is rounded after each, in their order."""
+
+REDUCED = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max",) * 2, "min": ("min",) * 2}
+"""The reduction of updates that all fall to one place, and how that is combined into it."""
 
 
 class LowerScatter(RewritePattern):
     """A scatter → ``tiny.scatter`` of indices and updates of one shape.
 
-    Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.
+    Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.  What more updates than
+    are rounded in their order come to along an axis of one point is a reduction of those that are
+    not left out: one place has no lists.
     """
 
     @op_type_rewrite_pattern
@@ -63,6 +72,9 @@ class LowerScatter(RewritePattern):
             index = build.reshape(index, (count,))
             updates = build.reshape(updates, shape)
         index = build.expand(index, [axis], shape)
+        many = (count.constant() or 0) > IN_ORDER
+        if many and sizes[axis] == Dim.const(1) and op.function in REDUCED:
+            return _reduced(build, op.function, value, updates, index, axis)
         return build.add(tiny.ScatterOp(op.function, value, updates, [index], [axis]))
 
     def _elements(
@@ -113,6 +125,20 @@ class LowerScatter(RewritePattern):
         updates = build.reshape(updates, shape)
         axes = range(batch, batch + count)
         return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+
+
+def _reduced(
+    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
+) -> SSAValue:
+    """What all updates whose index is 0 come to, combined into the one place that an axis has."""
+    shape, kind = tiny.tensor_of(updates).dims, tiny.tensor_of(updates).element_type
+    reduction, combined = REDUCED[fn]
+    zero = build.splat(0, shape, tiny.tensor_of(index).element_type)
+    nothing = build.splat(neutral(reduction, kind), shape, kind)
+    taken = build.select(build.compare("eq", index, zero), updates, nothing)
+    found = build.reduce(reduction, taken, (axis,))
+    found = build.repeat(found, (axis,), tiny.tensor_of(value).dims)
+    return build.binary(combined, value, found)
 
 
 def _numbers(build: Builder, value: SSAValue) -> SSAValue:

@@ -211,9 +211,7 @@ def signed(build: Builder, x: SSAValue) -> SSAValue:
     return build.cast(build.binary("xor", build.cast(x, i32), top), other)
 
 
-def keyed(
-    build: Builder, above: SSAValue, below: SSAValue, packing: Packing = WHOLE
-) -> SSAValue:
+def keyed(build: Builder, above: SSAValue, below: SSAValue, packing: Packing = WHOLE) -> SSAValue:
     """A key of an i64 within the bits that it has room for, and a ui32."""
     shape, kind = shape_of(above), packing.kind
     high = build.binary("shl", build.cast(above, kind), build.splat(packing.below, shape, kind))

@@ -14,7 +14,7 @@ from polyc.dialects import frontend
 from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8, ui32, ui64
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ScatterOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.recognise import find_scatters
 from polyc.families.scatters.schedules import MANY, POOLED
@@ -376,7 +376,7 @@ COUNTED = {
     "as many places as slots": (2048, 3000),
     "places share slots": (5000, 3000),
     "few updates": (9, 40),
-    "one place": (1, 1100),
+    "two places": (2, 1100),
 }
 
 
@@ -447,6 +447,23 @@ def test_sums_of_casts_are_as_narrow_as_what_is_cast(element: Attribute) -> None
     given = numbers(element, (400,)) if element != i1 else np.arange(400) % 3 == 0
     regions = through(module, [hostile(9, 400), given], {}, "atomic")
     assert find_scatters(only(regions, KernelOp)).is_narrow == (element != i32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind"),
+    [("add", f32), ("add", f16), ("max", bf16), ("min", i8), ("mul", f32), ("add", ui64)],
+    ids=str,
+)
+def test_many_updates_of_an_axis_of_one_point_are_reduced(fn: str, kind: Attribute) -> None:
+    """Those that are not left out; as few as are rounded in their order are a scatter."""
+    for count in (64, 150):
+        arrays = [numbers(kind, (2, 1, 3)), hostile(1, count), numbers(kind, (2, count, 3))]
+        s = Sketch("f", kind)
+        x, i = s.input("x", 2, 1, 3), s.input("i", count, element=i64)
+        u = s.input("u", 2, count, 3)
+        module = s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, 1, from_end=True)))
+        regions = through(module, arrays, {})
+        assert bool(find(regions, ScatterOp)) == (count == 64)
 
 
 def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
