@@ -8,13 +8,19 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import neutral
+from polyc.dialects.common.elements import is_integer, neutral
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
+from polyc.lowering.frontend_to_tiny.in_parts import parts_near
 
 IN_ORDER = 64
 """Updates up to which a sum of them is rounded after each, in their order."""
+
+GROUPED, FEWEST = 16, 4
+"""Updates of a place that a group of them has about, and groups at least: the lists of places of
+all groups are as long, and made side by side."""
 
 REDUCED = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max",) * 2, "min": ("min",) * 2}
 """The reduction of updates that all fall to one place, and how that is combined into it."""
@@ -71,10 +77,13 @@ class LowerScatter(RewritePattern):
         if len(own) != 1:
             index = build.reshape(index, (count,))
             updates = build.reshape(updates, shape)
-        index = build.expand(index, [axis], shape)
         many = (count.constant() or 0) > IN_ORDER
         if many and sizes[axis] == Dim.const(1) and op.function in REDUCED:
+            index = build.expand(index, [axis], shape)
             return _reduced(build, op.function, value, updates, index, axis)
+        if (found := _in_groups(build, op.function, value, updates, index, axis)) is not None:
+            return found
+        index = build.expand(index, [axis], shape)
         return build.add(tiny.ScatterOp(op.function, value, updates, [index], [axis]))
 
     def _elements(
@@ -139,6 +148,47 @@ def _reduced(
     found = build.reduce(reduction, taken, (axis,))
     found = build.repeat(found, (axis,), tiny.tensor_of(value).dims)
     return build.binary(combined, value, found)
+
+
+def _in_groups(
+    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
+) -> SSAValue | None:
+    """The same of sums and products of real numbers, of which so many fall to each of few places
+    that a list of all would be cut into parts; None of others.
+
+    Updates that follow each other are a group, which has a result of its own, and these are
+    combined.  Ones that are the same number are counted, and what is an integer has no order.
+    """
+    sizes, own = tiny.tensor_of(value), tiny.tensor_of(updates)
+    (count,) = tiny.tensor_of(index).dims
+    number, rows = count.constant(), sizes.dims[axis].constant()
+    if fn not in ("add", "mul") or is_integer(own.element_type) or not number or not rows:
+        return None
+    if number <= rows * IN_ORDER or _is_constant(updates):
+        return None
+    groups = parts_near(number, number // (rows * GROUPED))
+    if groups < FEWEST or number % groups:
+        return None
+    both = Dim.const(groups), Dim.const(number // groups)
+    outer, inner = own.dims[:axis], own.dims[axis + 1 :]
+    shape = (*outer, *both, *inner)
+    updates = build.reshape(updates, shape)
+    index = build.expand(build.reshape(index, both), [axis, axis + 1], shape)
+    reduction, combined = REDUCED[fn]
+    start = (*outer, both[0], sizes.dims[axis], *inner)
+    nothing = build.splat(neutral(reduction, own.element_type), start, own.element_type)
+    found = build.add(tiny.ScatterOp(fn, nothing, updates, [index], [axis + 1]))
+    found = build.reduce(reduction, found, (axis,))
+    return build.binary(combined, value, found)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether a value is one number, or as small integers are."""
+    while isinstance(op := value.owner, MovementOp):
+        value = op.source
+    if isinstance(op, tiny.CastOp):
+        return is_integer(tiny.tensor_of(op.operand).element_type) or _is_constant(op.operand)
+    return isinstance(op, tiny.ConstantOp)
 
 
 def _numbers(build: Builder, value: SSAValue) -> SSAValue:
