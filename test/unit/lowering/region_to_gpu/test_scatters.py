@@ -466,6 +466,46 @@ def test_many_updates_of_an_axis_of_one_point_are_reduced(fn: str, kind: Attribu
         assert bool(find(regions, ScatterOp)) == (count == 64)
 
 
+@pytest.mark.parametrize(
+    ("fn", "kind", "count"),
+    [("add", f32, 600), ("add", f16, 602), ("mul", bf16, 600)],
+    ids=str,
+)
+def test_many_updates_of_few_places_are_in_groups(fn: str, kind: Attribute, count: int) -> None:
+    """Groups of updates that follow each other, along an axis between others and of a line."""
+    for shape, axis in (((2, 3, 5), 1), ((3,), 0)):
+        s = Sketch("f", kind)
+        of_updates = (*shape[:axis], count, *shape[axis + 1 :])
+        x, i = s.input("x", *shape), s.input("i", count, element=i64)
+        u = s.input("u", *of_updates)
+        module = s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, axis, from_end=True)))
+        arrays = [numbers(kind, shape), hostile(3, count), numbers(kind, of_updates)]
+        if fn == "mul":
+            arrays[2] = np.where(np.arange(count) % 50 == 0, 1.5, 1.0).reshape(
+                [count if n == axis else 1 for n in range(len(shape))]
+            ) * np.ones(of_updates)
+            arrays[2] = arrays[2].astype(dtype_of(kind))
+        regions = through(module, arrays, {})
+        kernels = find(regions, KernelOp)
+        (of_groups,) = (kernel for kernel in kernels if find(kernel, ScatterOp))
+        (out,) = of_groups.outs
+        assert len(out.shape) == len(shape) + 1, "each group has a result of its own"
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "count"),
+    [("add", i32, 600), ("max", f32, 600), ("add", f32, 601), ("add", f32, 192), ("set", f32, 600)],
+    ids=str,
+)
+def test_others_are_in_no_groups(fn: str, kind: Attribute, count: int) -> None:
+    """Integers and extremes have no order, a prime number has no groups, and few updates of each
+    place have lists."""
+    module = rows(fn, kind, 3, 5, count=count)
+    for name in BEFORE:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    assert all(len(out.shape) == 2 for kernel in find(module, KernelOp) for out in kernel.outs)
+
+
 def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
     """One index is for all rows of updates along a line, and not for the lines of a row."""
     s = Sketch("f", i32)
