@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -77,14 +80,11 @@ class LowerScatter(RewritePattern):
         if len(own) != 1:
             index = build.reshape(index, (count,))
             updates = build.reshape(updates, shape)
+        index = build.expand(index, [axis], shape)
         many = (count.constant() or 0) > IN_ORDER
         if many and sizes[axis] == Dim.const(1) and op.function in REDUCED:
-            index = build.expand(index, [axis], shape)
             return _reduced(build, op.function, value, updates, index, axis)
-        if (found := _in_groups(build, op.function, value, updates, index, axis)) is not None:
-            return found
-        index = build.expand(index, [axis], shape)
-        return build.add(tiny.ScatterOp(op.function, value, updates, [index], [axis]))
+        return _combined(build, op.function, value, updates, [index], [axis], axis)
 
     def _elements(
         self,
@@ -107,7 +107,9 @@ class LowerScatter(RewritePattern):
                 continue
             iota = build.add(tiny.IotaOp(shape[i], element))
             found.append(build.expand(iota, [i], shape))
-        return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        if len(axes) > 1:
+            return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        return _combined(build, op.function, value, updates, found, axes, axis)
 
     def _tuples(
         self,
@@ -133,7 +135,7 @@ class LowerScatter(RewritePattern):
             found.append(build.expand(index, range(batch + 1), shape))
         updates = build.reshape(updates, shape)
         axes = range(batch, batch + count)
-        return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        return _combined(build, op.function, value, updates, found, axes, batch)
 
 
 def _reduced(
@@ -150,36 +152,48 @@ def _reduced(
     return build.binary(combined, value, found)
 
 
-def _in_groups(
-    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
-) -> SSAValue | None:
-    """The same of sums and products of real numbers, of which so many fall to each of few places
-    that a list of all would be cut into parts; None of others.
+def _combined(
+    build: Builder,
+    fn: str,
+    value: SSAValue,
+    updates: SSAValue,
+    indices: Sequence[SSAValue],
+    axes: Sequence[int],
+    over: int,
+) -> SSAValue:
+    """A scatter of updates that stand along the axis ``over``; in groups, sums and products of real
+    numbers of which so many fall to each of few places that a list of all would be cut into parts.
 
     Updates that follow each other are a group, which has a result of its own, and these are
     combined.  Ones that are the same number are counted, and what is an integer has no order.
     """
-    sizes, own = tiny.tensor_of(value), tiny.tensor_of(updates)
-    (count,) = tiny.tensor_of(index).dims
-    number, rows = count.constant(), sizes.dims[axis].constant()
-    if fn not in ("add", "mul") or is_integer(own.element_type) or not number or not rows:
+    sizes, own = tiny.tensor_of(value).dims, tiny.tensor_of(updates)
+    groups = _groups(fn, updates, own.dims[over], [sizes[axis] for axis in axes])
+    if groups is None:
+        return build.add(tiny.ScatterOp(fn, value, updates, indices, axes))
+    number = own.dims[over].constant() or 0
+    both = Dim.const(groups), Dim.const(number // groups)
+    shape = (*own.dims[:over], *both, *own.dims[over + 1 :])
+    updates, *parted = (build.reshape(one, shape) for one in (updates, *indices))
+    start = (*sizes[:over], both[0], *sizes[over:])
+    reduction, combined = REDUCED[fn]
+    nothing = build.splat(neutral(reduction, own.element_type), start, own.element_type)
+    found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, [axis + 1 for axis in axes]))
+    return build.binary(combined, value, build.reduce(reduction, found, (over,)))
+
+
+def _groups(fn: str, updates: SSAValue, count: Dim, places: Sequence[Dim]) -> int | None:
+    """How many groups so many updates are parted into, of places along axes; None for no groups."""
+    number, sizes = count.constant(), [size.constant() for size in places]
+    if fn not in ("add", "mul") or is_integer(tiny.tensor_of(updates).element_type):
         return None
-    if number <= rows * IN_ORDER or _is_constant(updates):
+    if not number or not all(sizes) or _is_constant(updates):
+        return None
+    rows = prod(size or 0 for size in sizes)
+    if number <= rows * IN_ORDER:
         return None
     groups = parts_near(number, number // (rows * GROUPED))
-    if groups < FEWEST or number % groups:
-        return None
-    both = Dim.const(groups), Dim.const(number // groups)
-    outer, inner = own.dims[:axis], own.dims[axis + 1 :]
-    shape = (*outer, *both, *inner)
-    updates = build.reshape(updates, shape)
-    index = build.expand(build.reshape(index, both), [axis, axis + 1], shape)
-    reduction, combined = REDUCED[fn]
-    start = (*outer, both[0], sizes.dims[axis], *inner)
-    nothing = build.splat(neutral(reduction, own.element_type), start, own.element_type)
-    found = build.add(tiny.ScatterOp(fn, nothing, updates, [index], [axis + 1]))
-    found = build.reduce(reduction, found, (axis,))
-    return build.binary(combined, value, found)
+    return groups if groups >= FEWEST and number % groups == 0 else None
 
 
 def _is_constant(value: SSAValue) -> bool:
