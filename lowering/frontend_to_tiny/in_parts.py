@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import accumulation, bounds
+from polyc.dialects.common.elements import Number, accumulation, bounds
 from polyc.lowering.frontend_to_tiny.builder import Builder
 
 AT_ONCE = 1056
@@ -67,7 +67,7 @@ def known_sizes(value: SSAValue) -> list[int] | None:
     return known if len(known) == len(sizes) else None
 
 
-def cut(build: Builder, value: SSAValue, axis: int, parts: int, fill: int) -> SSAValue:
+def cut(build: Builder, value: SSAValue, axis: int, parts: int, fill: Number) -> SSAValue:
     """An axis as ``parts`` of equal length, of which the last one is filled up."""
     dims = list(tiny.tensor_of(value).dims)
     size = dims[axis].constant()

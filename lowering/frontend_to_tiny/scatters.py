@@ -11,12 +11,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import is_integer, neutral
+from polyc.dialects.common.elements import bounds, is_integer, neutral, width
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
-from polyc.lowering.frontend_to_tiny.in_parts import parts_near
+from polyc.lowering.frontend_to_tiny.in_parts import cut, parts_near
 
 IN_ORDER = 64
 """Updates up to which a sum of them is rounded after each, in their order."""
@@ -24,6 +24,9 @@ IN_ORDER = 64
 GROUPED, FEWEST = 16, 4
 """Updates of a place that a group of them has about, and groups at least: the lists of places of
 all groups are as long, and made side by side."""
+
+SMALL = 16
+"""Bits of integers whose sums as real numbers are counted."""
 
 REDUCED = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max",) * 2, "min": ("min",) * 2}
 """The reduction of updates that all fall to one place, and how that is combined into it."""
@@ -168,16 +171,19 @@ def _combined(
     combined.  Ones that are the same number are counted, and what is an integer has no order.
     """
     sizes, own = tiny.tensor_of(value).dims, tiny.tensor_of(updates)
-    groups = _groups(fn, updates, own.dims[over], [sizes[axis] for axis in axes])
-    if groups is None:
+    places = [sizes[axis] for axis in axes]
+    groups = _groups(fn, updates, own.dims[over], places)
+    if groups is None or any(
+        _largest(one) < (size.constant() or 0) for one, size in zip(indices, places, strict=True)
+    ):
         return build.add(tiny.ScatterOp(fn, value, updates, indices, axes))
-    number = own.dims[over].constant() or 0
-    both = Dim.const(groups), Dim.const(number // groups)
-    shape = (*own.dims[:over], *both, *own.dims[over + 1 :])
-    updates, *parted = (build.reshape(one, shape) for one in (updates, *indices))
-    start = (*sizes[:over], both[0], *sizes[over:])
+    start = (*sizes[:over], Dim.const(groups), *sizes[over:])
     reduction, combined = REDUCED[fn]
-    nothing = build.splat(neutral(reduction, own.element_type), start, own.element_type)
+    none = neutral(reduction, own.element_type)
+    updates = cut(build, updates, over, groups, none)
+    # What fills up the last group falls to no place.
+    parted = [cut(build, one, over, groups, _largest(one)) for one in indices]
+    nothing = build.splat(none, start, own.element_type)
     found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, [axis + 1 for axis in axes]))
     return build.binary(combined, value, build.reduce(reduction, found, (over,)))
 
@@ -193,7 +199,12 @@ def _groups(fn: str, updates: SSAValue, count: Dim, places: Sequence[Dim]) -> in
     if number <= rows * IN_ORDER:
         return None
     groups = parts_near(number, number // (rows * GROUPED))
-    return groups if groups >= FEWEST and number % groups == 0 else None
+    return groups if groups >= FEWEST else None
+
+
+def _largest(index: SSAValue) -> int:
+    """The largest number of an index's type."""
+    return bounds(tiny.tensor_of(index).element_type)[1]
 
 
 def _is_constant(value: SSAValue) -> bool:
@@ -201,7 +212,8 @@ def _is_constant(value: SSAValue) -> bool:
     while isinstance(op := value.owner, MovementOp):
         value = op.source
     if isinstance(op, tiny.CastOp):
-        return is_integer(tiny.tensor_of(op.operand).element_type) or _is_constant(op.operand)
+        kind = tiny.tensor_of(op.operand).element_type
+        return (is_integer(kind) and width(kind) <= SMALL) or _is_constant(op.operand)
     return isinstance(op, tiny.ConstantOp)
 
 
