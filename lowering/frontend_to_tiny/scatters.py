@@ -167,8 +167,7 @@ def _combined(
     """A scatter of updates that stand along the axis ``over``; in groups, sums and products of real
     numbers of which so many fall to each of few places that a list of all would be cut into parts.
 
-    Updates that follow each other are a group, which has a result of its own, and these are
-    combined.  Ones that are the same number are counted, and what is an integer has no order.
+    A group of updates, in their order, has a result of its own, and these are combined.  Ones that are the same number are counted, and what is an integer has no order.
     """
     sizes, own = tiny.tensor_of(value).dims, tiny.tensor_of(updates)
     places = [sizes[axis] for axis in axes]
@@ -177,15 +176,19 @@ def _combined(
         _largest(one) < (size.constant() or 0) for one, size in zip(indices, places, strict=True)
     ):
         return build.add(tiny.ScatterOp(fn, value, updates, indices, axes))
-    start = (*sizes[:over], Dim.const(groups), *sizes[over:])
     reduction, combined = REDUCED[fn]
-    none = neutral(reduction, own.element_type)
-    updates = cut(build, updates, over, groups, none)
-    # What fills up the last group falls to no place.
-    parted = [cut(build, one, over, groups, _largest(one)) for one in indices]
+    none, last = neutral(reduction, own.element_type), over + 1 == len(own.dims)
+    # Along lines the groups lie beside each other, and else their updates do.
+    parts = -(-(own.dims[over].constant() or 0) // groups) if last else groups
+    # What fills up the last of them falls to no place.
+    updates = cut(build, updates, over, parts, none)
+    parted = [cut(build, one, over, parts, _largest(one)) for one in indices]
+    group = over + last
+    start = (*sizes[:group], tiny.tensor_of(updates).dims[group], *sizes[group:])
     nothing = build.splat(none, start, own.element_type)
-    found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, [axis + 1 for axis in axes]))
-    return build.binary(combined, value, build.reduce(reduction, found, (over,)))
+    axes = [axis + (axis >= group) for axis in axes]
+    found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, axes))
+    return build.binary(combined, value, build.reduce(reduction, found, (group,)))
 
 
 def _groups(fn: str, updates: SSAValue, count: Dim, places: Sequence[Dim]) -> int | None:
