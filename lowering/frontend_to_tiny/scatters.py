@@ -167,7 +167,8 @@ def _combined(
     """A scatter of updates that stand along the axis ``over``; in groups, sums and products of real
     numbers of which so many fall to each of few places that a list of all would be cut into parts.
 
-    A group of updates, in their order, has a result of its own, and these are combined.  Ones that are the same number are counted, and what is an integer has no order.
+    A group of updates, in their order, has a result of its own, and these are combined.  Ones that
+    are the same number are counted, and what is an integer has no order.
     """
     sizes, own = tiny.tensor_of(value).dims, tiny.tensor_of(updates)
     places = [sizes[axis] for axis in axes]

@@ -70,7 +70,7 @@ cvt.u32.u64 %0, window;
 _WAIT = """griddepcontrol.wait;
 fence.acq_rel.cta;"""
 """What is read behind it stays there: ptxas takes ``ld.global.nc`` for reads of what nothing writes
-while the kernel runs, and has moved one above the wait alone, where the launch ahead still wrote."""
+while the kernel runs, and moved one above the wait alone, where the launch ahead still wrote."""
 
 define(
     device_function(
