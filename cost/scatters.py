@@ -10,6 +10,7 @@ from polyc.cost.work import LOAD, Work
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.plan.fields import record_of
 from polyc.dialects.region import ReadOp, ScatterOp
+from polyc.dialects.region.magnitudes import integer_up_to
 
 POOL = 2048
 """Updates that a block looks at at once."""
@@ -102,8 +103,11 @@ def scatters_work(values: Values, plan: ScheduleOp, at_once: int, device: Device
             work.operations = blocks * tile * (TAKEN + LOAD)
             work.steps = 2
             size = max(4, size_in_bytes(scatter.result.type.element_type))
-            work.cache += blocks * tile * size
             sets = values.points({axis.label for axis in kernel.iters} - placed)
+            added = integer_up_to(scatter.updates) if size > 4 else None
+            if scatter.fn.data == "add" and added is not None and count * added < 1 << 31:
+                size = 4
+            work.cache += blocks * tile * size
             narrow = size == 4 and count >= POOLED
             met = min(mean, ceil(count / (LINKING * EACH))) if narrow else mean
             work.before = _places(values, scatter, count, places, device, sets, size, met)

@@ -30,9 +30,6 @@ DIGIT_STEP, DIGIT_BLOCK = 115.0, 100.0
 DIGIT_MEETINGS = 3
 """Latencies of a digit: threads meet five times, and count and move elements between."""
 
-MOVED = 8
-"""Bytes of an element that a pass brings and leaves."""
-
 COUNTING = 3.7
 """What counting digits and moving elements take together, beside sorting a tile by a digit."""
 
@@ -70,7 +67,8 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -
         work.steps = 2 + digits * DIGIT_MEETINGS
         return work
     if plan.sorts_in_passes:
-        return _in_passes(work, plan, rows, size, bytes_read, made, device)
+        kept = size_in_bytes(sort.result.type.element_type)
+        return _in_passes(work, plan, rows, size, bytes_read, kept, made, device)
     levels = ceil(log2(elements)) if elements > 1 else 0
     steps = sorts * levels * (levels + 1) / 2
     compared = max(elements / 2, WARP if way == "pool" else threads) * steps * COMPARED
@@ -82,17 +80,24 @@ def sorts_work(values: Values, plan: ScheduleOp, at_once: int, device: Device) -
 
 
 def _in_passes(
-    work: Work, plan: ScheduleOp, rows: int, size: int, read: int, made: float, device: Device
+    work: Work,
+    plan: ScheduleOp,
+    rows: int,
+    size: int,
+    read: int,
+    kept: int,
+    made: float,
+    device: Device,
 ) -> Work:
     """The work of three kernels for each digit: all read every element, or what was counted, and
-    one writes it."""
+    one writes it: ``read`` bytes of it the first time, and ``kept`` ones between passes."""
     tile, passes = plan.tile_sizes[1], plan.integer("stages")
     tiles, each = ceil(size / tile), plan.threads() * DIGIT_BLOCK
     work.blocks = float(rows * tiles)
     moved = passes * COUNTING * (tile * DIGIT_STEP + each)
     work.operations = work.blocks * (moved + 2 * tile * (made + 4))
     elements = float(rows) * size
-    keys = MOVED * elements
+    keys = kept * elements
     work.cache = elements * 2 * read + keys * (3 * passes - 2)
     if keys > device.cache_bytes:
         work.again = elements * read + keys * 3 * (passes - 1)

@@ -24,6 +24,7 @@ from polyc.dialects.common.dim import Dim
 from polyc.dialects.common.elements import ui64, without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
+    GatherOp,
     IndexOp,
     InsideOp,
     KernelOp,
@@ -358,10 +359,17 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
         long = column is not None and _extent(sizes[column]) >= LANES
         if row is not None and column is not None and long and not (needed or across or inner):
             # Places that depend on columns, and on no row, a thread finds once for all of its rows.
-            apart = not (_is_plain(values, row) or _is_plain(values, column))
+            apart = not (is_plain(values, row) or is_plain(values, column))
             plain = [a for a in leading if (sizes[a].constant() or 0) >= MANY_ROWS]
-            plain = [a for a in plain if apart and _is_plain(values, a)]
-            row = max(plain, key=lambda a: _extent(sizes[a]), default=row)
+            told = any(isinstance(op, IndexOp | GatherOp) for op in made_by(values))
+            if apart and told:
+                plain = [a for a in plain if is_plain(values, a)]
+                row = max(plain, key=lambda a: _extent(sizes[a]), default=row)
+            elif apart and leading[-1] in plain:
+                row = leading[-1]  # Blocks go on as memory does.
+        elif needed and not (slid or across) and row is not None and column is not None and long:
+            # The same of windows that have nothing in common.
+            row = leading[-1] if (sizes[leading[-1]].constant() or 0) >= MANY_ROWS else row
     outer = tuple(label for label in leading if label != row)
     one = Dim.const(1)
     ends = [one if label is None else sizes[label] for label in (row, column)]
@@ -388,7 +396,7 @@ def _are_pieces(needed: Sequence[ReduceOp], sizes: Mapping[str, Dim], together: 
     return bool(sizes) and longest >= MANY_PIECES
 
 
-def _is_plain(values: Sequence[SSAValue], label: str) -> bool:
+def is_plain(values: Sequence[SSAValue], label: str) -> bool:
     """Whether what values read is at an axis's own points: none of its places is a quotient of
     these, and no index depends on it."""
     for op in made_by(values):

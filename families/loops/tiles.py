@@ -20,6 +20,7 @@ from polyc.families.loops.recognise import (
     TURNED,
     Loops,
     Space,
+    is_plain,
     loads_of,
     made_by,
     neighbours_of,
@@ -90,7 +91,8 @@ def tile_of(
             wide = power_within(columns, beside if parts else elements)
     else:
         wide = COLUMNS if space.column is None else power_within(columns, COLUMNS)
-        if vector == 1 and not loops.reductions and space.column is not None:
+        plain = space.row is not None and is_plain(loops.values, space.row)
+        if vector == 1 and not loops.reductions and space.column is not None and plain:
             wide = _narrowed(loops, space, wide, elements // (WARPS * warp))
     high = elements // wide
     if not parts:
@@ -119,7 +121,7 @@ def _narrowed(loops: Loops, space: Space, wide: int, each: int) -> int:
     """Columns of a tile, ``wide`` or less, whose threads have ``each`` elements one by one.
 
     Of a narrow one a thread has more rows of fewer columns, for which it finds once what depends on
-    these alone, as places of a resize do.
+    these alone, as places of a resize do: where rows have places of their own, nothing is saved.
     """
     kernel = loops.expanded
     values = Values(kernel, dict.fromkeys(kernel.symbol_names, TYPICAL))

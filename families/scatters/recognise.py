@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import copysign, prod
+from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from polyc.affine.expressions import linear_of
 from polyc.dialects.common.diagnostic import PolycError
 from polyc.dialects.common.dim import Assumption, Dim
-from polyc.dialects.common.elements import bounds, is_integer, number_of, width, without_sign
+from polyc.dialects.common.elements import bounds, is_integer, width, without_sign
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.region import (
     BroadcastInDimOp,
     CastOp,
-    ConstantOp,
     IndexOp,
     KernelOp,
     ReadOp,
@@ -31,17 +30,9 @@ from polyc.dialects.region import (
     ReduceTogetherOp,
     ScatterOp,
 )
+from polyc.dialects.region.magnitudes import EXACT, integer_up_to, whole_up_to
 from polyc.dialects.region.types import AxisAttr, ValType
 from polyc.families.facts import holds_always
-
-EXACT = 1 << 24
-"""The largest magnitude up to which f32 has all integers."""
-
-EXACT_NARROW = 1 << 8
-"""And that up to which bf16 and f16 have them."""
-
-NARROW = 16
-"""Bits of integers whose sums are looked at for their type alone."""
 
 SHORT = 128
 """Points of an innermost axis up to which threads have it whole, and go through its updates."""
@@ -195,8 +186,22 @@ class Scatters:
         start, added = (whole_up_to(v) for v in (self.scatter.operand, self.scatter.updates))
         if self.scatter.fn.data != "add" or start is None or added is None:
             return False
+        return self._comes_to(added, EXACT - start)
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether sums of integers of 64 bits are of numbers so small, and so few, that 32 bits
+        have what updates of a place make together, as where places are counted."""
+        element = self.scatter.result.type.element_type
+        if self.scatter.fn.data != "add" or not is_integer(element) or width(element) <= 32:
+            return False
+        added = integer_up_to(self.scatter.updates)
+        return added is not None and self._comes_to(added, bounds(i32)[1])
+
+    def _comes_to(self, added: int, most: int) -> bool:
+        """Whether as many updates as there are, of so much each, come to a number at most."""
         count = prod((size for _, size in self.over), start=Dim.const(1))
-        fact = Assumption(Dim.const(EXACT - start) - count * added, ">=")
+        fact = Assumption(Dim.const(most) - count * added, ">=")
         return holds_always(fact, self.kernel.assumptions, self.kernel.symbol_names)
 
     @property
@@ -242,28 +247,6 @@ class Scatters:
             return []
         lines = [t.shape[-1] for t in self.kernel.seen if t.shape and t.shape[-1] == column.size]
         return list(dict.fromkeys([column.size, *lines]))
-
-
-def whole_up_to(value: SSAValue) -> int | None:
-    """The largest magnitude of a real number that is an integer, and not -0; None of others."""
-    op = value.owner
-    if isinstance(op, BroadcastInDimOp):
-        return whole_up_to(op.operand)
-    if isinstance(op, CastOp):
-        source, target = (cast(ValType, v.type).element_type for v in (op.operand, op.result))
-        if is_integer(target):
-            return None  # It may be cut, or wrap.
-        if is_integer(source) and width(source) <= NARROW:
-            found = 1 if source == i1 else max(map(abs, bounds(source)))
-        else:
-            found = whole_up_to(op.operand)
-        return None if found is None or (target != f32 and found > EXACT_NARROW) else found
-    if not isinstance(op, ConstantOp):
-        return None
-    number = float(number_of(op.value))
-    if not number.is_integer() or copysign(1.0, number) < 0 == number:
-        return None
-    return int(abs(number))
 
 
 def _is_plain(place: SSAValue) -> bool:

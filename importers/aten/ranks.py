@@ -16,6 +16,9 @@ from polyc.trace.values import Value
 FEW, WAYS = 16, 4
 """Elements up to which each has a sum of its own, and else how many times as many a pass adds."""
 
+FEW_OF = 8
+"""Of so many times as many elements those up to one in the order are kept, and not all sorted."""
+
 
 def _running(x: Value, dim: int, largest: bool) -> tuple[Value, Value]:
     """Running extremes, and the last place so far that has one; a NaN stays."""
@@ -174,7 +177,9 @@ def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Va
     if not x.ndim:
         return x, as_value(0, "i64")
     at = axis_of(x, dim)
-    values, places = f.sort(x, at)
+    long = size(x, at)
+    few = isinstance(long, int) and 0 < k * FEW_OF <= long
+    values, places = f.topk(x, k, at, False) if few else f.sort(x, at)
     cut = (*[slice(None)] * at, slice(k - 1, k))
     found = values[cut], places[cut]
     return found if keepdim else (found[0].squeeze(at), found[1].squeeze(at))

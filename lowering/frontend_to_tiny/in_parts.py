@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from polyc.dialects import tiny
 from polyc.dialects.common.deciding import Bits
 from polyc.dialects.common.dim import Dim
-from polyc.dialects.common.elements import accumulation, bounds
+from polyc.dialects.common.elements import Number, accumulation, bounds
 from polyc.lowering.frontend_to_tiny.builder import Builder, known_sizes
 
 AT_ONCE = 1056
@@ -53,11 +53,14 @@ SHORT_PART = 64
 WORTH = 4
 """Parts from which on it is worth the kernels."""
 
+SORTED, MULTIPROCESSORS = 16384, 132
+"""Elements of a row that a block sorts in shared memory, and blocks that fill a chip."""
+
 COMBINED = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """How what is before a part is combined with it."""
 
 
-def cut(build: Builder, value: SSAValue, axis: int, parts: int, fill: int) -> SSAValue:
+def cut(build: Builder, value: SSAValue, axis: int, parts: int, fill: Number) -> SSAValue:
     """An axis as ``parts`` of equal length, of which the last one is filled up."""
     dims = list(tiny.tensor_of(value).dims)
     size = dims[axis].constant()
@@ -133,6 +136,31 @@ def first_few(
     found = build.add(tiny.SortOp(found, axis + 1, Dim.const(count), by))
     found = joined(build, found, axis, parts * count)
     return build.add(tiny.SortOp(found, axis, Dim.const(count), by))
+
+
+def first_sorted(
+    build: Builder, keys: SSAValue, axis: int, count: int, by: Bits
+) -> SSAValue | None:
+    """The ``count`` least of keys, more than a kernel keeps, of rows that are longer than a block
+    sorts: parts are sorted, and the first of all of them again; None where rows are not cut so.
+
+    Each part is in shared memory once, where a sort of the whole row goes over memory for each
+    digit.
+    """
+    sizes = known_sizes(keys)
+    if sizes is None or (size := sizes[axis]) <= SORTED:
+        return None
+    parts, rows = -(-size // SORTED), prod(sizes) // size
+    parts = next((n for n in range(parts, 2 * parts) if size % n == 0), parts)
+    if parts * count > SORTED or parts * rows < MULTIPROCESSORS:
+        return None
+    most = bounds(tiny.tensor_of(keys).element_type)[1]
+    found = cut(build, keys, axis, parts, most)
+    found = build.add(tiny.SortOp(found, axis + 1, by=by))
+    shape = list(tiny.tensor_of(found).dims)
+    found = build.slice(found, [*shape[: axis + 1], Dim.const(count), *shape[axis + 2 :]])
+    found = joined(build, found, axis, parts * count)
+    return build.add(tiny.SortOp(found, axis, by=by))
 
 
 def _in_rounds(build: Builder, keys: SSAValue, axis: int, count: int) -> SSAValue:

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import bounds, is_integer, neutral, width
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
+from polyc.lowering.frontend_to_tiny.in_parts import cut, parts_near
+
+IN_ORDER = 64
+"""Updates up to which a sum of them is rounded after each, in their order."""
+
+GROUPED, FEWEST = 16, 4
+"""Updates of a place that a group of them has about, and groups at least: the lists of places of
+all groups are as long, and made side by side."""
+
+SMALL = 16
+"""Bits of integers whose sums as real numbers are counted."""
+
+REDUCED = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max",) * 2, "min": ("min",) * 2}
+"""The reduction of updates that all fall to one place, and how that is combined into it."""
 
 
 class LowerScatter(RewritePattern):
     """A scatter → ``tiny.scatter`` of indices and updates of one shape.
 
-    Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.
+    Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.  What more updates than
+    are rounded in their order come to along an axis of one point is a reduction of those that are
+    not left out: one place has no lists.
     """
 
     @op_type_rewrite_pattern
@@ -63,7 +84,10 @@ class LowerScatter(RewritePattern):
             index = build.reshape(index, (count,))
             updates = build.reshape(updates, shape)
         index = build.expand(index, [axis], shape)
-        return build.add(tiny.ScatterOp(op.function, value, updates, [index], [axis]))
+        many = (count.constant() or 0) > IN_ORDER
+        if many and sizes[axis] == Dim.const(1) and op.function in REDUCED:
+            return _reduced(build, op.function, value, updates, index, axis)
+        return _combined(build, op.function, value, updates, [index], [axis], axis)
 
     def _elements(
         self,
@@ -86,7 +110,9 @@ class LowerScatter(RewritePattern):
                 continue
             iota = build.add(tiny.IotaOp(shape[i], element))
             found.append(build.expand(iota, [i], shape))
-        return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        if len(axes) > 1:
+            return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        return _combined(build, op.function, value, updates, found, axes, axis)
 
     def _tuples(
         self,
@@ -112,7 +138,87 @@ class LowerScatter(RewritePattern):
             found.append(build.expand(index, range(batch + 1), shape))
         updates = build.reshape(updates, shape)
         axes = range(batch, batch + count)
-        return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+        return _combined(build, op.function, value, updates, found, axes, batch)
+
+
+def _reduced(
+    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
+) -> SSAValue:
+    """What all updates whose index is 0 come to, combined into the one place that an axis has."""
+    shape, kind = tiny.tensor_of(updates).dims, tiny.tensor_of(updates).element_type
+    reduction, combined = REDUCED[fn]
+    zero = build.splat(0, shape, tiny.tensor_of(index).element_type)
+    nothing = build.splat(neutral(reduction, kind), shape, kind)
+    taken = build.select(build.compare("eq", index, zero), updates, nothing)
+    found = build.reduce(reduction, taken, (axis,))
+    found = build.repeat(found, (axis,), tiny.tensor_of(value).dims)
+    return build.binary(combined, value, found)
+
+
+def _combined(
+    build: Builder,
+    fn: str,
+    value: SSAValue,
+    updates: SSAValue,
+    indices: Sequence[SSAValue],
+    axes: Sequence[int],
+    over: int,
+) -> SSAValue:
+    """A scatter of updates that stand along the axis ``over``; in groups, sums and products of real
+    numbers of which so many fall to each of few places that a list of all would be cut into parts.
+
+    A group of updates, in their order, has a result of its own, and these are combined.  Ones that
+    are the same number are counted, and what is an integer has no order.
+    """
+    sizes, own = tiny.tensor_of(value).dims, tiny.tensor_of(updates)
+    places = [sizes[axis] for axis in axes]
+    groups = _groups(fn, updates, own.dims[over], places)
+    if groups is None or any(
+        _largest(one) < (size.constant() or 0) for one, size in zip(indices, places, strict=True)
+    ):
+        return build.add(tiny.ScatterOp(fn, value, updates, indices, axes))
+    reduction, combined = REDUCED[fn]
+    none, last = neutral(reduction, own.element_type), over + 1 == len(own.dims)
+    # Along lines the groups lie beside each other, and else their updates do.
+    parts = -(-(own.dims[over].constant() or 0) // groups) if last else groups
+    # What fills up the last of them falls to no place.
+    updates = cut(build, updates, over, parts, none)
+    parted = [cut(build, one, over, parts, _largest(one)) for one in indices]
+    group = over + last
+    start = (*sizes[:group], tiny.tensor_of(updates).dims[group], *sizes[group:])
+    nothing = build.splat(none, start, own.element_type)
+    axes = [axis + (axis >= group) for axis in axes]
+    found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, axes))
+    return build.binary(combined, value, build.reduce(reduction, found, (group,)))
+
+
+def _groups(fn: str, updates: SSAValue, count: Dim, places: Sequence[Dim]) -> int | None:
+    """How many groups so many updates are parted into, of places along axes; None for no groups."""
+    number, sizes = count.constant(), [size.constant() for size in places]
+    if fn not in ("add", "mul") or is_integer(tiny.tensor_of(updates).element_type):
+        return None
+    if not number or not all(sizes) or _is_constant(updates):
+        return None
+    rows = prod(size or 0 for size in sizes)
+    if number <= rows * IN_ORDER:
+        return None
+    groups = parts_near(number, number // (rows * GROUPED))
+    return groups if groups >= FEWEST else None
+
+
+def _largest(index: SSAValue) -> int:
+    """The largest number of an index's type."""
+    return bounds(tiny.tensor_of(index).element_type)[1]
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether a value is one number, or as small integers are."""
+    while isinstance(op := value.owner, MovementOp):
+        value = op.source
+    if isinstance(op, tiny.CastOp):
+        kind = tiny.tensor_of(op.operand).element_type
+        return (is_integer(kind) and width(kind) <= SMALL) or _is_constant(op.operand)
+    return isinstance(op, tiny.ConstantOp)
 
 
 def _numbers(build: Builder, value: SSAValue) -> SSAValue:

@@ -5,13 +5,16 @@ integer that is ordered as it is, below, its place.  All keys of a row differ, s
 one is the same in whatever order it is found, and what was compared is what the place is of: the
 value is not computed a second time, which might round it otherwise.  A sort is one of keys, and
 what it gives is taken out of these; which of their bits decide is said with it.  What is a number
-of 16 bits is one there too, so that fewer do.  An element of 64 bits leaves no room for its place,
-and has no rounding: it is sorted by its halves, the lower one first (S3.2).
+of 16 bits is one there too, so that fewer do; where it and a place of a known axis have room in 32
+bits, so has the key, half of which is to be moved then.  An element of 64 bits leaves no room for
+its place, and has no rounding: it is sorted by its halves, the lower one first (S3.2).
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import bf16, f16, f32, i32, i64
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -22,12 +25,25 @@ from polyc.dialects.common.elements import Number, bounds, computed, is_unsigned
 from polyc.dialects.gpu.types import element_bytes
 from polyc.dialects.tiny.sorting import MOST
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered, replace, replace_all
-from polyc.lowering.frontend_to_tiny.in_parts import first_few
+from polyc.lowering.frontend_to_tiny.in_parts import first_few, first_sorted
 
 HALF = 32
 """The bits of a key below, which are the place's."""
 
 WIDEST = bounds(i32)[1]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a key holds an element and its place: the type of a key, and how many of its lowest bits
+    are the place's."""
+
+    kind: IntegerType = i64
+    below: int = HALF
+
+
+WHOLE = Packing()
+"""Keys that have room for any of both."""
 
 WIDE, NARROW = 32, 16
 """Bits of an element as an integer, and of one that was a number of 16 bits."""
@@ -195,11 +211,11 @@ def signed(build: Builder, x: SSAValue) -> SSAValue:
     return build.cast(build.binary("xor", build.cast(x, i32), top), other)
 
 
-def keyed(build: Builder, above: SSAValue, below: SSAValue) -> SSAValue:
-    """A key of an i64 within 32 bits, and a ui32."""
-    shape = shape_of(above)
-    high = build.binary("shl", above, build.splat(HALF, shape, i64))
-    return build.binary("or", high, build.cast(below, i64))
+def keyed(build: Builder, above: SSAValue, below: SSAValue, packing: Packing = WHOLE) -> SSAValue:
+    """A key of an i64 within the bits that it has room for, and a ui32."""
+    shape, kind = shape_of(above), packing.kind
+    high = build.binary("shl", build.cast(above, kind), build.splat(packing.below, shape, kind))
+    return build.binary("or", high, build.cast(below, kind))
 
 
 def element_in(
@@ -322,16 +338,30 @@ class LowerSort(RewritePattern):
                 narrow, above = None, ordered(build, value, turned=turned)
             else:
                 above = ordered_narrow(build, value, narrow, turned=turned)
-            bits = HALF, HALF + deciding(narrow or kind)
-            found = _first(build, keyed(build, above, below), op, bits)
+            whole = is_whole(op)
+            packing = packing_of(value, op.axis, deciding(narrow or kind)) if whole else WHOLE
+            bits = packing.below, packing.below + deciding(narrow or kind)
+            found = _first(build, keyed(build, above, below, packing), op, bits)
             if wanted[0]:
-                results[0] = _element_in(build, found, kind, turned, narrow)
+                results[0] = _element_in(build, found, kind, turned, narrow, packing)
             if wanted[1]:
                 low = build.cast(found, ui32)
+                if packing.below < HALF:
+                    room = build.splat((1 << packing.below) - 1, shape_of(low), ui32)
+                    low = build.binary("and", low, room)
                 if kind == f32:
                     low = build.binary("shr", low, build.splat(1, shape_of(low), ui32))
                 results[1] = build.cast(low, element)
         replace_all(op, results, rewriter)
+
+
+def packing_of(value: SSAValue, axis: int, bits: int) -> Packing:
+    """The keys of elements of which so many bits decide: of 32 bits where places have room."""
+    size, room = shape_of(value)[axis].constant(), WIDE - bits
+    places = room - (tiny.tensor_of(value).element_type == f32)  # A bit is -0.0's.
+    if size is None or places < 1 or size > 1 << places:
+        return WHOLE
+    return Packing(i32, room)
 
 
 def is_whole(op: frontend.SortOp) -> bool:
@@ -349,7 +379,11 @@ def _first(build: Builder, x: SSAValue, op: frontend.SortOp, by: Bits | None = N
             return build.add(tiny.SortOp(x, op.axis, op.first))
         size = element_bytes(frontend.tensor_of(op.operand).element_type)
         return first_few(build, x, op.axis, number, by, size)
-    whole, first = build.add(tiny.SortOp(x, op.axis, by=by)), op.first
+    first, whole = op.first, None
+    if by is not None and first != shape_of(x)[op.axis] and (number := first.constant()):
+        whole = first_sorted(build, x, op.axis, number, by)
+    if whole is None:
+        whole = build.add(tiny.SortOp(x, op.axis, by=by))
     if first == shape_of(x)[op.axis] or first.constant() is None:
         return whole
     return build.slice(whole, [first if i == op.axis else d for i, d in enumerate(shape_of(x))])
@@ -365,13 +399,19 @@ def _with_sign_of_zero(build: Builder, x: SSAValue, place: SSAValue) -> SSAValue
 
 
 def _element_in(
-    build: Builder, key: SSAValue, kind: Attribute, turned: bool, narrow: Attribute | None
+    build: Builder,
+    key: SSAValue,
+    kind: Attribute,
+    turned: bool,
+    narrow: Attribute | None,
+    packing: Packing,
 ) -> SSAValue:
     """The element that a key holds, as it is computed with: what ``ordered`` made, undone, or
     ``ordered_narrow`` of a type."""
     shape = shape_of(key)
     least = build.splat(bounds(i32)[0], shape, i32)
-    whole = build.cast(build.binary("shr", key, build.splat(HALF, shape, i64)), i32)
+    whole = build.binary("shr", key, build.splat(packing.below, shape, packing.kind))
+    whole = build.cast(whole, i32)
     whole = build.unary("not", whole) if turned else whole
     if kind == ui32:
         return build.cast(build.binary("xor", whole, least), kind)

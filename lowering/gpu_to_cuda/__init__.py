@@ -67,6 +67,11 @@ cvta.to.shared.u64 window, %1;
 cvt.u32.u64 %0, window;
 }"""
 
+_WAIT = """griddepcontrol.wait;
+fence.acq_rel.cta;"""
+"""What is read behind it stays there: ptxas takes ``ld.global.nc`` for reads of what nothing writes
+while the kernel runs, and moved one above the wait alone, where the launch ahead still wrote."""
+
 define(
     device_function(
         "u32 shared_window(const void* pointer)",
@@ -75,7 +80,7 @@ define(
         + "\nreturn address;",
     ),
     device_function("void let_next_launch_begin()", asm("griddepcontrol.launch_dependents;")),
-    device_function("void wait_for_launch_before()", asm("griddepcontrol.wait;")),
+    device_function("void wait_for_launch_before()", asm(_WAIT)),
 )
 
 

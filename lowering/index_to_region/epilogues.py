@@ -21,9 +21,13 @@ from polyc.families.follow import WIDTHS
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.factors import Factors, factors, joined, repeats
 from polyc.lowering.index_to_region.levels import Level
+from polyc.lowering.index_to_region.memory import stored_size
 
 MORE = (tiny.ReduceOp, tiny.GatherOp, tiny.ScatterOp)
 """What the kernel of a product holds no other one of, nor beside it."""
+
+COMPUTED = 4
+"""Bytes of an element as products are summed."""
 
 END = "a product {where}, which holds no other reduction, ends with it"
 SIDE = "it is reduced, and what follows a product {where} reads it from memory"
@@ -87,6 +91,7 @@ class Epilogues(Factors):
         outputs = self._all_outputs(value)
         end, sides = value, list[SSAValue]()
         held: list[SSAValue] = []
+        narrow: tuple[SSAValue, list[SSAValue]] = end, []
         # What reads them beside what comes next; of a value that ends them nothing else is wanted.
         unmet = {op for one in inside for op in self._unmet(one, inside, outputs)}
         for here in follow:
@@ -107,8 +112,15 @@ class Epilogues(Factors):
                 end = here
                 sides += held
                 held.clear()
+                if isinstance(tiny.tensor_of(here).element_type, Float32Type):
+                    narrow = end, list(sides)
                 if bare and isinstance(op, tiny.CastOp):
                     break
+        if stored_size(end) > COMPUTED and not any(
+            isinstance(op, tiny.OutputOp) for op in self._readers(end)
+        ):
+            # What has more bytes, as an element and its place in one key, who reads it makes again.
+            end, sides = narrow
         return end, (sides if self.levels[value] > Level.CORE_SPREAD else [])
 
     def _later(self, value: SSAValue, than: SSAValue) -> bool:

@@ -22,15 +22,18 @@ from polyc.rewriting.emit import Emit
 
 @dataclass(frozen=True)
 class Key:
-    """How an ``element`` is a number of ``kind``, for a scatter's function ``fn``."""
+    """How an ``element`` is a number of ``kind``, for a scatter's function ``fn``; of ``narrow``
+    sums of 64 bits 32 have what updates make together."""
 
     fn: str
     element: Attribute
+    narrow: bool = False
 
     @property
     def kind(self) -> IntegerType:
-        """The type of the numbers: i64 of elements of 64 bits, i32 of all others."""
-        return i64 if self.element != f32 and width(self.element) > 32 else i32
+        """The type of the numbers: i64 of elements of 64 bits but narrow sums, i32 of others."""
+        wide = self.element != f32 and width(self.element) > 32 and not self.narrow
+        return i64 if wide else i32
 
     def of(self, emit: Emit, value: SSAValue) -> SSAValue:
         """The number that stands for an update."""

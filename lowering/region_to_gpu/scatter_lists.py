@@ -299,7 +299,7 @@ class ListMaker:
     def key(self) -> Key:
         """How an update is a number that atomics combine."""
         scatter = self.scatters.scatter
-        return Key(scatter.fn.data, scatter.result.type.element_type)
+        return Key(scatter.fn.data, scatter.result.type.element_type, self.scatters.is_narrow)
 
     @property
     def left(self) -> list[int]:

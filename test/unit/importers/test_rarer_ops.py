@@ -91,6 +91,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "quantile of NaN": (lambda x, q: x.quantile(q, 1), ROUGH, PARTS),
     "nanquantile": (lambda x, q: (x.nanquantile(q, 1), x.nanquantile(0.4)), ROUGH[[0, 2]], PARTS),
     "kthvalue": (lambda x: (*x.kthvalue(2, 1, True), *x[0].kthvalue(3)), X),
+    "kthvalue of few": (lambda x: (*x.kthvalue(5, 0), *(-x).kthvalue(4, 0, True)),
+                        torch.linspace(-4, 9, 41 * 3).sin().reshape(41, 3)),
     "median": (lambda x, r, i: (*x.median(1), x.median(), r.median(1)[0], r.median(),
                                 i.median(1)[0]), X, ROUGH, TWICE),
     "nanmedian": (lambda x, r: (*x.nanmedian(1), r.nanmedian(1)[0], r.nanmedian()), X, ROUGH),

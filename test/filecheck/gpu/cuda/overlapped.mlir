@@ -3,7 +3,8 @@
 // A launch that overlaps the one ahead of it: the kernel waits before it touches a tensor, and lets
 // the next one begin.
 // CHECK: asm volatile("griddepcontrol.launch_dependents;"
-// CHECK: asm volatile("griddepcontrol.wait;"
+// CHECK: asm volatile("griddepcontrol.wait;
+// CHECK-NEXT: "fence.acq_rel.cta;"
 gpu.module @m arch "sm_90a" symbols [M] {
   // CHECK: first(
   // CHECK-NEXT: let_next_launch_begin();

@@ -4,7 +4,7 @@ numbers, and factors that are joined."""
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from polyc.dialects import frontend
@@ -98,3 +98,26 @@ def test_a_concat_that_no_product_reads_in_parts_is_joined_once() -> None:
 
     assert [family for family, _ in families(gram(2048, 31, 64))] == ["loops", "matmul"]
     agrees(gram(3, 4, 8))
+
+
+@pytest.mark.parametrize("what", ["argmin", "sort"])
+def test_what_follows_a_product_ends_before_it_takes_more_bytes(what: str) -> None:
+    """The places of the nearest of many: distances are stored, and not with their places beside
+    each, as the keys are that are compared."""
+
+    def nearest(rows: int, codes: int, features: int) -> ModuleOp:
+        s = Sketch("g", f32)
+        x, c = s.input("x", rows, features), s.input("c", codes, features)
+        product = s.add(rounded(frontend.GemmOp(x, c, transpose_b=True)))
+        far = s.fn("sqrt", s.fn("abs", s.fn("sub", s.number(1.0), product)))
+        if what == "argmin":
+            return s.done(y=s.add(frontend.ArgReduceOp("min", far, 1)))
+        op = frontend.SortOp(far, 1, None)
+        s.add(op)
+        return s.done(y=op.places)
+
+    kernels = find(lowered(nearest(4096, 256, 64), "sm_90a", "region"), KernelOp)
+    kinds = [tensor.element_type for kernel in kernels[:-1] for tensor in kernel.outs]
+    assert f32 in kinds
+    assert what == "sort" or i64 not in kinds
+    agrees(nearest(8, 20, 16))

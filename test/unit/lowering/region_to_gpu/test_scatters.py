@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute
 
 from polyc.dialects import frontend
 from polyc.dialects.common.elements import FLOATS, INTEGERS, ui8, ui32, ui64
 from polyc.dialects.common.gathers import SCATTERS
 from polyc.dialects.gpu import module as gpu
-from polyc.dialects.region import KernelOp
+from polyc.dialects.region import KernelOp, ScatterOp
 from polyc.families.scatters import schedules
 from polyc.families.scatters.recognise import find_scatters
 from polyc.families.scatters.schedules import MANY, POOLED
@@ -376,7 +376,7 @@ COUNTED = {
     "as many places as slots": (2048, 3000),
     "places share slots": (5000, 3000),
     "few updates": (9, 40),
-    "one place": (1, 1100),
+    "two places": (2, 1100),
 }
 
 
@@ -423,6 +423,87 @@ def test_sums_that_may_be_rounded_are_not_counted(added: float, start: float, co
     for name in BEFORE:
         run_pass(make_context(), build(name, "sm_90a"), module)
     assert not find_scatters(only(module, KernelOp)).counts
+
+
+@pytest.mark.parametrize(("kind", "added"), [(i64, 1), (ui64, 3), (i64, -70000), (ui64, 1 << 30)])
+def test_sums_of_64_bits_that_32_have_are_counted_in_tables_of_blocks(
+    kind: Attribute, added: int
+) -> None:
+    """What updates make together is of 32 bits where that holds it, whatever it is added to."""
+    module = counted(300, 1500, kind, added, 5)
+    i = hostile(300, 1500, seed=added % 7)
+    regions = through(module, [i], {}, "atomic", "sm_90a", compiles=True)
+    assert find_scatters(only(regions, KernelOp)).is_narrow == (1500 * abs(added) < 1 << 31)
+
+
+@pytest.mark.parametrize("element", [i1, i8, ui8, i32], ids=str)
+def test_sums_of_casts_are_as_narrow_as_what_is_cast(element: Attribute) -> None:
+    """As conditions or bytes that are counted in 64 bits; a number of 32 may come to more."""
+    s = Sketch("f", i64)
+    i, u = s.input("i", 400, element=i64), s.input("u", 400, element=element)
+    x = s.add(frontend.ExpandOp(s.number(0), [], frontend.tensor([dim(9)], i64)))
+    wide = s.add(frontend.CastOp(u, i64))
+    module = s.done(y=s.add(frontend.ScatterOp("add", x, i, wide, 0, from_end=True)))
+    given = numbers(element, (400,)) if element != i1 else np.arange(400) % 3 == 0
+    regions = through(module, [hostile(9, 400), given], {}, "atomic")
+    assert find_scatters(only(regions, KernelOp)).is_narrow == (element != i32)
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind"),
+    [("add", f32), ("add", f16), ("max", bf16), ("min", i8), ("mul", f32), ("add", ui64)],
+    ids=str,
+)
+def test_many_updates_of_an_axis_of_one_point_are_reduced(fn: str, kind: Attribute) -> None:
+    """Those that are not left out; as few as are rounded in their order are a scatter."""
+    for count in (64, 150):
+        arrays = [numbers(kind, (2, 1, 3)), hostile(1, count), numbers(kind, (2, count, 3))]
+        s = Sketch("f", kind)
+        x, i = s.input("x", 2, 1, 3), s.input("i", count, element=i64)
+        u = s.input("u", 2, count, 3)
+        module = s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, 1, from_end=True)))
+        regions = through(module, arrays, {})
+        assert bool(find(regions, ScatterOp)) == (count == 64)
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "count"),
+    [("add", f32, 600), ("add", f16, 601), ("mul", bf16, 600)],
+    ids=str,
+)
+def test_many_updates_of_few_places_are_in_groups(fn: str, kind: Attribute, count: int) -> None:
+    """Groups of updates that follow each other, the last one filled up, along an axis between
+    others and of a line."""
+    for shape, axis in (((2, 3, 5), 1), ((3,), 0)):
+        s = Sketch("f", kind)
+        of_updates = (*shape[:axis], count, *shape[axis + 1 :])
+        x, i = s.input("x", *shape), s.input("i", count, element=i64)
+        u = s.input("u", *of_updates)
+        module = s.done(y=s.add(frontend.ScatterOp(fn, x, i, u, axis, from_end=True)))
+        arrays = [numbers(kind, shape), hostile(3, count), numbers(kind, of_updates)]
+        if fn == "mul":
+            arrays[2] = np.where(np.arange(count) % 50 == 0, 1.5, 1.0).reshape(
+                [count if n == axis else 1 for n in range(len(shape))]
+            ) * np.ones(of_updates)
+            arrays[2] = arrays[2].astype(dtype_of(kind))
+        regions = through(module, arrays, {})
+        kernels = find(regions, KernelOp)
+        (of_groups,) = (kernel for kernel in kernels if find(kernel, ScatterOp))
+        (out,) = of_groups.outs
+        assert len(out.shape) == len(shape) + 1, "each group has a result of its own"
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "count"),
+    [("add", i32, 600), ("max", f32, 600), ("add", f32, 192), ("set", f32, 600)],
+    ids=str,
+)
+def test_others_are_in_no_groups(fn: str, kind: Attribute, count: int) -> None:
+    """Integers and extremes have no order, and few updates of each place have lists."""
+    module = rows(fn, kind, 3, 5, count=count)
+    for name in BEFORE:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    assert all(len(out.shape) == 2 for kernel in find(module, KernelOp) for out in kernel.outs)
 
 
 def test_rows_of_which_each_element_has_updates_are_atomics_and_others_not() -> None:
