@@ -35,6 +35,8 @@ FUNCTION = 14
 LONGER: Mapping[type[Operation], int] = {
     arith.DivfOp: 26,
     math.Log1pOp: 25,
+    math.SinOp: 24,
+    math.CosOp: 24,
     math.TanOp: 110,
     math.PowFOp: 95,
     math.Atan2Op: 150,
