@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
+from polyc.dialects.common.elements import MAX_BITS, holds, width
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
 
 
 class LowerScatter(RewritePattern):
-    """A scatter → ``tiny.scatter`` of indices and updates of one shape.
+    """A scatter → ``tiny.scatter`` of indices and updates of one shape, or, of one update of each
+    line along the axis, as one-hot rows are, a choice at each element between it and what is there.
 
     Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.
     """
@@ -63,7 +65,7 @@ class LowerScatter(RewritePattern):
             index = build.reshape(index, (count,))
             updates = build.reshape(updates, shape)
         index = build.expand(index, [axis], shape)
-        return build.add(tiny.ScatterOp(op.function, value, updates, [index], [axis]))
+        return _scattered(build, op.function, value, updates, index, axis)
 
     def _elements(
         self,
@@ -78,6 +80,8 @@ class LowerScatter(RewritePattern):
         shape = tiny.tensor_of(updates).dims
         index = from_start(build, indices, sizes[axis], op.counts_from_end)
         axes = [i for i in range(len(sizes)) if i == axis or sizes[i] != shape[i]]
+        if axes == [axis]:
+            return _scattered(build, op.function, value, updates, index, axis)
         element = tiny.tensor_of(index).element_type
         found: list[SSAValue] = []
         for i in axes:
@@ -113,6 +117,24 @@ class LowerScatter(RewritePattern):
         updates = build.reshape(updates, shape)
         axes = range(batch, batch + count)
         return build.add(tiny.ScatterOp(op.function, value, updates, found, axes))
+
+
+def _scattered(
+    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
+) -> SSAValue:
+    """Updates at indices along one axis, whose other axes are the operand's."""
+    shape, sizes = tiny.tensor_of(updates).dims, tiny.tensor_of(value).dims
+    if shape[axis].constant() != 1:
+        return build.add(tiny.ScatterOp(fn, value, updates, [index], [axis]))
+    kind, size = tiny.tensor_of(index).element_type, sizes[axis].constant()
+    if size is None or not holds(kind, max(size - 1, 0)):
+        kind = i64 if width(kind) < MAX_BITS else kind
+        index = build.cast(index, kind)
+    place = build.add(tiny.IotaOp(sizes[axis], kind))
+    index, updates = (build.aligned(one, sizes) for one in (index, updates))
+    met = build.compare("eq", index, build.expand(place, [axis], sizes))
+    made = updates if fn == "set" else build.binary(fn, value, updates)
+    return build.select(met, made, value)
 
 
 def _numbers(build: Builder, value: SSAValue) -> SSAValue:
