@@ -2,7 +2,8 @@
 
 A kernel that has a row at hand, or finds two reductions while it reads once, stores what another
 kernel would read all of it again for: what an attention's rows have one of, a mean beside a
-variance, a maximum beside the sum of exponentials below it, a sum beside its terms.
+variance, a maximum beside the sum of exponentials below it, a sum beside its terms.  And one that
+computes elements from others stores these: the states of a recurrence whose steps are all there.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from polyc.dialects import tiny
+from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.composition import Composition
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
 from polyc.rewriting.region.points import Point
+
+APART = (tiny.ScanOp, tiny.SortOp, tiny.ScatterOp, tiny.GatherOp)
+"""What a kernel computes beside nothing else, and what indices say."""
+
+MOST_ROOTS = 48
+"""Values that a kernel stores at most of those that it computes on its way."""
 
 
 class Beside(Composition):
@@ -59,6 +67,33 @@ class Beside(Composition):
             axes = list(root.stored_axes)
             whole = axes == list(kernel.iters) and point.guard is None
             if whole and len(wanted) == 1 and self._order(value) is None:
+                return kernel, point
+        return None
+
+    def _beside_next(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel that computes elements, and reads a value at the same point of each, which it
+        stores on its way then; None where there is none.
+
+        It makes no product, and nothing that it reads is made of the value; one that was too much
+        is parted where the value is.
+        """
+        plain = value not in self.whole and value not in self.rows and value not in self.turned
+        if self.fuse != "cost" or not plain or self.work.heads.get(value):
+            return None
+        if self.cuts.get(value) is not None or self._order(value) is not None:
+            return None
+        if isinstance(value.owner, APART) or not cost.is_computed(value):
+            return None
+        for kernel, point in self.asked.get(value, {}):
+            if kernel not in self.between or len(kernel.roots) >= MOST_ROOTS or kernel.reduces:
+                continue
+            made = kernel.scan or kernel.sort or kernel.scatter
+            if made is not None or any(self.work.heads.get(root.value) for root in kernel.roots):
+                continue
+            if sum(one is kernel for one, _ in self.asked[value]) > 1 or point.guard is not None:
+                continue
+            whole = list(Root(value, point).stored_axes) == list(kernel.iters)
+            if whole and not any(self._needs(read, value) for read in kernel.reads):
                 return kernel, point
         return None
 
