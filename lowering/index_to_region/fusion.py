@@ -283,7 +283,7 @@ class Composer(Reasons):
         beside = self._beside_end(value) or self._beside_squares(value)
         beside = beside or self._beside_terms(value)
         exact = beside is not None
-        beside = beside or self._beside_next(value)
+        beside = beside or self._beside_next(value) or self._beside_rows(value)
         if beside is not None:
             self.early[value] = beside
             beside[0].roots.append(Root(value, beside[1]))
