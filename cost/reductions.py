@@ -224,7 +224,7 @@ def _reduction_of(values: Values, column: str | None, apart: bool) -> Reduction 
     # What lacks an axis, as a row that multiplies all columns, comes from near after its first use.
     wide = {label for label in (*order, *labels) if values.extents[label] > 1}
     whole = [read for read in reads if wide <= set(read_labels(read))]
-    reads = whole or reads
+    reads = whole or _largest(values, reads)
     # What has no reduced axis, as a mean is made of its sum, is computed once.
     work = [
         op
@@ -248,6 +248,18 @@ def _reduction_of(values: Values, column: str | None, apart: bool) -> Reduction 
         len(needed) if moments is None else len(needed) + 2,
         moments is not None,
     )
+
+
+NEAR = 16
+"""How many times as large as what comes from near is what is waited for."""
+
+
+def _largest(values: Values, reads: Sequence[ReadOp]) -> list[ReadOp]:
+    """Of reads that each lack an axis those of the most points: others come from near, as the
+    coordinates of bodies do beside what pairs of these have."""
+    points = [prod(values.extents[label] for label in read_labels(read)) for read in reads]
+    most = max(points)
+    return [read for read, size in zip(reads, points, strict=True) if size * NEAR > most]
 
 
 OF_MOMENTS = 80

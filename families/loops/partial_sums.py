@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
+from polyc.affine.expressions import linear_of
 from polyc.dialects.common.arch import ARCHS
 from polyc.dialects.common.dim import Assumption, Dim
 from polyc.dialects.common.elements import is_integer
@@ -24,6 +25,7 @@ from polyc.dialects.region.orders import innermost_first, neighbour_of
 from polyc.dialects.region.types import MemRefType
 from polyc.families.facts import left_open, power_of_two, power_within
 from polyc.families.loops.recognise import (
+    FAR,
     Loops,
     Space,
     loads_of,
@@ -206,9 +208,14 @@ def whole_rows(shared: Shared) -> Way | None:
 
 
 def vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
-    """The elements of an access, the widest that may be first, and what they ask of sizes."""
+    """The elements of an access, the widest that may be first, and what they ask of sizes.
+
+    One where a tensor is read by a few elements along the columns, as a coordinate of points is:
+    lanes that had neighbouring vectors would touch as many more lines of the cache with each.
+    """
     kernel = shared.loops.kernel
-    if shared.walked is not None and shared.reads:
+    near = shared.along == 1 and any(1 < _step(op, shared.inner) <= FAR for op in shared.reads)
+    if shared.walked is not None and shared.reads and not near:
         kinds = [element_bytes(op.result.type.element_type) for op in shared.reads]
         vector = min(VECTOR, MAX_VECTOR_BYTES // max(kinds))
         ours = [op for op in shared.reads if neighbour_of(op) == shared.walked]
@@ -227,6 +234,20 @@ def vectors(shared: Shared) -> Iterator[tuple[int, list[Assumption]]]:
                 break
             vector //= 2
     yield 1, []
+
+
+def _step(read: ReadOp, label: str) -> int:
+    """How many elements of memory a point of an axis is from the next; 0 where sizes are open or
+    nothing depends on it."""
+    labels, found, each = read.result.type.labels, 0, 1
+    shape = cast("MemRefType", read.tensor.type).shape
+    for size, expr in zip(reversed(shape), reversed(read.map.data.results), strict=True):
+        terms = linear_of(expr).terms if label in labels else ()
+        found += sum(f * each for term, f in terms if term == ("d", labels.index(label)))
+        if (known := size.constant()) is None:
+            break
+        each *= known
+    return found
 
 
 OpenWays = Sequence[tuple[int, int, int, int]]

@@ -65,6 +65,10 @@ FEW_POINTS, MANY_RESULTS, MORE = 256, 1 << 15, 4
 reduces its own alone where there are so many results: a block for each would end as it begins.  Of
 several times as many results up to ``MORE`` times as many points."""
 
+FEW_COLUMNS = 4
+"""Neighbouring results up to which a warp is better used along what is reduced, where there are few
+results in all: the coordinates of bodies that forces are summed for."""
+
 SHORT_LINE = 64
 """Points of an innermost axis up to which a tile has neighbours along the next one as its rows."""
 
@@ -340,7 +344,7 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     far = {label for reduce in needed for label in reduce.labels if _is_far(size_of(reduce, label))}
     if _are_pieces(needed, sizes, together):
         leading, column = list(kind.labels), None
-    elif column not in together and together & far and not _slides(values, {column}, needed):
+    elif together & far and _is_left(kind, together) and not _slides(values, {column}, needed):
         row, column = column, None
     elif _parted(kernel, values, needed) and not _are_short(kind, needed):
         pass  # Rows of threads part the points of the reduction, and blocks the other axes.
@@ -377,6 +381,15 @@ def _space(kernel: KernelOp, outputs: Sequence[int]) -> Space:
     walked = reduced.intersection(kind.labels) - kept
     whole = (*(sizes[a] for a in outer), *ends)
     return Space(tuple(outputs), outer, row, column, whole, frozenset(walked))
+
+
+def _is_left(kind: ValType, together: Set[str]) -> bool:
+    """Whether a tile's columns are a reduction's, whose points lie together in memory: points of
+    the innermost axis do not, or there are less than a sector of them and few results in all."""
+    if not kind.labels or kind.labels[-1] not in together:
+        return True
+    results = prod(map(_extent, kind.shape))
+    return _extent(kind.shape[-1]) <= FEW_COLUMNS and results <= MANY_RESULTS
 
 
 def _are_pieces(needed: Sequence[ReduceOp], sizes: Mapping[str, Dim], together: Set[str]) -> bool:

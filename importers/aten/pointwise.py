@@ -138,7 +138,39 @@ def pow(x: Operand, y: Operand) -> Value:
             return a
         if rank_of(element) == 2 and y in _POWERS:
             return _POWERS[y](a)
+        if rank_of(element) == 2 and math.fabs(y) <= MOST_POWER and 2 * y == int(2 * y) and y != 0:
+            return _power(a.cast("f32"), y).cast(element)
     return f.pow(a, as_value(y, element))
+
+
+MOST_POWER = 4
+"""The exponent up to which halves are products: of more a product is not as near as a power."""
+
+
+def _power(x: Value, y: float) -> Value:
+    """x to the y, of halves, by products and a root; C's ``powf`` for what is special too.
+
+    Below 0 a whole number of halves is NaN, but for -inf, and what is 0 has no sign.
+    """
+    whole, is_half = int(math.fabs(y)), y != int(y)
+    if not is_half:
+        power = _whole(x, whole)
+        return f.reciprocal(power) if y < 0 else power
+    size = f.abs(x)
+    if y > 0:
+        power, far = _whole(size, whole) * f.abs(f.sqrt(x)), math.inf
+    else:
+        root = f.abs(f.rsqrt(x))
+        power, far = _whole(root * root, whole) * root, 0.0
+    return f.where(x <= -math.inf, far, power)
+
+
+def _whole(x: Value, power: int) -> Value:
+    """A power by squares."""
+    if power == 1:
+        return x
+    half = _whole(x * x, power // 2)
+    return half * x if power % 2 else half
 
 
 _POWERS: dict[float, Callable[[Value], Value]] = {

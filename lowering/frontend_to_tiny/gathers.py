@@ -8,7 +8,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import MAX_BITS, Number, holds, is_unsigned, width
+from polyc.dialects.common.elements import MAX_BITS, Number, holds, is_unsigned, neutral, width
 from polyc.dialects.index import is_widening
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
 from polyc.lowering.frontend_to_tiny.windows_taken import windows_taken
@@ -120,12 +120,30 @@ class LowerGather(RewritePattern):
 
 
 def part_of(build: Builder, indices: SSAValue, number: int) -> SSAValue:
-    """One index of each tuple."""
+    """One index of each tuple; of tuples that are joined, the tensor that it is in."""
     own = tiny.tensor_of(indices).dims
+    if (alone := _joined_at(indices, number)) is not None:
+        return build.reshape(alone, own[:-1])
     low = [*(Dim.const(0) for _ in own[:-1]), Dim.const(number)]
     high = [*own[:-1], Dim.const(number + 1)]
     part = build.add(tiny.SliceOp(indices, low, high, [1] * len(own)))
     return build.reshape(part, own[:-1])
+
+
+def _joined_at(indices: SSAValue, number: int) -> SSAValue | None:
+    """What a concat along the last axis, a maximum of its padded parts, has at one place there:
+    the part that is padded to it, of one place; None where it is no such concat."""
+    op = indices.owner
+    if isinstance(op, tiny.BinaryOp) and op.function == "max":
+        found = (_joined_at(value, number) for value in op.operands)
+        return next((value for value in found if value is not None), None)
+    if not isinstance(op, tiny.PadOp):
+        return None
+    kind, last = tiny.tensor_of(op.operand), len(op.low) - 1
+    along = any(low != Dim.const(0) for low in (*op.low[:last], *op.high[:last]))
+    alone = op.low[last].constant() == number and kind.dims[last].constant() == 1
+    least = op.number == neutral("max", kind.element_type)
+    return op.operand if alone and least and not along else None
 
 
 def as_stored(value: SSAValue, fill: Number | None) -> SSAValue:

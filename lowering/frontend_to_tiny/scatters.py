@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import bounds, is_integer, neutral, width
+from polyc.dialects.common.elements import MAX_BITS, bounds, holds, is_integer, neutral, width
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
@@ -33,7 +33,8 @@ REDUCED = {"add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max",) * 2, "
 
 
 class LowerScatter(RewritePattern):
-    """A scatter → ``tiny.scatter`` of indices and updates of one shape.
+    """A scatter → ``tiny.scatter`` of indices and updates of one shape, or, of one update of each
+    line along the axis, as one-hot rows are, a choice at each element between it and what is there.
 
     Exact.  Legal when the operands are lowered.  Conditions go as 1 and 0.  What more updates than
     are rounded in their order come to along an axis of one point is a reduction of those that are
@@ -87,6 +88,8 @@ class LowerScatter(RewritePattern):
         many = (count.constant() or 0) > IN_ORDER
         if many and sizes[axis] == Dim.const(1) and op.function in REDUCED:
             return _reduced(build, op.function, value, updates, index, axis)
+        if shape[axis].constant() == 1:
+            return _chosen(build, op.function, value, updates, index, axis)
         return _combined(build, op.function, value, updates, [index], [axis], axis)
 
     def _elements(
@@ -102,6 +105,8 @@ class LowerScatter(RewritePattern):
         shape = tiny.tensor_of(updates).dims
         index = from_start(build, indices, sizes[axis], op.counts_from_end)
         axes = [i for i in range(len(sizes)) if i == axis or sizes[i] != shape[i]]
+        if axes == [axis] and shape[axis].constant() == 1:
+            return _chosen(build, op.function, value, updates, index, axis)
         element = tiny.tensor_of(index).element_type
         found: list[SSAValue] = []
         for i in axes:
@@ -219,6 +224,22 @@ def _is_constant(value: SSAValue) -> bool:
         kind = tiny.tensor_of(op.operand).element_type
         return (is_integer(kind) and width(kind) <= SMALL) or _is_constant(op.operand)
     return isinstance(op, tiny.ConstantOp)
+
+
+def _chosen(
+    build: Builder, fn: str, value: SSAValue, updates: SSAValue, index: SSAValue, axis: int
+) -> SSAValue:
+    """One update of each line along an axis, as a choice at each element of the operand."""
+    sizes = tiny.tensor_of(value).dims
+    kind, size = tiny.tensor_of(index).element_type, sizes[axis].constant()
+    if size is None or not holds(kind, max(size - 1, 0)):
+        kind = i64 if width(kind) < MAX_BITS else kind
+        index = build.cast(index, kind)
+    place = build.add(tiny.IotaOp(sizes[axis], kind))
+    index, updates = (build.aligned(one, sizes) for one in (index, updates))
+    met = build.compare("eq", index, build.expand(place, [axis], sizes))
+    made = updates if fn == "set" else build.binary(fn, value, updates)
+    return build.select(met, made, value)
 
 
 def _numbers(build: Builder, value: SSAValue) -> SSAValue:

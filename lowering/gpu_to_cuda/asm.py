@@ -1,7 +1,8 @@
 """Device functions of the printer, and the inline PTX in them.
 
 A ``DeviceFunction`` is one small ``__device__ __forceinline__`` function around one instruction (or
-around integer arithmetic that C spells badly); the printer writes only those that a kernel uses.
+around integer arithmetic that C spells badly), or a long one that is seldom called and stands in
+the code once; the printer writes only those that a kernel uses.
 """
 
 from __future__ import annotations
@@ -11,18 +12,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction:
-    """A function of the prelude: its name and its whole text."""
+    """A function of the prelude: its name, its whole text, and those that it calls."""
 
     name: str
     text: str
+    calls: tuple[DeviceFunction, ...] = ()
 
 
-def device_function(signature: str, body: str, template: str = "") -> DeviceFunction:
+def device_function(
+    signature: str,
+    body: str,
+    template: str = "",
+    calls: tuple[DeviceFunction, ...] = (),
+    inline: bool = True,
+) -> DeviceFunction:
+    """A function of the prelude; one that is not ``inline`` is in the code once."""
     name = signature[: signature.index("(")].split()[-1].lstrip("*")
     head = f"template <{template}>\n" if template else ""
     lines = "\n".join(f"  {line}" for line in body.strip("\n").splitlines())
-    text = f"{head}__device__ __forceinline__ {signature} {{\n{lines}\n}}"
-    return DeviceFunction(name, text)
+    way = "__forceinline__" if inline else "__noinline__"
+    text = f"{head}__device__ {way} {signature} {{\n{lines}\n}}"
+    return DeviceFunction(name, text, calls)
 
 
 def asm(

@@ -5,10 +5,14 @@ it, and branch around the long one.  Nothing moves across such a branch: a warp 
 of each element, and the long way stands in the code once an element.  Where a few instructions more
 are right for every number, the function has one way.  Where not, functions ending in ``_each`` take
 some independent elements at once: the short way of all, one question, and a loop of the long way
-that a warp enters where an element asks for it.
+that a warp enters where an element asks for it.  The long way of a sine, a hundred instructions, is
+a function that is called: 128 of it beside a product's sums were more code than a multiprocessor
+keeps.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from xdsl.dialects import math
 from xdsl.ir import Operation
@@ -77,7 +81,14 @@ near = is_low ? near * 0x1p-50f : near;
 return (x == 0.0f) | (x == {_INFINITE}) ? x : near;"""
 
 
-def _each(name: str, operands: str, short: str, long: str, where: str = "") -> DeviceFunction:
+def _each(
+    name: str,
+    operands: str,
+    short: str,
+    long: str,
+    where: str = "",
+    far: DeviceFunction | None = None,
+) -> DeviceFunction:
     """A function of the elements of vectors ``operands``, which ``short`` calls ``x`` and ``y``.
 
     ``short`` sets ``r``, and ``is_short`` to whether it is right; or C of ``where`` says of the
@@ -128,7 +139,9 @@ for (int i = 0; i < count; ++i) {{
     head = "constexpr int count = sizeof(V) / sizeof(float);\nV found;\nbool all_short = true;\n"
     of = ", ".join(f"V {v}" for v in operands)
     body = f"{head}{ways}return found;"
-    return device_function(f"V {name}({of})", body, template="typename V")
+    return device_function(
+        f"V {name}({of})", body, template="typename V", calls=() if far is None else (far,)
+    )
 
 
 _DIVIDE = f"""{_approximate("r", "rcp", "y")}
@@ -153,8 +166,9 @@ r = x == 0.0f ? r : fmaf(r, fmaf(-x, r, 1.0f), r);"""
 FAR = 105615
 """From this size on three parts of pi / 2 leave too little of x, as CUDA's own functions say."""
 
-_TURN = """int quarter = __float2int_rn(x * 0.63661975f);
-float turns = (float)quarter;
+_TURN = """float shifted = __fadd_rn(__fmul_rn(x, 0.63661975f), 0x1.8p23f);
+int quarter = __float_as_int(shifted);
+float turns = shifted - 0x1.8p23f;
 r = fmaf(turns, -1.5707962512969971f, x);
 r = fmaf(turns, -7.5497894158615964e-08f, r);
 r = fmaf(turns, -5.3903029534742384e-15f, r);
@@ -168,22 +182,30 @@ r = is_odd ? 1.0f : r;
 r = fmaf(sum, fmaf(r, square, 0.0f), r);
 r = quarter & 2 ? fmaf(r, -1.0f, 0.0f) : r;"""
 """The sine of x, as CUDA's own ``sinf`` has it: the rest of quarters of a turn, and a polynomial of
-a sine or a cosine; ``start`` moves by a quarter for the cosine."""
+a sine or a cosine; ``start`` moves by a quarter for the cosine.  A sum with 1.5 * 2**23 rounds to
+the nearest even whole number as a conversion does, which takes a slower unit."""
+
+
+def _turns() -> Iterator[DeviceFunction]:
+    """Sines and cosines: of any number, of a number, and of each of some."""
+    near = f"fabsf(x) < {FAR}.0f"
+    for name, c, start in (("sine", "sinf", ""), ("cosine", "cosf", "quarter += 1;\n")):
+        short = _TURN.format(start=start)
+        far = device_function(f"float far_{name}(float x)", f"return {c}(x);", inline=False)
+        one = f"float r;\n{short}\nif (!({near})) r = far_{name}(x);\nreturn r;"
+        yield far
+        yield device_function(f"float {name}_of(float x)", one, calls=(far,))
+        yield _each(f"{name}_each", "a", short, f"far_{name}(x)", near, far)
 
 
 def _functions() -> list[DeviceFunction]:
-    sine, cosine = (_TURN.format(start=start) for start in ("", "quarter += 1;\n"))
-    near, normal = (
-        f"fabsf(x) < {FAR}.0f",
-        "(x == 0.0f) | ((fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f))",
-    )
+    normal = "(x == 0.0f) | ((fabsf(x) >= 0x1p-126f) & (fabsf(x) <= 0x1p126f))"
     return [
         device_function("float log_of_one_more(float x)", _log1p()),
         device_function("float square_root(float x)", _square_root()),
         _each("divide_each", "ab", _DIVIDE, "x / y"),
         _each("invert_each", "a", _INVERT, "1.0f / x", normal),
-        _each("sine_each", "a", sine, "sinf(x)", near),
-        _each("cosine_each", "a", cosine, "cosf(x)", near),
+        *_turns(),
     ]
 
 
@@ -205,21 +227,19 @@ def _print_sqrt(w: KernelWriter, op: math.SqrtOp) -> None:
     _in_one_way(w, op, "square_root")
 
 
-def _of_each(w: KernelWriter, op: Operation, function: str, c: str) -> None:
-    """Of a vector the short ways of all elements at once; of a number C's own."""
+def _of_each(w: KernelWriter, op: Operation, function: str) -> None:
+    """Of a vector the short ways of all elements at once; of a number its own."""
     (operand,), (result,) = op.operands, op.results
     require_f32(op)
-    if w.type(result.type, op).is_vector:
-        w.define(result, w.call(function, w.text(operand)))
-    else:
-        w.define(result, f"{c}({w.text(operand)})")
+    many = w.type(result.type, op).is_vector
+    w.define(result, w.call(f"{function}_{'each' if many else 'of'}", w.text(operand)))
 
 
 @prints(math.SinOp, "x")
 def _print_sin(w: KernelWriter, op: math.SinOp) -> None:
-    _of_each(w, op, "sine_each", "sinf")
+    _of_each(w, op, "sine")
 
 
 @prints(math.CosOp, "x")
 def _print_cos(w: KernelWriter, op: math.CosOp) -> None:
-    _of_each(w, op, "cosine_each", "cosf")
+    _of_each(w, op, "cosine")

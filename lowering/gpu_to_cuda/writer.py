@@ -296,6 +296,8 @@ class KernelWriter:
         """The text of a call; the function goes into the prelude."""
         if isinstance(function, str):
             function = FUNCTIONS[function]
+        for inner in function.calls:
+            self.functions.setdefault(inner.name, inner)
         self.functions.setdefault(function.name, function)
         return f"{function.name}{f'<{template}>' if template else ''}({', '.join(arguments)})"
 

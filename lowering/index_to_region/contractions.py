@@ -82,6 +82,9 @@ class Products(Orders):
         self.rows = {value: found for value, found in rows.items() if any(map(_reduced, found))}
         self._find_cores()
         self._find_partners()
+        for value, level in self.levels.items():
+            if level is Level.AS_IT_IS and self._is_gathered_once(value):
+                self.given_up[value] = None
         for value in self.rows:
             if self.levels[value] is Level.AS_IT_IS and self._is_deep(value):
                 self.levels[value] = Level.ALONE
@@ -89,6 +92,17 @@ class Products(Orders):
     def _is_of_each(self, value: SSAValue) -> bool:
         """Whether threads compute a product's elements, each its own, where windows lie."""
         return self._is_depthwise(value) or self._is_of_few_products(value)
+
+    def _is_gathered_once(self, value: SSAValue) -> bool:
+        """Whether a product reads each element of a factor once that is gathered, as a token does
+        its own expert's weights: as tiles read it, it would be stored and read again for that."""
+        space = tiny.tensor_of(cast(tiny.ReduceOp, value.owner).operand).dims
+        every = [axes_of(factor) for factor in factors(value)]
+        one, other = (found or set[int]() for found in every)
+        for factor, more in zip(factors(value), (other - one, one - other), strict=True):
+            if isinstance(self.source(factor).owner, tiny.GatherOp) and None not in every:
+                return all(space[axis].constant() == 1 for axis in more)
+        return False
 
     def _is_deep(self, value: SSAValue) -> bool:
         """Whether a product sums far more terms than the rows have that are reduced after it, and

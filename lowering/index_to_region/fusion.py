@@ -282,6 +282,8 @@ class Composer(Reasons):
         """Give a value a kernel of its own; where that kernel wants it."""
         beside = self._beside_end(value) or self._beside_squares(value)
         beside = beside or self._beside_terms(value)
+        exact = beside is not None
+        beside = beside or self._beside_next(value) or self._beside_rows(value)
         if beside is not None:
             self.early[value] = beside
             beside[0].roots.append(Root(value, beside[1]))
@@ -298,7 +300,6 @@ class Composer(Reasons):
             root = Root(value, point)
             own = dict(zip(root.axes, map(kernel.iters.index, root.stored_axes), strict=True))
             order = tuple(sorted(own, key=own.__getitem__))
-        exact = beside is not None
         sums = value in self.rows and exact and is_softmax_sum(value)
         self.stored[value] = Stored(kernel, edge, reason, order, exact, sums)
         held = {one: None for one in self.asked.get(value, {}) if self._holds(value, one[0])}

@@ -25,7 +25,7 @@ from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.kernel import KernelOp
 from polyc.dialects.gpu.scalars import is_approximate, is_one
 from polyc.dialects.gpu.types import vector_of
-from polyc.passes.support.gpu.registers import places_of, room_of, turns
+from polyc.passes.support.gpu.registers import OWN, places_of, room_of, turns
 from polyc.passes.support.gpu.symbols import constant_of, enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.effects import Effect, effect_of
@@ -36,6 +36,17 @@ MOST = 8
 
 LEAST = 4
 """Elements from which on a group is shorter than its branches."""
+
+PAIR = 2
+"""Elements of a group where a thread has no registers left for more."""
+
+PAIRED = 40
+"""Registers of a thread beside what it reads and writes, for a pair."""
+
+FEW = 384
+"""Threads of a multiprocessor up to which pairs are worth their registers: of more the warps hide
+each other's steps, and a tile of f32 of 512 spilled.  Quotients are no pairs, which hold more: they
+spilled beside a tensor that is read."""
 
 EACH = 13
 """Registers that are left to a thread for each element of a group: by 10 an exact product of f32
@@ -69,13 +80,15 @@ class WidenTurns(RewritePattern):
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
         over = turns(op)
         body = [inner for inner in op.body.block.ops if not isinstance(inner, scf.YieldOp)]
-        kinds = [kind for inner in body if (kind := kind_of(inner)) is not None]
-        if over is None or not kinds:
+        if over is None or all(kind_of(inner) is None for inner in body):
+            return
+        most = _most(enclosing_kernel(op), op.body.block)
+        kinds = [kind for inner in body if (kind := _kind_in(inner, most)) is not None]
+        if not kinds:
             return
         each, many = max(map(kinds.count, kinds)), len(over)
-        most = _most(enclosing_kernel(op), op.body.block)
         together = next((n for n in range(many, 1, -1) if many % n == 0 and n * each <= most), 1)
-        if together == 1 or together * each < LEAST:
+        if together == 1 or together * each < _least(most):
             return
 
         def some(inner: Emit, at: SSAValue) -> None:
@@ -103,25 +116,40 @@ class GroupFunctions(RewritePattern):
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         for block in _blocks(op):
             kinds = Counter(kind_of(one) for one in block.ops)
-            if max((many for kind, many in kinds.items() if kind is not None), default=0) < LEAST:
+            if max((many for kind, many in kinds.items() if kind is not None), default=0) < PAIR:
                 continue
             done, most = set[Operation](), _most(op, block)
-            while most >= LEAST and (group := _next_group(block, done, most)) is not None:
+            while most and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)
 
 
 def _most(kernel: KernelOp, block: Block) -> int:
     """How many elements a group has registers for, beside what a block reads and writes."""
-    return min(MOST, room_of(kernel, (op for one in block.ops for op in one.walk())) // EACH)
+    room = room_of(kernel, (op for one in block.ops for op in one.walk()))
+    if room // EACH < LEAST:
+        threads = kernel.threads.value.data * kernel.blocks_per_sm.value.data
+        return PAIR if room >= PAIRED - OWN and threads <= FEW else 0
+    return min(MOST, room // EACH)
+
+
+def _kind_in(op: Operation, most: int) -> Kind | None:
+    """The function that an op asks, where a group of ``most`` elements may have it."""
+    kind = kind_of(op)
+    return None if kind is not None and most < LEAST and kind[0] is arith.DivfOp else kind
+
+
+def _least(most: int) -> int:
+    """Elements of a group at least, where it may have so many."""
+    return max(PAIR, min(LEAST, most))
 
 
 def _next_group(block: Block, done: set[Operation], most: int) -> _Group | None:
     """The first group of a block that does not begin with what is ``done``, which learns more."""
     for op in block.ops:
-        if op not in done and (kind := kind_of(op)) is not None:
+        if op not in done and (kind := _kind_in(op, most)) is not None:
             done.add(op)
             group = _Group.of(op, kind, most)
-            if len(group.members) >= LEAST:
+            if len(group.members) >= _least(most):
                 return group
     return None
 

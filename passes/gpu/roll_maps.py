@@ -22,7 +22,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu.types import register_count
-from polyc.passes.support.gpu.registers import places_of, room_of, turns
+from polyc.passes.support.gpu.registers import OWN, places_of, room_of, turns
 from polyc.passes.support.gpu.symbols import enclosing_kernel
 from polyc.rewriting.driver import located, rewrite
 from polyc.rewriting.emit import Emit, affine_dim, clone_into
@@ -34,6 +34,8 @@ FUNCTION = 14
 LONGER: Mapping[type[Operation], int] = {
     arith.DivfOp: 26,
     math.Log1pOp: 25,
+    math.SinOp: 24,
+    math.CosOp: 24,
     math.TanOp: 110,
     math.PowFOp: 95,
     math.Atan2Op: 150,
@@ -44,8 +46,7 @@ LONGER: Mapping[type[Operation], int] = {
     hw.ErfcOp: 45,
     hw.FmodOp: 75,
 }
-"""Those of longer ones.  Sines and cosines count as others do: rolled, groups of these beside 128
-sums leave a thread of 168 registers none for where it is."""
+"""Those of longer ones."""
 
 LONG = 4096
 """Instructions of a loop from which on it is rolled: 64 KiB of code."""
@@ -55,6 +56,14 @@ SHORT = 2048
 
 LEAST = 8
 """Elements of a part: each moves as many registers as there are others, over so many."""
+
+TURNS = (math.SinOp, math.CosOp)
+"""Functions that are asked in pairs where a thread has few registers left
+(``gpu-group-functions``): rolled too, pairs beside 128 sums spilled."""
+
+LEFT = 40
+"""Registers beside a thread's arrays from which on turns of several elements are rolled: 128 sums
+beside so many took 25 us, and 43 as they were (logsigmoid, an H100)."""
 
 _CHEAP = (math.AbsFOp, math.FmaOp, math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp)
 
@@ -139,13 +148,15 @@ class _Roll:
         if arrays is None or (joined := _joined(op, arrays)) is None:
             return None
         room = room_of(enclosing_kernel(op), body)
+        if room < 0 and any(isinstance(inner, TURNS) for inner in body):
+            return None
         for part in range(many // 2, 0, -1):
             if many % part or cost * part > SHORT:
                 continue
             moves = {v: a.moves_by(part, many, _size(v)) for v, a in arrays.items()}
             moving = all(moves[source] for source in joined.values())
             # Turns of several elements each keep more in hand than what a full thread has left.
-            several = moves.values() if room >= 0 else ()
+            several = moves.values() if room >= LEFT - OWN else ()
             enough = max((part * over.step, *(by or 0 for by in several))) >= LEAST
             if enough and moving and all(by is not None for by in moves.values()):
                 for value, array in arrays.items():

@@ -3,18 +3,19 @@
 A thread holds many elements of an accumulator, of few rows and columns.  A map over it that reads a
 tensor at the row alone, as a mask of queries is, or at the column alone, as a bias of keys is,
 would load one number again for each element; the CUDA compiler does not merge loads under
-predicates.
+predicates.  Nor does it merge functions with branches, so that a cosine of a row's number would be
+computed for each column that a thread has: these are computed once too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 from xdsl.passes import ModulePass
@@ -23,8 +24,11 @@ from xdsl.rewriter import InsertPoint
 
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.types import FragmentType, GlobalType
+from polyc.passes.gpu.roll_maps import instructions
 from polyc.passes.support.gpu.index_forms import is_inside
 from polyc.rewriting.driver import located, rewrite
+from polyc.rewriting.effects import Effect, effect_of
+from polyc.rewriting.emit import Emit, clone_into
 
 ROWS = 0
 """The axis of an accumulator's rows, of which a thread has few."""
@@ -77,6 +81,130 @@ class ShareReads(RewritePattern):
         every = [*maps, *op.output_maps]
         new = tile.MapOp(op.space, op.origin, inputs, op.outputs, every, body, op.cache)
         rewriter.replace(op, located(new, op))
+
+
+class ComputeOnce(RewritePattern):
+    """Compute what a map over an accumulator makes of its rows' numbers alone once for each row.
+
+    Functions of numbers from fragments of rows, with all that leads to them and follows from the
+    rows alone, are a map of their own over a fragment of rows, in front of the map.
+
+    Legality, exact: the same ops of the same numbers.  The map follows a contract or the steps of
+    one, its body has no branch, and what is computed is f32 and takes ``COSTLY`` instructions.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tile.MapOp, rewriter: PatternRewriter) -> None:
+        if contract_before(op) is None and not is_behind_steps(op):
+            return
+        block = op.body.block
+        if any(inner.regions for inner in block.ops):
+            return
+        rows = {
+            argument: number
+            for number, (argument, source, access) in enumerate(
+                zip(block.args[1:], op.inputs, op.input_maps, strict=False)
+            )
+            if isinstance(source.type, FragmentType)
+            and access.results == (AffineExpr.dimension(ROWS),)
+            and len(source.type.sizes) == 1
+        }
+        own = _of_rows(block, set(rows))
+        ends = [
+            value
+            for inner in block.ops
+            for value in inner.results
+            if value in own
+            and value.type == f32
+            and any(not set(use.operation.results) & own for use in value.uses)
+        ]
+        chains = {end: _behind(end, own) for end in ends}
+        ends = [end for end in ends if sum(map(instructions, chains[end])) >= COSTLY][:MOST_ENDS]
+        if not ends:
+            return
+        owner = op.space.owner
+        assert isinstance(owner, Operation)
+        inputs, maps = list(op.inputs), op.input_maps
+        for end in ends:
+            once, fill = self._once(op, end, chains[end], rows)
+            rewriter.insert(located(once, op), InsertPoint.after(owner))
+            rewriter.insert(located(fill, op), InsertPoint.before(op))
+            inputs.append(once.fragment)
+            maps.append(AffineMap(2, len(op.origin), (AffineExpr.dimension(ROWS),)))
+            argument = rewriter.insert_block_argument(block, len(inputs), f32)
+            argument.name_hint = end.name_hint
+            end.replace_all_uses_with(argument)
+        for inner in reversed(list(block.ops)):
+            if (
+                inner.results
+                and not any(r.first_use for r in inner.results)
+                and set(inner.results) & own
+            ):
+                rewriter.erase(inner)
+        body = op.detach_region(op.body)
+        new = tile.MapOp(op.space, op.origin, inputs, op.outputs, [*maps, *op.output_maps], body)
+        rewriter.replace(op, located(new, op))
+
+    def _once(
+        self,
+        op: tile.MapOp,
+        end: SSAValue,
+        chain: Sequence[Operation],
+        rows: Mapping[SSAValue, int],
+    ) -> tuple[tile.FragmentOp, tile.MapOp]:
+        """A fragment of rows, and the map that computes a number of each from others of rows."""
+        read = [v for v in rows if any(v in inner.operands for inner in chain)]
+        fragment = tile.FragmentOp(FragmentType.of([sizes_of(op.space)[ROWS]], f32))
+        fragment.fragment.name_hint = end.name_hint
+        target, row = fragment.fragment, AffineMap(1, 0, (AffineExpr.dimension(0),))
+        block = Block(arg_types=[f32, *(value.type for value in read)])
+        values: dict[SSAValue, SSAValue] = dict(zip(read, block.args[1:], strict=True))
+        emit = Emit()
+        clone_into(chain, values, emit)
+        emit.ops.append(tile.YieldOp([values[end]]))
+        block.add_ops(emit.ops)
+        sources = [op.inputs[rows[value]] for value in read]
+        maps = [row] * (len(sources) + 1)
+        return fragment, tile.MapOp(target, [], sources, [target], maps, Region(block))
+
+
+COSTLY = 8
+"""Instructions from which on what rows have one of is computed once for each."""
+
+MOST_ENDS = 2
+"""Numbers of a row that are computed once, each of which takes a register a row."""
+
+
+def _of_rows(block: Block, rows: Set[SSAValue]) -> set[SSAValue]:
+    """The values of a block that follow from numbers of rows, and from what is outside of it."""
+    found = set(rows)
+    known = set[SSAValue](found)
+    for op in block.ops:
+        inside = [v for v in op.operands if v.owner is block or _is_in(v, block)]
+        if effect_of(op) is not Effect.NONE or not all(v in known for v in inside):
+            continue
+        known.update(op.results)
+        if any(v in found for v in inside):
+            found.update(op.results)
+    return (found | (known - rows)) - rows
+
+
+def _is_in(value: SSAValue, block: Block) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.parent_block() is block
+
+
+def _behind(end: SSAValue, own: Set[SSAValue]) -> list[Operation]:
+    """The ops that a value is made by, of those of rows, in their order."""
+    found: set[Operation] = set()
+    work = [end]
+    while work:
+        value = work.pop()
+        if value in own and isinstance(value.owner, Operation) and value.owner not in found:
+            found.add(value.owner)
+            work += value.owner.operands
+    block = cast(Operation, end.owner).parent_block()
+    assert block is not None
+    return [op for op in block.ops if op in found]
 
 
 @dataclass(frozen=True)
@@ -211,3 +339,4 @@ class GpuShareReads(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [ShareReads()])
+        rewrite(op, [ComputeOnce()])

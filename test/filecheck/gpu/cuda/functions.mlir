@@ -1,6 +1,6 @@
 // RUN: polyc-opt %s -t cuda | filecheck %s
 
-// C's own functions, which NVRTC compiles without fast math; large angles too.
+// C's own functions, which NVRTC compiles without fast math, or ways of our own; large angles too.
 gpu.module @functions arch "sm_80" symbols [M] {
   gpu.kernel @each(%A: !gpu.global<[M], f32> = tensor 0, %B: !gpu.global<[M], f32> = tensor 1) threads 32 {
     %c0 = arith.constant 0 : index
@@ -36,12 +36,12 @@ gpu.module @functions arch "sm_80" symbols [M] {
 // CHECK-NEXT: float v4 = atanf(v3);
 // CHECK-NEXT: float v5 = atanhf(v4);
 // CHECK-NEXT: float v6 = cbrtf(v5);
-// CHECK-NEXT: float v7 = cosf(v6);
+// CHECK-NEXT: float v7 = cosine_of(v6);
 // CHECK-NEXT: float v8 = coshf(v7);
 // CHECK-NEXT: float v9 = expm1f(v8);
 // CHECK-NEXT: float v10 = log10f(v9);
 // CHECK-NEXT: float v11 = log_of_one_more(v10);
-// CHECK-NEXT: float v12 = sinf(v11);
+// CHECK-NEXT: float v12 = sine_of(v11);
 // CHECK-NEXT: float v13 = sinhf(v12);
 // CHECK-NEXT: float v14 = tanf(v13);
 // CHECK-NEXT: float v15 = truncf(v14);

@@ -183,3 +183,21 @@ def test_elements_are_read_as_they_lie_where_that_type_holds_the_fill(
     (gather,) = (op for op in module.walk() if isinstance(op, tiny.GatherOp))
     assert tiny.tensor_of(gather.operand).element_type == stored
     assert as_stored(gather.operand, fill) is gather.operand
+
+
+def test_joined_indices_are_taken_apart() -> None:
+    """Each index of a tuple is the tensor that was joined, from the end too, and no slice."""
+    s = Sketch("gathered", f32)
+    x, i, j = (
+        s.input("x", 5, 7, 3),
+        s.input("i", 4, 1, element=i64),
+        s.input("j", 4, 1, element=i64),
+    )
+    both = s.concat(1, i, s.fn("neg", j))
+    module = s.done(y=s.add(frontend.GatherNdOp(x, both, 0, None, from_end=True)))
+    rng = np.random.default_rng(1)
+    data = rng.standard_normal((5, 7, 3)).astype(np.float32)
+    one, other = rng.integers(-5, 5, (4, 1)), rng.integers(1, 8, (4, 1))
+    all_layers(module, [data, one, other], data[one[:, 0], -other[:, 0]], {}, 0)
+    run_pass(make_context(), FrontendToTiny(), module)
+    assert not any(isinstance(op, tiny.SliceOp) for op in module.walk())

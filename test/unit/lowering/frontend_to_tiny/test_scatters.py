@@ -130,7 +130,6 @@ def scatter_of(one: Scattering, element: Attribute = f32) -> tiny.ScatterOp:
     ("at", "axes", "updates"),
     [
         (Gathering(TAKE, (2, 5, 3), (4, 6), 1), (1,), (2, 24, 3)),
-        (Gathering(TAKE, (2, 5), (), 0), (0,), (1, 5)),
         (Gathering(BY_ELEMENT, (4, 5), (4, 7), 1), (1,), (4, 7)),
         # Fewer updates than rows: a place along the rows is an index too.
         (Gathering(BY_ELEMENT, (4, 5), (3, 7), 1), (0, 1), (3, 7)),
@@ -145,6 +144,47 @@ def test_indices_come_to_have_the_shape_of_updates(
     assert found.axes == axes and len(found.indices) == len(axes)
     for value in (found.updates, *found.indices):
         assert tuple(d.constant() for d in tiny.tensor_of(value).dims) == updates
+
+
+ONE = [
+    Gathering(TAKE, (2, 5), (), 0),
+    Gathering(TAKE, (3, 5), (1,), 1, from_end=True),
+    Gathering(BY_ELEMENT, (4, 7), (4, 1), 1),
+    Gathering(BY_ELEMENT, (5, 3, 2), (1, 3, 2), 0, from_end=True),
+]
+"""Of one update for each line along the axis."""
+
+
+@pytest.mark.parametrize("at", ONE, ids=str)
+@pytest.mark.parametrize("fn", SCATTERS)
+def test_one_update_of_a_line_is_a_choice(at: Gathering, fn: str) -> None:
+    """With indices outside, which change nothing, and from the end; no scatter is left."""
+    for seed, element in enumerate((f16, f32, i32)):
+        one = Scattering(fn, at)
+        module = one.module(element)
+        inputs = one.draw(element, i64, random.Random(seed))
+        every_layer(one, module, inputs, element, {}, seed)
+        FrontendToTiny().apply(make_context(), module)
+        assert not any(isinstance(op, tiny.ScatterOp) for op in module.walk())
+
+
+def test_a_place_is_of_more_bits_than_a_short_index() -> None:
+    """One of 8 bits is of no place beyond 127, with which its bits agree."""
+    one = Scattering("set", Gathering(BY_ELEMENT, (2, 300), (2, 1), 1))
+    inputs = [np.zeros((2, 300), np.float32), np.asarray([[5], [-3]], np.int8)]
+    inputs.append(np.ones((2, 1), np.float32))
+    assert np.flatnonzero(one.meant(*inputs, f32)).tolist() == [5]
+    every_layer(one, one.module(f32, i8), inputs, f32, {}, 0)
+
+
+def test_a_one_hot_row_is_made_beside_its_maximum() -> None:
+    """What asks for the place of the largest and sets it there is one kernel of rows."""
+    s = Sketch("scattered", f32)
+    x = s.input("x", 64, 128)
+    at = s.add(frontend.ArgReduceOp("max", x, 1, keepdims=True))
+    found = s.add(frontend.ScatterElementsOp("set", x, at, s.reduce("sum", x, 1, keep=True), 1))
+    module = lowered(s.done(y=s.fn("neg", found)), "sm_90a", "region")
+    assert sum(isinstance(op, KernelOp) for op in module.walk()) == 1
 
 
 def test_conditions_go_as_numbers() -> None:

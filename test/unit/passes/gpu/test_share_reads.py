@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IntegerAttr, f16, f32
+from xdsl.dialects.builtin import ModuleOp as BuiltinModule
+from xdsl.ir import Attribute, Operation
 
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp, ModuleOp
 from polyc.passes.pipeline import GPU_PASSES
 from polyc.playback.gpu import simulate
+from polyc.playback.gpu.simulate import gpu_module_of
 from polyc.test.support.biased_sums import MATRIX, VECTOR, biased
 from polyc.test.support.gpu_text import find, only, printed, run
+from polyc.test.support.lowered import assert_kernels_agree, lowered
+from polyc.test.support.sketch import Sketch
 from polyc.test.support.turns import examples
 
 PASS = "gpu-share-reads"
@@ -133,3 +137,45 @@ def test_the_numbers_are_the_same(n: int, seed: int, where: str, at: str) -> Non
     )
     assert not once.findings and not each.findings
     np.testing.assert_array_equal(once.outputs[0], each.outputs[0])
+
+
+def gated(element: Attribute, m: int, n: int, k: int) -> BuiltinModule:
+    """A product whose rows are weighed by functions of a number each."""
+    s = Sketch("gated", element)
+    x, w, d = s.input("x", m, k), s.input("w", k, n), s.input("d", m, 1, element=f32)
+    wave = s.fn("add", s.fn("cos", s.fn("mul", d, s.number(3.0, f32))), s.number(1.0, f32))
+    inverse = s.fn("div", s.number(1.0, f32), s.fn("add", s.fn("mul", d, d), s.number(0.5, f32)))
+    product = s.cast(s.gemm(x, w), f32)
+    return s.done(y=s.fn("add", s.fn("mul", product, wave), inverse))
+
+
+@pytest.mark.parametrize(
+    ("element", "arch", "sizes"),
+    [(f16, "sm_90a", (70, 64, 40)), (f16, "sm_80", (130, 72, 48)), (f32, "sm_90a", (96, 40, 33))],
+)
+def test_functions_of_rows_are_computed_once_for_each(
+    element: Attribute, arch: str, sizes: tuple[int, int, int]
+) -> None:
+    module = gated(element, *sizes)
+    tiles = gpu_module_of(lowered(module, arch, "tiles"))
+    before = len(find(tiles, math.CosOp))
+    kernels = only(run(str(tiles), PASS), ModuleOp)
+    rows = [op for op in find(kernels, tile.MapOp) if find(op, math.CosOp)]
+    assert before and len(rows) >= before
+    assert all(str(op.space.type).count(",") == 1 for op in rows)
+    assert_kernels_agree(module, arch)
+
+
+def test_what_columns_have_a_part_in_stays() -> None:
+    """A function of a row's number and a column's is of each element, and a short one of rows is
+    no map of its own."""
+    s = Sketch("gated", f16)
+    x, w = s.input("x", 64, 32), s.input("w", 32, 64)
+    d, b = s.input("d", 64, 1, element=f32), s.input("b", 64, element=f32)
+    product = s.cast(s.gemm(x, w), f32)
+    module = s.done(y=s.fn("mul", product, s.fn("cos", s.fn("add", s.fn("neg", d), b))))
+    tiles = gpu_module_of(lowered(module, "sm_90a", "tiles"))
+    kernels = only(run(str(tiles), PASS), ModuleOp)
+    made = [op for op in find(kernels, tile.MapOp) if find(op, math.CosOp)]
+    assert made and all(len(op.body.block.args) > 2 for op in made)
+    assert_kernels_agree(module)
