@@ -236,7 +236,10 @@ class LoopBuilder(LoopBase):
         if self.slides is not None or self.lines is not None or self.adds:
             return
         left = [one for one in needed if _key(scope, one) not in scope.made]
-        for group in siblings(left, partial(made_by, into=True)):
+        groups = siblings(
+            left, partial(made_by, into=True), lambda one: scope.along(type_of(one.result).labels)
+        )
+        for group in groups:
             # One that another group needs is there by now.
             several = [one for one in group if _key(scope, one) not in scope.made]
             if len(several) > 1 and not any(map(pinned_axes, several)):
