@@ -21,9 +21,7 @@ Behind = Callable[[Sequence[SSAValue]], Iterable[Operation]]
 """The ops that values are made by, those behind reductions too."""
 
 
-def siblings(
-    reductions: Sequence[ReduceOp], behind: Behind, along: Along
-) -> list[list[ReduceOp]]:
+def siblings(reductions: Sequence[ReduceOp], behind: Behind, along: Along) -> list[list[ReduceOp]]:
     """Reductions in groups of those that one loop may have, each in the order given.
 
     They are over the same axes with results along the same ones of a tile, threads may part all of
@@ -33,7 +31,9 @@ def siblings(
     groups: list[list[ReduceOp]] = []
     for one in reductions:
         for group in groups:
-            if all(_apart(one, other, made) for other in group) and _alike(one, group[0], made, along):
+            if all(_apart(one, other, made) for other in group) and _alike(
+                one, group[0], made, along
+            ):
                 group.append(one)
                 break
         else:

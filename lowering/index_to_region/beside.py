@@ -7,14 +7,37 @@ variance, a maximum beside the sum of exponentials below it, a sum beside its te
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
+from polyc.dialects.common.dim import Dim
 from polyc.lowering.index_to_region.composition import Composition
+from polyc.lowering.index_to_region.cost import is_contraction
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
+from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
+
+MOST_BESIDE = 4
+"""Values of rows that one kernel stores at most."""
+
+LEAST_ROW, MOST_ROW = 32, 4096
+"""Elements of a row that blocks keep, and of which there is enough to read but once."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one ``length`` for each point of ``outer`` axes, and what has ``whole`` ones."""
+
+    outer: tuple[Dim, ...]
+    length: Dim
+    whole: frozenset[SSAValue]
 
 
 class Beside(Composition):
@@ -81,6 +104,70 @@ class Beside(Composition):
             return False
         powers = is_below(roots[0].value, value, self.same)
         return powers is not None and self._finds_both(powers)
+
+    def _beside_rows(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel between others that reduces rows of which a value is reduced too, as a mean, a
+        deviation and a maximum of the same are, and where that has a row's; None for none.
+
+        A block that has a row at hand reduces it once more, where another kernel would read all of
+        them again.  The kernel may need the value, at the same row alone.
+        """
+        if self.fuse != "cost" or value in self.whole or self._order(value) is not None:
+            return None
+        own = None if value in self.rows else self._rows_of(value)
+        if own is None or not own.whole:
+            return None
+        for kernel in self.between:
+            if len(kernel.roots) >= MOST_BESIDE or kernel.row is not None:
+                continue
+            if kernel.scatter is not None or kernel.scan is not None:
+                continue
+            if [axis.size for axis in kernel.iters] != list(own.outer):
+                continue
+            others = [self._rows_of(root.value) for root in kernel.roots]
+            if any(o is None or o.length != own.length or not own.whole & o.whole for o in others):
+                continue
+            places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
+            point = Point.of(kernel.iters, places, kernel.forms.symbols)
+            asked = [p for k, p in self.asked.get(value, {}) if k is kernel]
+            roots = [root for root in kernel.roots if root.point != point]
+            if roots or any(p != point for p in asked):
+                continue
+            if not any(self._needs(read, value) for read in kernel.reads):
+                return kernel, point
+        return None
+
+    def _rows_of(self, value: SSAValue) -> _Rows | None:
+        """The rows of known length that a value is reduced along, and what has all of their points;
+        None where it is made of no such reduction, or of another one."""
+        heads = self.work.heads.get(value, ())
+        if not heads:
+            return None
+        outer, lengths, whole = extent(value, self.graph), set[Dim](), set[SSAValue]()
+        for head in heads:
+            op = cast(tiny.ReduceOp, head.owner)
+            sizes = tiny.tensor_of(op.operand).dims
+            if tuple(sizes[:-1]) != tuple(outer) or op.axes != (len(sizes) - 1,):
+                return None
+            if is_contraction(head):
+                return None
+            lengths.add(sizes[-1])
+            whole |= {v for v in self._read_by(op.operand) if tiny.tensor_of(v).dims == sizes}
+        length = lengths.pop()
+        known = length.constant()
+        if lengths or known is None or not LEAST_ROW <= known <= MOST_ROW:
+            return None
+        return _Rows(tuple(outer), length, frozenset(whole))
+
+    def _read_by(self, value: SSAValue) -> Iterator[SSAValue]:
+        """What lies in memory that elementwise ops make a value of."""
+
+        def operands(one: SSAValue) -> Sequence[SSAValue]:
+            return () if one in self.cuts else self._operands(one)
+
+        for one in reached([value], operands):
+            if not isinstance(one.owner, Operation) or one in self.cuts:
+                yield one
 
     def _beside_terms(self, value: SSAValue) -> tuple[Kernel, Point] | None:
         """The kernel that stores the terms of a sum along rows, and where it has that of each row;
