@@ -504,11 +504,10 @@ class _Space:
             return 1.0
         labels, extents = read.result.type.labels, self.values.extents
         along = linear_of(read.map.data.results[-1])
-        whole = along.constant % self.lanes == 0
+        whole, reduced = True, {a for a in labels if a not in self.labels and extents[a] > 1}
         for term, factor in along.terms:
             used = {labels[d] for d in expr_of(Linear(((term, 1),), 0)).used_dims()}
-            moves = column not in used and any(extents[a] > 1 for a in used)
-            whole &= not moves or factor % self.lanes == 0
+            whole &= factor % self.lanes == 0 or column in used or not used & reduced
         size = size_in_bytes(read.result.type.element_type)
         return 1.0 if whole else max(1.0, self.lanes * size / max(size, BANK))
 
