@@ -15,9 +15,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
-from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.dim import Shape
 from polyc.lowering.index_to_region.composition import Composition
-from polyc.lowering.index_to_region.cost import is_contraction
+from polyc.lowering.index_to_region.cost import is_contraction, points
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
@@ -25,19 +25,35 @@ from polyc.rewriting.postorder import reached
 from polyc.rewriting.region.points import Point
 
 MOST_BESIDE = 4
-"""Values of rows that one kernel stores at most."""
+"""Values that one kernel reduces beside each other at most."""
 
-LEAST_ROW, MOST_ROW = 32, 4096
-"""Elements of a row that blocks keep, and of which there is enough to read but once."""
+LEAST, MOST_ROW = 8, 4096
+"""Points of what is reduced from which on it is read but once for several, and of a row that blocks
+keep at most."""
+
+SHORT = 16
+"""How many times less what is reduced beside something else is, that does not count."""
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of one ``length`` for each point of ``outer`` axes, and what has ``whole`` ones."""
+class _Reduced:
+    """What is reduced over ``axes`` of ``sizes``, and which tensors have ``whole`` of these."""
 
-    outer: tuple[Dim, ...]
-    length: Dim
+    sizes: Shape
+    axes: tuple[int, ...]
     whole: frozenset[SSAValue]
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether it is rows that blocks keep."""
+        length = self.sizes[-1].constant()
+        return self.axes == (len(self.sizes) - 1,) and length is not None and length <= MOST_ROW
+
+    def is_like(self, other: _Reduced) -> bool:
+        """Whether another one is of the same tensor, over the same axes."""
+        if (self.sizes, self.axes) != (other.sizes, other.axes) or not self.whole & other.whole:
+            return False
+        return points(self.sizes[axis] for axis in self.axes) >= LEAST
 
 
 class Beside(Composition):
@@ -105,59 +121,61 @@ class Beside(Composition):
         powers = is_below(roots[0].value, value, self.same)
         return powers is not None and self._finds_both(powers)
 
-    def _beside_rows(self, value: SSAValue) -> tuple[Kernel, Point] | None:
-        """The kernel between others that reduces rows of which a value is reduced too, as a mean, a
-        deviation and a maximum of the same are, and where that has a row's; None for none.
+    def _beside_reduced(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel between others that reduces what a value is reduced of, over the same axes, as
+        a mean, a deviation and a maximum of the same are, and where that has it; None for none.
 
-        A block that has a row at hand reduces it once more, where another kernel would read all of
-        them again.  The kernel may need the value, at the same row alone.
+        Both are found while elements are read once.  A kernel that needs the value, at the same
+        point alone, has a row at hand: another kernel would read all of them again.
         """
         if self.fuse != "cost" or value in self.whole or self._order(value) is not None:
             return None
-        own = None if value in self.rows else self._rows_of(value)
-        if own is None or not own.whole:
+        own = None if value in self.rows else self._reduced_of(value)
+        if own is None:
             return None
         for kernel in self.between:
             if len(kernel.roots) >= MOST_BESIDE or kernel.row is not None:
                 continue
             if kernel.scatter is not None or kernel.scan is not None:
                 continue
-            if [axis.size for axis in kernel.iters] != list(own.outer):
+            if [axis.size for axis in kernel.iters] != list(extent(value, self.graph)):
                 continue
-            others = [self._rows_of(root.value) for root in kernel.roots]
-            if any(o is None or o.length != own.length or not own.whole & o.whole for o in others):
+            others = [self._reduced_of(root.value) for root in kernel.roots]
+            if not all(other is not None and own.is_like(other) for other in others):
                 continue
             places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
             point = Point.of(kernel.iters, places, kernel.forms.symbols)
             asked = [p for k, p in self.asked.get(value, {}) if k is kernel]
-            roots = [root for root in kernel.roots if root.point != point]
-            if roots or any(p != point for p in asked):
+            if asked and not own.are_kept:
+                continue
+            if any(p != point for p in (*asked, *(root.point for root in kernel.roots))):
                 continue
             if not any(self._needs(read, value) for read in kernel.reads):
                 return kernel, point
         return None
 
-    def _rows_of(self, value: SSAValue) -> _Rows | None:
-        """The rows of known length that a value is reduced along, and what has all of their points;
-        None where it is made of no such reduction, or of another one."""
-        heads = self.work.heads.get(value, ())
-        if not heads:
+    def _reduced_of(self, value: SSAValue) -> _Reduced | None:
+        """What a value is reduced of; None where it is made of no such reduction, or of others.
+
+        What is less than that by far, as the number of elements that a mask leaves, does not count.
+        """
+        heads = [cast(tiny.ReduceOp, head.owner) for head in self.work.heads.get(value, ())]
+        if not heads or any(is_contraction(head.result) for head in heads):
             return None
-        outer, lengths, whole = extent(value, self.graph), set[Dim](), set[SSAValue]()
+        counts = {head: points(tiny.tensor_of(head.operand).dims) for head in heads}
+        most = max(counts.values())
+        heads = [head for head in heads if counts[head] * SHORT > most]
+        found: set[tuple[Shape, tuple[int, ...]]] = set()
+        whole: set[SSAValue] = set()
         for head in heads:
-            op = cast(tiny.ReduceOp, head.owner)
-            sizes = tiny.tensor_of(op.operand).dims
-            if tuple(sizes[:-1]) != tuple(outer) or op.axes != (len(sizes) - 1,):
-                return None
-            if is_contraction(head):
-                return None
-            lengths.add(sizes[-1])
-            whole |= {v for v in self._read_by(op.operand) if tiny.tensor_of(v).dims == sizes}
-        length = lengths.pop()
-        known = length.constant()
-        if lengths or known is None or not LEAST_ROW <= known <= MOST_ROW:
+            sizes = tiny.tensor_of(head.operand).dims
+            found.add((sizes, head.axes))
+            whole |= {v for v in self._read_by(head.operand) if tiny.tensor_of(v).dims == sizes}
+        sizes, axes = found.pop()
+        left = tuple(size for axis, size in enumerate(sizes) if axis not in axes)
+        if found or not whole or left != tuple(extent(value, self.graph)):
             return None
-        return _Rows(tuple(outer), length, frozenset(whole))
+        return _Reduced(sizes, axes, frozenset(whole))
 
     def _read_by(self, value: SSAValue) -> Iterator[SSAValue]:
         """What lies in memory that elementwise ops make a value of."""
