@@ -40,6 +40,7 @@ from polyc.cost.work import LOAD, SCATTERED, SECTOR, Work, load_cost, most_over,
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import BinaryOp, CastOp, ReadOp, ReduceOp
 from polyc.dialects.region.moments import moments_of
+from polyc.dialects.region.present import present
 from polyc.dialects.region.siblings import siblings
 from polyc.dialects.region.types import MemRefType, val_type
 
@@ -137,7 +138,9 @@ def _count_lines(values: Values, plan: ScheduleOp, work: Work) -> None:
             loads = -(-span // vector) + (vector > 1)
             step += loads * (LOAD + GUARD) + span
             work.cache += AGAIN * tensor_bytes(values, op.tensor)
-        each += steps * step
+        made = list(values.behind([reduce.operand], into=True))
+        part = present(reduce, made)
+        each += steps * step * (1.0 if part is None else part.share)
     work.operations += threads * each
     work.steps = 1.0
     work.cache += stored_bytes(values, outputs, line) * lines

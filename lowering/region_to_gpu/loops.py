@@ -26,6 +26,7 @@ from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.gpu.types import BindAttr
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region.present import present
 from polyc.dialects.region.siblings import siblings
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.recognise import (
@@ -242,7 +243,8 @@ class LoopBuilder(LoopBase):
         for group in groups:
             # One that another group needs is there by now.
             several = [one for one in group if _key(scope, one) not in scope.made]
-            if len(several) > 1 and not any(map(pinned_axes, several)):
+            parts = {present(one, list(made_by([one.operand], into=True))) for one in several}
+            if len(several) > 1 and len(parts) == 1 and not any(map(pinned_axes, several)):
                 self.reduce(scope, several)
 
     def reduce(self, scope: Scope, reduces: Sequence[ReduceOp]) -> None:
@@ -260,7 +262,10 @@ class LoopBuilder(LoopBase):
         slid = lines if self.slides is None else self.slides[0]
         inner = {*apart, *([] if slid is None else [slid.label])}
         order = sorted(first.labels, key=lambda label: label in inner)
-        if self.part is None:
+        where = None if self.part is not None else self.present(scope, first)
+        if where is not None:
+            emit.when(where, lambda own: self.loop(scope.within(own), sums, order, apart))
+        elif self.part is None:
             self.loop(scope, sums, order, apart)
         elif self.adds:
             assert self.here is not None
@@ -290,6 +295,34 @@ class LoopBuilder(LoopBase):
             scope.made[_key(scope, one.reduce)] = acc
         for op in emit.ops[start:]:
             located(op, first)
+
+    def present(self, scope: Scope, reduce: ReduceOp) -> SSAValue | None:
+        """Whether a reduction is of something at some point of a block's tile, as each part of a
+        concat is in its own; None where it may be everywhere.
+
+        What is of something lies together, and is more than a tile has: then so is the tile's first
+        point, or its last.
+        """
+        found = present(reduce, list(made_by([reduce.operand], into=True)))
+        place = None if found is None else scope.places.get(found.label)
+        if found is None or place is None or place.fixed is not None:
+            return None
+        count = 1 if place.along is None else self.tile[place.along]
+        if (found.last - found.first + 1) * place.inside < count:
+            return None
+        emit, holds = scope.emit, list[SSAValue]()
+        for behind in dict.fromkeys((0, count - 1)):
+            expr = affine_dim(0) + behind
+            expr = expr // place.inside if place.inside > 1 else expr
+            expr = expr if place.size is None else expr % place.size
+            at, here = emit.apply(expr, [place.start]), None
+            if found.first > 0:
+                here = emit.compare("sge", at, emit.index(found.first))
+            if found.last < found.size - 1:
+                here = emit.both(here, emit.compare("sle", at, emit.index(found.last)))
+            assert here is not None
+            holds.append(here)
+        return holds[0] if len(holds) == 1 else emit.value(arith.OrIOp(*holds))
 
     def _begun(
         self,
