@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineConstraintKind
+from xdsl.ir.affine import AffineConstraintKind, AffineSet
 
 from polyc.affine.expressions import NotAffine, linear_of
 from polyc.dialects.common.elements import number_of
 from polyc.dialects.region.axes import BroadcastInDimOp, ReduceOp, TransposeOp
-from polyc.dialects.region.elementwise import BinaryOp, CastOp, UnaryOp
-from polyc.dialects.region.leaves import ConstantOp, ReadOp
-from polyc.dialects.region.types import val_type
+from polyc.dialects.region.elementwise import BinaryOp, CastOp, CompareOp, SelectOp, UnaryOp
+from polyc.dialects.region.leaves import ConstantOp, InsideOp, ReadOp
+from polyc.dialects.region.types import ValType, val_type
+
+ELEMENTWISE = (BinaryOp, UnaryOp, CastOp, CompareOp, SelectOp, BroadcastInDimOp, TransposeOp)
+"""Ops that make of each point of a value one of their own, or repeat it."""
 
 
 @dataclass(frozen=True)
 class Present:
     """Points ``first`` to ``last`` of an axis, of ``size`` points, outside of which every read of a
-    reduction is filled, and what is reduced is what a reduction of nothing gives."""
+    reduction is filled, and it is what a reduction of nothing gives, or nothing asks for it."""
 
     label: str
     first: int
@@ -39,18 +42,21 @@ def present(reduce: ReduceOp, made: Sequence[Operation]) -> Present | None:
     reads = [op for op in made if isinstance(op, ReadOp)]
     if not reads or any(isinstance(op, ReduceOp) for op in made):
         return None
-    found = {_bounds(read, reduce.labels) for read in reads}
+    guards = [op.guard for op in reads if op.fill is not None and op.guard is not None]
+    if len(guards) < len(reads):
+        return None
+    kinds = (val_type(op.result) for op in reads)
+    found = {_bounds(g.data, k, reduce.labels) for g, k in zip(guards, kinds, strict=True)}
     if len(found) != 1 or (one := found.pop()) is None:
         return None
-    return one if _filled(reduce.operand, {}) == float(number_of(reduce.init)) else None
+    nothing = _filled(reduce.operand, {}) == float(number_of(reduce.init))
+    return one if nothing or _is_hidden(reduce.result, one) else None
 
 
-def _bounds(read: ReadOp, reduced: Sequence[str]) -> Present | None:
-    """The points of an axis that is not reduced, outside of which a read is filled."""
-    if read.guard is None or read.fill is None:
-        return None
-    kind, found = val_type(read.result), dict[str, Present]()
-    for row in read.guard.data.constraints:
+def _bounds(points: AffineSet, kind: ValType, reduced: Sequence[str]) -> Present | None:
+    """The points of an axis that is not reduced, in which a set lies."""
+    found: dict[str, Present] = {}
+    for row in points.constraints:
         try:
             line = linear_of(row.lhs - row.rhs)
         except NotAffine:
@@ -73,6 +79,32 @@ def _bounds(read: ReadOp, reduced: Sequence[str]) -> Present | None:
         found[label] = Present(label, first, last, size)
     parts = [one for one in found.values() if 0 < one.share < 1]
     return parts[0] if len(parts) == 1 else None
+
+
+def _is_hidden(value: SSAValue, one: Present) -> bool:
+    """Whether all that is made of a value is chosen at some points of an axis alone."""
+    work, seen = [value], {value}
+    while work:
+        here = work.pop()
+        for op in {use.operation for use in here.uses}:
+            if isinstance(op, SelectOp) and op.if_false is not here and _is_in(op.condition, one):
+                continue
+            if not isinstance(op, ELEMENTWISE):
+                return False
+            if op.result not in seen:
+                seen.add(op.result)
+                work.append(op.result)
+    return True
+
+
+def _is_in(condition: SSAValue, one: Present) -> bool:
+    """Whether a condition holds at no point of an axis but some."""
+    while isinstance(op := condition.owner, BroadcastInDimOp | TransposeOp):
+        condition = op.operand
+    if not isinstance(op, InsideOp):
+        return False
+    found = _bounds(op.set.data, op.result.type, ())
+    return found == one
 
 
 def _filled(value: SSAValue, known: dict[SSAValue, float | None]) -> float | None:

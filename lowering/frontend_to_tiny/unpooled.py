@@ -55,7 +55,7 @@ class ChooseAtPlaces(RewritePattern):
         if places.has_one_use() or windows.pool.whole is not None:
             # Where the pool's own stands, whose extremes it is found with.
             new = located(windows.places(), windows.pool)
-            rewriter.insert_op(new, InsertPoint.before(windows.pool))
+            rewriter.insert(new, InsertPoint.before(windows.pool))
             places = new.result
         here = windows.here(add, tensor_of(places).element_type)
         chosen = add(frontend.CompareOp("eq", windows.spread(add, places, -1), here))
