@@ -517,14 +517,14 @@ class _Space:
     def forgotten(self, read: ReadOp, column: str, scope: Mapping[str, int | None]) -> float:
         """How many bytes a read brings for each of its own where threads go along lines of their
         own, an element a step, and those of a multiprocessor have more than its cache: what lies
-        beside is gone before a thread comes to it.  1 elsewhere, and of few steps, whose loads are
+        beside is gone before a thread comes to it.  0 elsewhere, and of few steps, whose loads are
         on their way together."""
         last, extents = innermost(read), self.values.extents
         size = size_in_bytes(read.result.type.element_type)
         if column in last or not any(
             scope.get(a) is None and extents[a] > FEW_STEPS for a in last - set(self.labels)
         ):
-            return 1.0
+            return 0.0
         apart = min(LINE, max(extents[a] for a in last) * size)
         lines = prod(
             min(self.whole[axis], extents[a])
@@ -532,7 +532,7 @@ class _Space:
             if (axis := scope.get(a)) is not None
         )
         held = lines * apart * MOST_THREADS / self.work.threads
-        return max(1.0, min(apart, SECTOR) / size) if held > NEAR_BYTES else 1.0
+        return max(1.0, min(apart, SECTOR) / size) if held > NEAR_BYTES else 0.0
 
     def shared(self, read: ReadOp, scope: Mapping[str, int | None]) -> float:
         """The part of a read at one point of a window that falls to it, where neighbours share it:
