@@ -7,11 +7,11 @@ variance, a maximum beside the sum of exponentials below it, a sum beside its te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
@@ -37,11 +37,13 @@ SHORT = 16
 
 @dataclass(frozen=True)
 class _Reduced:
-    """What is reduced over ``axes`` of ``sizes``, and which tensors have ``whole`` of these."""
+    """What is reduced over ``axes`` of ``sizes``, the tensors that have ``whole`` of these, and
+    whether it is made of ``inner`` reductions."""
 
     sizes: Shape
     axes: tuple[int, ...]
     whole: frozenset[SSAValue]
+    inner: bool
 
     @property
     def are_kept(self) -> bool:
@@ -49,11 +51,13 @@ class _Reduced:
         length = self.sizes[-1].constant()
         return self.axes == (len(self.sizes) - 1,) and length is not None and length <= MOST_ROW
 
-    def is_like(self, other: _Reduced) -> bool:
-        """Whether another one is of the same tensor, over the same axes."""
+    def goes_with(self, other: _Reduced) -> bool:
+        """Whether another one is of the same tensor, over the same axes, and both are found while
+        that is read once."""
         if (self.sizes, self.axes) != (other.sizes, other.axes) or not self.whole & other.whole:
             return False
-        return points(self.sizes[axis] for axis in self.axes) >= LEAST
+        once = self.are_kept or not (self.inner or other.inner)
+        return once and points(self.sizes[axis] for axis in self.axes) >= LEAST
 
 
 class Beside(Composition):
@@ -141,7 +145,7 @@ class Beside(Composition):
             if [axis.size for axis in kernel.iters] != list(extent(value, self.graph)):
                 continue
             others = [self._reduced_of(root.value) for root in kernel.roots]
-            if not all(other is not None and own.is_like(other) for other in others):
+            if not all(other is not None and own.goes_with(other) for other in others):
                 continue
             places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
             point = Point.of(kernel.iters, places, kernel.forms.symbols)
@@ -166,26 +170,27 @@ class Beside(Composition):
         most = max(counts.values())
         heads = [head for head in heads if counts[head] * SHORT > most]
         found: set[tuple[Shape, tuple[int, ...]]] = set()
-        whole: set[SSAValue] = set()
+        whole, inner = set[SSAValue](), False
         for head in heads:
             sizes = tiny.tensor_of(head.operand).dims
             found.add((sizes, head.axes))
-            whole |= {v for v in self._read_by(head.operand) if tiny.tensor_of(v).dims == sizes}
+            behind = self._behind(head.operand)
+            inner |= any(isinstance(v.owner, tiny.ReduceOp) for v in behind if v not in self.cuts)
+            read = (v for v in behind if v in self.cuts or isinstance(v, BlockArgument))
+            whole |= {v for v in read if tiny.tensor_of(v).dims == sizes}
         sizes, axes = found.pop()
         left = tuple(size for axis, size in enumerate(sizes) if axis not in axes)
         if found or not whole or left != tuple(extent(value, self.graph)):
             return None
-        return _Reduced(sizes, axes, frozenset(whole))
+        return _Reduced(sizes, axes, frozenset(whole), inner)
 
-    def _read_by(self, value: SSAValue) -> Iterator[SSAValue]:
-        """What lies in memory that elementwise ops make a value of."""
+    def _behind(self, value: SSAValue) -> Collection[SSAValue]:
+        """What a value is made of, down to what lies in memory."""
 
         def operands(one: SSAValue) -> Sequence[SSAValue]:
             return () if one in self.cuts else self._operands(one)
 
-        for one in reached([value], operands):
-            if not isinstance(one.owner, Operation) or one in self.cuts:
-                yield one
+        return reached([value], operands)
 
     def _beside_terms(self, value: SSAValue) -> tuple[Kernel, Point] | None:
         """The kernel that stores the terms of a sum along rows, and where it has that of each row;
