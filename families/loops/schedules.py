@@ -78,6 +78,8 @@ NEAR = 1.1
 """How many times the least modelled time fewer rows of a thread may take: where memory is busy, as
 behind a nearest resize, more of them save nothing (an H100 takes 114.9, 115.4 and 116.3 us of f32
 for one, two and four rows), and for a linear one four are as fast as eight (115.0 and 115.9)."""
+WORTH = 0.9
+"""Of the time with vectors, what that with elements is at most to be taken."""
 ALL_POINTS = ("flat", "turned")
 """The ways of loops whose tiles are of axes that are one."""
 OF_LINES = ("lines", "resampled")
@@ -149,6 +151,8 @@ def _in_order(loops: Loops, arch: str) -> list[ScheduleOp]:
         when = left_open(kernel, facts)
         if when is not None:
             whole = _schedule(loops, arch, not alone, "vector", vector, when)
+            if alone and _is_torn(loops, arch, whole):
+                break
             rows = _resampled_rows(loops, arch, whole, when)
             found += [*_split(loops, whole, facts), whole] if rows is None else [rows]
             break
@@ -292,6 +296,16 @@ def _resampled_rows(
     times = [modelled(loops.kernel, plan, sizes).seconds for plan in plans]
     best = next(p for p, time in zip(plans, times, strict=True) if time <= NEAR * min(times))
     return None if best is other else best
+
+
+def _is_torn(loops: Loops, arch: str, whole: ScheduleOp) -> bool:
+    """Whether threads that reduce alone take less time with elements than with vectors, by the
+    model of time: windows that slide along the columns begin at none of these."""
+    if not loops.reductions or loops.kernel.symbol_names:
+        return False
+    alone = _schedule(loops, arch, False, "scalar", 1, ())
+    vector, scalar = (modelled(loops.kernel, plan, {}).seconds for plan in (whole, alone))
+    return scalar < WORTH * vector
 
 
 def _few(loops: Loops, arch: str, vector: int, facts: Sequence[Assumption]) -> ScheduleOp | None:

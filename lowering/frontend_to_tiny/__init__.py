@@ -71,6 +71,7 @@ from polyc.lowering.frontend_to_tiny.selection import LowerArgReduce, LowerSort
 from polyc.lowering.frontend_to_tiny.shifted_scans import ShiftScan
 from polyc.lowering.frontend_to_tiny.sunk_permutes import SinkPermute
 from polyc.lowering.frontend_to_tiny.transposed import LowerConvTranspose
+from polyc.lowering.frontend_to_tiny.unpooled import ChooseAtPlaces
 from polyc.lowering.frontend_to_tiny.weights import RoundWeights
 from polyc.rewriting.changes import CLASSES, check_classes
 from polyc.rewriting.driver import rewrite
@@ -81,6 +82,7 @@ from polyc.rewriting.notes import Report, show
 __all__ = [
     "COMPOSED",
     "Builder",
+    "ChooseAtPlaces",
     "DropUnusedConversion",
     "FrontendToTiny",
     "KeepBatchApart",
@@ -306,7 +308,13 @@ class FrontendToTiny(ModulePass):
         lift_parameters(op)
         rewrite(
             op,
-            [SliceAtKnownPlaces(), KeepBatchApart(), KeepRowsApart(), SinkPermute()],
+            [
+                SliceAtKnownPlaces(),
+                ChooseAtPlaces(),
+                KeepBatchApart(),
+                KeepRowsApart(),
+                SinkPermute(),
+            ],
             recursive=True,
         )
         rewrite(op, [NoteStorable()])

@@ -8,18 +8,18 @@ computes elements from others stores these: the states of a recurrence whose ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
-from polyc.dialects.common.dim import Dim
-from polyc.dialects.index import value_op
-from polyc.lowering.index_to_region import cost
+from polyc.dialects.common.dim import Shape
 from polyc.lowering.index_to_region.composition import Composition
+from polyc.lowering.index_to_region.cost import is_computed, is_contraction, points
 from polyc.lowering.index_to_region.forms import extent
 from polyc.lowering.index_to_region.kernels import Kernel, Root
 from polyc.lowering.index_to_region.outputs import is_about, is_below
@@ -29,14 +29,43 @@ from polyc.rewriting.region.points import Point
 APART = (tiny.ScanOp, tiny.SortOp, tiny.ScatterOp, tiny.GatherOp)
 """What a kernel computes beside nothing else, and what indices say."""
 
-LEAST_ROW, MOST_ROW = 32, 4096
-"""Elements of a row that a block keeps while it reduces it in several ways."""
-
-MOST_OF_ROWS = 6
-"""Values that such a block has of each row at most."""
-
 MOST_ROOTS = 48
 """Values that a kernel stores at most of those that it computes on its way."""
+
+MOST_BESIDE = 6
+"""Values that one kernel reduces beside each other at most."""
+
+LEAST, MOST_ROW = 8, 4096
+"""Points of what is reduced from which on it is read but once for several, and of a row that blocks
+keep at most."""
+
+SHORT = 16
+"""How many times less what is reduced beside something else is, that does not count."""
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """What is reduced over ``axes`` of ``sizes``, the tensors that have ``whole`` of these, and
+    whether it is made of ``inner`` reductions."""
+
+    sizes: Shape
+    axes: tuple[int, ...]
+    whole: frozenset[SSAValue]
+    inner: bool
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether it is rows that blocks keep."""
+        length = self.sizes[-1].constant()
+        return self.axes == (len(self.sizes) - 1,) and length is not None and length <= MOST_ROW
+
+    def goes_with(self, other: _Reduced) -> bool:
+        """Whether another one is of the same tensor, over the same axes, and both are found while
+        that is read once."""
+        if (self.sizes, self.axes) != (other.sizes, other.axes) or not self.whole & other.whole:
+            return False
+        once = self.are_kept or not (self.inner or other.inner)
+        return once and points(self.sizes[axis] for axis in self.axes) >= LEAST
 
 
 class Beside(Composition):
@@ -96,7 +125,7 @@ class Beside(Composition):
             return None
         if self.cuts.get(value) is not None or self._order(value) is not None:
             return None
-        if isinstance(value.owner, APART) or not cost.is_computed(value):
+        if isinstance(value.owner, APART) or not is_computed(value):
             return None
         for kernel, point in self.asked.get(value, {}):
             if kernel not in self.between or len(kernel.roots) >= MOST_ROOTS or kernel.reduces:
@@ -110,61 +139,6 @@ class Beside(Composition):
             if whole and not self._reads_made_of(kernel, value):
                 return kernel, point
         return None
-
-    def _beside_rows(self, value: SSAValue) -> tuple[Kernel, Point] | None:
-        """The kernel that reduces rows of the same tensor, and where it has the value of a row;
-        None where there is none.
-
-        A block that keeps a row reduces all of it at hand: a mean, a variance and a maximum.  The
-        kernel asks for the value of its own row, or not at all.
-        """
-        if self.fuse != "cost" or value in self.whole or value in self.rows or value in self.turned:
-            return None
-        rows = self._rows_of(value)
-        if rows is None or self.cuts.get(value) is not None or self._order(value) is not None:
-            return None
-        sizes = extent(value, self.graph)
-        for kernel in self.between:
-            few = len(kernel.roots) < MOST_OF_ROWS and kernel not in self.holders.values()
-            if not few or [axis.size for axis in kernel.iters] != list(sizes):
-                continue
-            alike = [self._rows_of(root.value) for root in kernel.roots]
-            if any(other is None or rows.isdisjoint(other) for other in alike):
-                continue
-            places = [AffineDimExpr(axis) for axis in range(len(sizes))]
-            point = Point.of(kernel.iters, places, kernel.forms.symbols)
-            wanted = [p for k, p in self.asked.get(value, {}) if k is kernel]
-            if any(p != point for p in wanted) or self._reads_made_of(kernel, value):
-                continue
-            return kernel, point
-        return None
-
-    def _rows_of(self, value: SSAValue) -> frozenset[SSAValue] | None:
-        """What lies in memory, or is computed, of the rows that a value's reductions are of; None
-        where they are no rows of one known length that a block keeps, one for each element."""
-        heads, sizes = self.work.heads.get(value, ()), extent(value, self.graph)
-        found: set[SSAValue] = set()
-        for head in heads:
-            op = cast(tiny.ReduceOp, head.owner)
-            dims = tiny.tensor_of(op.operand).dims
-            row = dims[-1].constant()
-            if op.axes != (len(dims) - 1,) or list(dims[:-1]) != list(sizes):
-                return None
-            if cost.is_contraction(head) or row is None or not LEAST_ROW <= row <= MOST_ROW:
-                return None
-
-            def operands(one: SSAValue, dims: tuple[Dim, ...] = dims) -> Sequence[SSAValue]:
-                alike = tiny.tensor_of(one).dims == dims
-                return self._operands(one) if alike and cost.is_computed(one) else ()
-
-            behind = reached([op.operand], operands)
-            found.update(v for v in behind if tiny.tensor_of(v).dims == dims)
-        return frozenset(v for v in found if not self._repeats(v)) or None
-
-    def _repeats(self, value: SSAValue) -> bool:
-        """Whether a value has fewer elements than points."""
-        entry = value_op(value)
-        return entry is None or any(axis.repeats for axis in entry.axes)
 
     def _reads_made_of(self, kernel: Kernel, value: SSAValue) -> bool:
         """Whether something that a kernel reads from memory is made of a value; what it asks for
@@ -201,6 +175,73 @@ class Beside(Composition):
             return False
         powers = is_below(roots[0].value, value, self.same)
         return powers is not None and self._finds_both(powers)
+
+    def _beside_reduced(self, value: SSAValue) -> tuple[Kernel, Point] | None:
+        """The kernel between others that reduces what a value is reduced of, over the same axes, as
+        a mean, a deviation and a maximum of the same are, and where that has it; None for none.
+
+        Both are found while elements are read once.  A kernel that needs the value, at the same
+        point alone, has a row at hand: another kernel would read all of them again.
+        """
+        if self.fuse != "cost" or value in self.whole or self._order(value) is not None:
+            return None
+        own = None if value in self.rows else self._reduced_of(value)
+        if own is None:
+            return None
+        for kernel in self.between:
+            if len(kernel.roots) >= MOST_BESIDE or kernel.row is not None:
+                continue
+            if kernel.scatter is not None or kernel.scan is not None:
+                continue
+            if [axis.size for axis in kernel.iters] != list(extent(value, self.graph)):
+                continue
+            others = [self._reduced_of(root.value) for root in kernel.roots]
+            if not all(other is not None and own.goes_with(other) for other in others):
+                continue
+            places = [AffineDimExpr(i) for i in range(len(kernel.iters))]
+            point = Point.of(kernel.iters, places, kernel.forms.symbols)
+            asked = [p for k, p in self.asked.get(value, {}) if k is kernel]
+            if asked and not own.are_kept:
+                continue
+            if any(p != point for p in (*asked, *(root.point for root in kernel.roots))):
+                continue
+            if not self._reads_made_of(kernel, value):
+                return kernel, point
+        return None
+
+    def _reduced_of(self, value: SSAValue) -> _Reduced | None:
+        """What a value is reduced of; None where it is made of no such reduction, or of others.
+
+        What is less than that by far, as the number of elements that a mask leaves, does not count.
+        """
+        heads = [cast(tiny.ReduceOp, head.owner) for head in self.work.heads.get(value, ())]
+        if not heads or any(is_contraction(head.result) for head in heads):
+            return None
+        counts = {head: points(tiny.tensor_of(head.operand).dims) for head in heads}
+        most = max(counts.values())
+        heads = [head for head in heads if counts[head] * SHORT > most]
+        found: set[tuple[Shape, tuple[int, ...]]] = set()
+        whole, inner = set[SSAValue](), False
+        for head in heads:
+            sizes = tiny.tensor_of(head.operand).dims
+            found.add((sizes, head.axes))
+            behind = self._behind(head.operand)
+            inner |= any(isinstance(v.owner, tiny.ReduceOp) for v in behind if v not in self.cuts)
+            read = (v for v in behind if v in self.cuts or isinstance(v, BlockArgument))
+            whole |= {v for v in read if tiny.tensor_of(v).dims == sizes}
+        sizes, axes = found.pop()
+        left = tuple(size for axis, size in enumerate(sizes) if axis not in axes)
+        if found or not whole or left != tuple(extent(value, self.graph)):
+            return None
+        return _Reduced(sizes, axes, frozenset(whole), inner)
+
+    def _behind(self, value: SSAValue) -> Collection[SSAValue]:
+        """What a value is made of, down to what lies in memory."""
+
+        def operands(one: SSAValue) -> Sequence[SSAValue]:
+            return () if one in self.cuts else self._operands(one)
+
+        return reached([value], operands)
 
     def _beside_terms(self, value: SSAValue) -> tuple[Kernel, Point] | None:
         """The kernel that stores the terms of a sum along rows, and where it has that of each row;

@@ -281,9 +281,9 @@ class Composer(Reasons):
     def _store(self, value: SSAValue, edge: Edge, reason: str) -> dict[tuple[Kernel, Point], None]:
         """Give a value a kernel of its own; where that kernel wants it."""
         beside = self._beside_end(value) or self._beside_squares(value)
-        beside = beside or self._beside_terms(value)
+        beside = beside or self._beside_terms(value) or self._beside_reduced(value)
         exact = beside is not None
-        beside = beside or self._beside_next(value) or self._beside_rows(value)
+        beside = beside or self._beside_next(value)
         if beside is not None:
             self.early[value] = beside
             beside[0].roots.append(Root(value, beside[1]))

@@ -16,6 +16,8 @@ from xdsl.ir.affine import AffineDimExpr
 
 from polyc.dialects import tiny
 from polyc.dialects.common.dim import Dim
+from polyc.dialects.common.elements import is_integer
+from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.region.types import AxisAttr
 from polyc.lowering.index_to_region import cost
 from polyc.lowering.index_to_region.beside import Beside
@@ -40,6 +42,12 @@ SERIAL = "it is reduced, and few blocks would do that in the steps of another re
 MANY, SHORT, ENOUGH = 1 << 16, 16, 1 << 10
 """Points of a reduction's operand from which on it is not done in the steps of another one, those
 for each point of what is stored, and the results of a kernel that has blocks enough for it."""
+
+COUNTED = 4
+"""Ops that make a place, at most, that is never stored."""
+
+FEW = 4
+"""Points of a reduction up to which it is a few ops of each element, as windows of 2 by 2 are."""
 
 FIRST = "it is reduced over outer axes first, and then over inner ones, of which few lie together"
 LAST = "it is the second step of a reduction, which is done once, and is wanted at several points"
@@ -80,20 +88,47 @@ class Reasons(Beside):
             return "nothing is fused" if heads or self.uses[value] > 1 else None
         if self.fuse == "cost" and value not in self.whole and self._is_top(value):
             return None
-        if heads and len(wanted) > 1:
+        few = self.fuse == "cost" and self._is_of_few(value, wanted)
+        if heads and len(wanted) > 1 and not few:
             kernels = len({id(k) for k, _ in wanted})
             where = f"by {kernels} kernels" if kernels > 1 else f"at {len(wanted)} points"
             return f"it is reduced, which is done once, and is wanted {where}"
         if heads and any(k.forms.names.gathered & set(p.labels) for k, p in wanted):
             return "it is reduced, which is done once, and a gather reads it where its data says"
-        if heads and (clash := _clash(*wanted[0])) is not None:
+        if heads and not few and (clash := _clash(*wanted[0])) is not None:
             return f"it is reduced, which is done once, and {clash}"
         if value in self.kept:
             return None
         if self.fuse == "cost" and self._is_for_few_blocks(value, wanted):
             return SERIAL
+        if self.fuse == "cost" and self._is_counted(value):
+            return None
         delta = self._delta(value, wanted)
         return str(delta) if self.fuse == "cost" and not delta.pays else None
+
+    def _is_counted(self, value: SSAValue) -> bool:
+        """Whether a value is integers that a few ops make of where elements stand: a kernel for
+        them would take longer than to make them everywhere."""
+        if not is_integer(tiny.tensor_of(value).element_type):
+            return False
+        made = reached([value], self._operands)
+        plain = (tiny.ConstantOp, tiny.DimOp, tiny.IotaOp, tiny.BinaryOp, tiny.CastOp, MovementOp)
+        if not all(isinstance(one.owner, plain) for one in made):
+            return False
+        return sum(map(cost.is_computed, made)) <= COUNTED
+
+    def _is_of_few(self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]) -> bool:
+        """Whether one kernel wants a value that is reduced of so few points that these are a few
+        ops of each element: what it takes to compute it again is a question of cost."""
+        if len({id(kernel) for kernel, _ in wanted}) > 1:
+            return False
+        for head in self.work.heads[value]:
+            op = cast(tiny.ReduceOp, head.owner)
+            sizes = tiny.tensor_of(op.operand).dims
+            points = prod(sizes[axis].constant() or FEW + 1 for axis in op.axes)
+            if points > FEW or cost.is_contraction(head):
+                return False
+        return True
 
     def _is_for_few_blocks(self, value: SSAValue, wanted: Sequence[tuple[Kernel, Point]]) -> bool:
         """Whether a value is made of long reductions, and wanted in the steps of another one by a

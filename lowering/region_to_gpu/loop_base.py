@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Self, cast
@@ -158,6 +159,16 @@ def stored_of(kernel: KernelOp, part: Part) -> list[tuple[SSAValue, GlobalType]]
     if moments is not None:
         return [(value, part.kind(f32)) for value in moments.stored]
     return [(r.result, part.kind(r.accumulates_in)) for r in summed(values)]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A reduction on its way: the fragment of what threads have of it, and, where a thread has one
+    number of several points, which of the fragment's elements a point of the tile goes to."""
+
+    reduce: ReduceOp
+    acc: SSAValue
+    fold: AffineMap | None = None
 
 
 class LoopBase(Builder):
@@ -410,7 +421,9 @@ class LoopBase(Builder):
         values are ``given``, nothing is reduced for the others.
         """
         held: dict[SSAValue, Held] = dict(given or {})
-        for reduce in [] if given is not None else reductions_in(values):
+        needed = [] if given is not None else reductions_in(values)
+        self.bring_together(scope, needed)
+        for reduce in needed:
             held[reduce.result] = held_in(self.reduction(scope, reduce))
         used = {*axes_in(values), *labels}
         axes, origin = placed_all({a: place for a, place in scope.places.items() if a in used})
@@ -427,17 +440,15 @@ class LoopBase(Builder):
         """The fragment of a reduction's results at a scope's places, computed there once."""
 
     @abstractmethod
-    def step(
-        self,
-        scope: Scope,
-        reduce: ReduceOp,
-        apart: Mapping[str, int],
-        acc: SSAValue,
-        fold: AffineMap | None = None,
-    ) -> None:
+    def bring_together(self, scope: Scope, needed: Sequence[ReduceOp]) -> None:
+        """Compute reductions at a scope's places, those that go along the same points in one
+        loop."""
+
+    @abstractmethod
+    def step(self, scope: Scope, sums: Sequence[Sum], apart: Mapping[str, int]) -> None:
         """One point of each thread, or none where its part of an axis has ended.
 
-        With ``fold`` a thread brings its points together first, and then into ``acc``.
+        Where it has a fold, a thread brings its points together first, and then into the sum.
         """
 
 

@@ -78,6 +78,10 @@ class Scope:
         """The scope of a loop over an axis."""
         return Scope(emit, {**self.places, label: place}, self.made.new_child())
 
+    def within(self, emit: Emit) -> Scope:
+        """The scope of what is done where a condition holds."""
+        return Scope(emit, self.places, self.made.new_child())
+
     def along(self, labels: Sequence[str]) -> tuple[bool, bool]:
         """Whether values with these axes differ between a tile's rows, and its columns."""
         used = {self.places[label].along for label in labels}

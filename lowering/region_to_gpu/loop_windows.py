@@ -19,7 +19,7 @@ from polyc.dialects.region import ReadOp
 from polyc.families.loops.lines import Lines
 from polyc.families.loops.recognise import axes_in, type_of
 from polyc.families.loops.windows import Sliding, Window, WindowTile, held_value
-from polyc.lowering.region_to_gpu.loop_base import LoopBase
+from polyc.lowering.region_to_gpu.loop_base import LoopBase, Sum
 from polyc.lowering.region_to_gpu.loop_scope import (
     AxisPlace,
     Scope,
@@ -53,7 +53,7 @@ def slide(
         for value, one in slid.items():
             at = ROW * one.step + tap * one.dilation
             builder.shared[value] = Held(whole[value].fragment, (at, COLUMN))
-        builder.step(here, window.reduce, {}, acc)
+        builder.step(here, [Sum(window.reduce, acc)], {})
     builder.shared.clear()
 
 
@@ -76,7 +76,7 @@ def slide_along(builder: LoopBase, scope: Scope, lines: Lines, acc: SSAValue) ->
         for value, (one, held) in wide.items():
             at = COLUMN * one.step + (tap * one.dilation + tile_of.before(one))
             builder.shared[value] = Held(held, (ROW, at))
-        builder.step(here, lines.reduce, {}, acc)
+        builder.step(here, [Sum(lines.reduce, acc)], {})
     builder.shared.clear()
 
 

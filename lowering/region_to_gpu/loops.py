@@ -16,7 +16,7 @@ from typing import cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr
 
 from polyc.dialects.common.elements import is_integer, number_of
 from polyc.dialects.gpu import kernel as gpu
@@ -26,10 +26,13 @@ from polyc.dialects.gpu.hardware import ClusterRankOp
 from polyc.dialects.gpu.launches import LaunchOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp, ReadOp, ReduceOp
+from polyc.dialects.region.present import present
+from polyc.dialects.region.siblings import siblings
 from polyc.families.loops.boxes import Box, find_box
 from polyc.families.loops.recognise import (
     Loops,
     Space,
+    made_by,
     parted,
     pinned_axes,
     reductions_in,
@@ -44,6 +47,7 @@ from polyc.lowering.region_to_gpu.kernel import Walked
 from polyc.lowering.region_to_gpu.loop_base import (
     ZERO,
     LoopBase,
+    Sum,
     grid_of,
     part_of,
     parted_spaces,
@@ -57,6 +61,7 @@ from polyc.lowering.region_to_gpu.loop_scope import (
     Walk,
     flat_places,
     held_along,
+    held_in,
     line_places,
     placed_all,
     places_of,
@@ -163,7 +168,9 @@ class LoopBuilder(LoopBase):
             return
         if self.parts > 1:
             self.rank = self.emit.value(ClusterRankOp(), "rank")
-        for reduce in reductions_in([self.kernel.yield_op.values[i] for i in space.outputs]):
+        needed = reductions_in([self.kernel.yield_op.values[i] for i in space.outputs])
+        self.bring_together(scope, needed)
+        for reduce in needed:
             held = self.reduction(scope, reduce)
             if self.part is not None and self.rank is not None:
                 store_share(self, scope, reduce.result, held, reduce)
@@ -217,88 +224,148 @@ class LoopBuilder(LoopBase):
 
     def reduction(self, scope: Scope, reduce: ReduceOp) -> SSAValue:
         """The fragment of a reduction's results at a scope's places, computed there once."""
-        labels = type_of(reduce.result).labels
-        key = (reduce.result, *(scope.places[label] for label in labels))
+        key = _key(scope, reduce)
         if key not in scope.made:
-            scope.made[key] = self.reduce(scope, reduce, scope.along(labels))
+            self.reduce(scope, [reduce])
         return scope.made[key]
 
-    def reduce(self, scope: Scope, reduce: ReduceOp, along: tuple[bool, bool]) -> SSAValue:
-        hint = reduce.label or reduce.result.name_hint
-        apart = parted(reduce, along, self.tile)
+    def bring_together(self, scope: Scope, needed: Sequence[ReduceOp]) -> None:
+        """Compute reductions at a scope's places, those that go along the same points in one loop.
+
+        What slides is in registers for one of them at a time.
+        """
+        if self.slides is not None or self.lines is not None or self.adds:
+            return
+        left = [one for one in needed if _key(scope, one) not in scope.made]
+        groups = siblings(
+            left, partial(made_by, into=True), lambda one: scope.along(type_of(one.result).labels)
+        )
+        for group in groups:
+            # One that another group needs is there by now.
+            several = [one for one in group if _key(scope, one) not in scope.made]
+            parts = {present(one, list(made_by([one.operand], into=True))) for one in several}
+            if len(several) > 1 and len(parts) == 1 and not any(map(pinned_axes, several)):
+                self.reduce(scope, several)
+
+    def reduce(self, scope: Scope, reduces: Sequence[ReduceOp]) -> None:
+        """Compute reductions that go along the same points, in one loop over these."""
+        first, emit = reduces[0], scope.emit
+        labels = type_of(first.result).labels
+        along = scope.along(labels)
+        apart = parted(first, along, self.tile)
         if self.part is not None and self.adds:
             apart = {PART: self.part.along}
-        held = held_along(along, apart)
-        emit = scope.emit
         start = len(emit.ops)
-        fold, kind = None, reduce.accumulates_in
+        sums = [self._begun(scope, reduce, along, apart) for reduce in reduces]
+        # Axes that threads part go innermost: what is computed a step of the others is shared.
+        lines = None if self.lines is None else self.lines.of(first)
+        slid = lines if self.slides is None else self.slides[0]
+        inner = {*apart, *([] if slid is None else [slid.label])}
+        order = sorted(first.labels, key=lambda label: label in inner)
+        where = None if self.part is not None else self.present(scope, first)
+        if where is not None:
+            emit.when(where, lambda own: self.loop(scope.within(own), sums, order, apart))
+        elif self.part is None:
+            self.loop(scope, sums, order, apart)
+        elif self.adds:
+            assert self.here is not None
+            (one,) = sums
+            where, origin = placed_all(scope.places)
+            to = self.sums[first.result]
+            if self.moments is not None and first is self.moments.squares:
+                mean = loop_moments.mean_of(self, scope, self.moments)
+                others = [v for v in self.moments.stored if v is not first.result]
+                spaces = [to, *(self.sums[value] for value in others)]
+                together = loop_powers if self.moments.below else loop_moments
+                together.combine(emit, self.part, self.here, one.acc, mean, where, origin, spaces)
+            else:
+                neutral = _neutral(emit, first)
+                combine(emit, self.part, self.here, first, neutral, one.acc, where, origin, to)
+        else:
+            run = partial(self.step, sums=sums, apart=apart)
+            turns_of(self, scope, first, order, apart, lambda here, _: run(here))
+        for one in sums:
+            acc = one.acc
+            if apart:
+                hint = one.reduce.label or one.reduce.result.name_hint
+                whole = self.fragment(scope, along, hint, one.reduce.accumulates_in)
+                over, shared = projection(along), self.parts > 1
+                emit.op(tile.ReduceOp(one.reduce.fn.data, acc, over, whole, cluster=shared))
+                acc = whole
+            scope.made[_key(scope, one.reduce)] = acc
+        for op in emit.ops[start:]:
+            located(op, first)
+
+    def present(self, scope: Scope, reduce: ReduceOp) -> SSAValue | None:
+        """Whether a reduction is of something at some point of a block's tile, as each part of a
+        concat is in its own; None where it may be everywhere.
+
+        What is of something lies together, and is more than a tile has: then so is the tile's first
+        point, or its last.
+        """
+        found = present(reduce, list(made_by([reduce.operand], into=True)))
+        place = None if found is None else scope.places.get(found.label)
+        if found is None or place is None or place.fixed is not None:
+            return None
+        count = 1 if place.along is None else self.tile[place.along]
+        if (found.last - found.first + 1) * place.inside < count:
+            return None
+        emit, holds = scope.emit, list[SSAValue]()
+        for behind in dict.fromkeys((0, count - 1)):
+            expr = affine_dim(0) + behind
+            expr = expr // place.inside if place.inside > 1 else expr
+            expr = expr if place.size is None else expr % place.size
+            at, here = emit.apply(expr, [place.start]), None
+            if found.first > 0:
+                here = emit.compare("sge", at, emit.index(found.first))
+            if found.last < found.size - 1:
+                here = emit.both(here, emit.compare("sle", at, emit.index(found.last)))
+            assert here is not None
+            holds.append(here)
+        return holds[0] if len(holds) == 1 else emit.value(arith.OrIOp(*holds))
+
+    def _begun(
+        self,
+        scope: Scope,
+        reduce: ReduceOp,
+        along: tuple[bool, bool],
+        apart: Mapping[str, int],
+    ) -> Sum:
+        """A reduction before its first point."""
+        hint, kind = reduce.label or reduce.result.name_hint, reduce.accumulates_in
+        held, fold = held_along(along, apart), None
         if self.adds or not apart or self.plan.integer("vectorize") == 1:
             acc = self.fragment(scope, held, hint, kind)
         else:
             acc, fold = self.folded(scope, held, apart, hint, kind)
-        neutral = _neutral(emit, reduce)
-        emit.op(tile.FillOp(neutral, acc))
-        # Axes that threads part go innermost: what is computed a step of the others is shared.
-        lines = None if self.lines is None else self.lines.of(reduce)
-        slid = lines if self.slides is None else self.slides[0]
-        inner = {*apart, *([] if slid is None else [slid.label])}
-        order = sorted(reduce.labels, key=lambda label: label in inner)
-        if self.part is None:
-            self.loop(scope, reduce, order, apart, acc, fold)
-        elif self.adds:
-            assert self.here is not None
-            where, origin = placed_all(scope.places)
-            to = self.sums[reduce.result]
-            if self.moments is not None and reduce is self.moments.squares:
-                mean = loop_moments.mean_of(self, scope, self.moments)
-                others = [v for v in self.moments.stored if v is not reduce.result]
-                spaces = [to, *(self.sums[value] for value in others)]
-                together = loop_powers if self.moments.below else loop_moments
-                together.combine(emit, self.part, self.here, acc, mean, where, origin, spaces)
-            else:
-                combine(emit, self.part, self.here, reduce, neutral, acc, where, origin, to)
-        else:
-            run = partial(self.step, reduce=reduce, apart=apart, acc=acc, fold=fold)
-            turns_of(self, scope, reduce, order, apart, lambda here, _: run(here))
-        if apart:
-            whole = self.fragment(scope, along, hint, kind)
-            over, shared = projection(along), self.parts > 1
-            emit.op(tile.ReduceOp(reduce.fn.data, acc, over, whole, cluster=shared))
-            acc = whole
-        for op in emit.ops[start:]:
-            located(op, reduce)
-        return acc
+        scope.emit.op(tile.FillOp(_neutral(scope.emit, reduce), acc))
+        return Sum(reduce, acc, fold)
 
     def loop(
-        self,
-        scope: Scope,
-        reduce: ReduceOp,
-        labels: Sequence[str],
-        apart: Mapping[str, int],
-        acc: SSAValue,
-        fold: AffineMap | None = None,
+        self, scope: Scope, sums: Sequence[Sum], labels: Sequence[str], apart: Mapping[str, int]
     ) -> None:
-        """The loops over ``labels``, around a step that brings one point into ``acc``."""
-        self.before(scope, reduce.operand, set(labels))
+        """The loops over ``labels``, around a step that brings one point into each of ``sums``."""
+        first = sums[0].reduce
+        self.before(scope, [one.reduce.operand for one in sums], set(labels))
         if not labels:
-            self.step(scope, reduce, apart, acc, fold)
+            self.step(scope, sums, apart)
             return
         if self.slides is not None and list(labels) == [self.slides[0].label]:
-            slide(self, scope, *self.slides, acc)
+            slide(self, scope, *self.slides, sums[0].acc)
             return
-        lines = None if self.lines is None else self.lines.of(reduce)
+        lines = None if self.lines is None else self.lines.of(first)
         if lines is not None and list(labels) == [lines.label]:
-            slide_along(self, scope, lines, acc)
+            slide_along(self, scope, lines, sums[0].acc)
             return
         label, *rest = labels
         along = apart.get(label)
-        if label in pinned_axes(reduce) and along is None:
-            for point in range(size_of(reduce, label).constant() or 0):
+        if label in pinned_axes(first) and along is None:
+            for point in range(size_of(first, label).constant() or 0):
                 place = AxisPlace(None, scope.emit.index(point), fixed=point)
                 within = scope.inside(scope.emit, label, place)
-                self.loop(within, reduce, rest, apart, acc, fold)
+                self.loop(within, sums, rest, apart)
             return
-        size = self.frame.size(size_of(reduce, label))
+        size = self.frame.size(size_of(first, label))
         step = 1 if along is None else self.tile[along]
         rank = self.rank if along == 0 else None
 
@@ -307,55 +374,72 @@ class LoopBuilder(LoopBase):
                 own = affine_dim(0) + affine_dim(1) * step
                 at = inner.apply(own, [at, rank])
             within = scope.inside(inner, label, AxisPlace(along, at))
-            self.loop(within, reduce, rest, apart, acc, fold)
+            self.loop(within, sums, rest, apart)
 
         hint = label if along is None else f"{label}0"
         scope.emit.loop(size, body, step=step if rank is None else step * self.parts, hint=hint)
 
-    def before(self, scope: Scope, value: SSAValue, bound: Set[str]) -> None:
-        """The reductions that ``value`` needs and that depend on none of ``bound``."""
-        for reduce in reductions_in([value]):
+    def before(self, scope: Scope, values: Sequence[SSAValue], bound: Set[str]) -> None:
+        """The reductions that ``values`` need and that depend on none of ``bound``."""
+        needed = reductions_in(values)
+        free = [one for one in needed if not bound & set(type_of(one.result).labels)]
+        self.bring_together(scope, free)
+        for reduce in needed:
             if bound & set(type_of(reduce.result).labels):
-                self.before(scope, reduce.operand, bound | set(reduce.labels))
+                self.before(scope, [reduce.operand], bound | set(reduce.labels))
             else:
                 self.reduction(scope, reduce)
 
-    def step(
-        self,
-        scope: Scope,
-        reduce: ReduceOp,
-        apart: Mapping[str, int],
-        acc: SSAValue,
-        fold: AffineMap | None = None,
-    ) -> None:
+    def step(self, scope: Scope, sums: Sequence[Sum], apart: Mapping[str, int]) -> None:
         """One point of each thread, or none where its part of an axis has ended.
 
-        With ``fold`` a thread brings its points together first, and then into ``acc``.
+        Where it has a fold, a thread brings its points together first, and then into the sum.
         """
-        tails = {label: self.frame.size(size_of(reduce, label)) for label in apart}
+        tails = {label: self.frame.size(size_of(sums[0].reduce, label)) for label in apart}
+        wanted: list[Wanted] = []
+        for one in sums:
+            here = one.acc
+            if one.fold is not None:
+                axes = [one.fold.results[axis] != ZERO for axis in (0, 1)]
+                hint, kind = one.reduce.result.name_hint, one.reduce.accumulates_in
+                here = self.fragment(scope, (axes[0], axes[1]), hint, kind)
+            then = partial(self._joined, one, here if not wanted else None, tails)
+            wanted.append(Wanted(one.reduce.operand, here, (ROW, COLUMN), then))
+        operands, space = [one.reduce.operand for one in sums], wanted[0].target
+        self.map(scope, space, list(tails), lambda _: wanted, sums[0].reduce, operands)
+        for one, want in zip(sums, wanted, strict=True):
+            if one.fold is not None:
+                fn = one.reduce.fn.data
+                scope.emit.op(tile.ReduceOp(fn, want.target, one.fold, one.acc, accumulate=True))
 
-        def combined(point: Point, scalar: SSAValue) -> SSAValue:
-            kind = reduce.accumulates_in
-            value = point.converted(scalar, element_of(reduce.operand), kind)
-            emit, (old, *_) = point.emit, point.block.args
-            there = inside(point, tails)
-            if there is not None:
-                neutral = _neutral(emit, reduce)
-                value = emit.value(arith.SelectOp(there, value, neutral))
-            if fold is not None:
-                return value
-            found = joined(emit, reduce, old, value)
-            return found if is_integer(kind) else _rounded(emit, found, reduce)
+    def _joined(
+        self,
+        one: Sum,
+        space: SSAValue | None,
+        tails: Mapping[str, SSAValue],
+        point: Point,
+        scalar: SSAValue,
+    ) -> SSAValue:
+        """What a sum is with one point more, or the point alone where it has a fold; its fragment
+        is the ``space`` of the map, or another one."""
+        emit, reduce = point.emit, one.reduce
+        value = point.converted(scalar, element_of(reduce.operand), reduce.accumulates_in)
+        there = inside(point, tails)
+        if there is not None:
+            value = emit.value(arith.SelectOp(there, value, _neutral(emit, reduce)))
+        if one.fold is not None:
+            return value
+        old = point.block.args[0]
+        if space is None:
+            held = held_in(one.acc)
+            old = point.input(held.fragment, held.place)
+        found = joined(emit, reduce, old, value)
+        return found if is_integer(reduce.accumulates_in) else _rounded(emit, found, reduce)
 
-        here = acc
-        if fold is not None:
-            axes = [fold.results[axis] != ZERO for axis in (0, 1)]
-            kind = reduce.accumulates_in
-            here = self.fragment(scope, (axes[0], axes[1]), reduce.result.name_hint, kind)
-        wanted = [Wanted(reduce.operand, here, (ROW, COLUMN), combined)]
-        self.map(scope, here, list(tails), lambda _: wanted, reduce, [reduce.operand])
-        if fold is not None:
-            scope.emit.op(tile.ReduceOp(reduce.fn.data, here, fold, acc, accumulate=True))
+
+def _key(scope: Scope, reduce: ReduceOp) -> tuple[object, ...]:
+    """A reduction and where the axes of its results stand."""
+    return reduce.result, *(scope.places[label] for label in type_of(reduce.result).labels)
 
 
 def _neutral(emit: Emit, reduce: ReduceOp) -> SSAValue:

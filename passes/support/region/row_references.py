@@ -468,20 +468,27 @@ def _sums_of(value: SSAValue, plain: bool = False) -> Iterator[Sequence[str]]:
 
 
 def _is_weighed(x: SSAValue, labels: Sequence[str]) -> bool:
-    """Whether x is made of a sum of products, and weighs a product that is summed over its axes."""
-    if not any(
-        isinstance(product := op.operand.owner, region.BinaryOp) and product.fn.data == "mul"
+    """Whether x is made of a sum of products, and weighs a product that is summed over its axes.
+
+    Squares of distances are such products where many weigh the same, as keys do for all queries; of
+    a window about each point, as of an image that is smoothed but for its edges, they are not.
+    """
+    products = [
+        product
         for op in _behind(x)
         if op.fn.data == "sum"
-    ):
-        return False
+        and isinstance(product := op.operand.owner, region.BinaryOp)
+        and product.fn.data == "mul"
+    ]
+    plain = any(product.lhs is not product.rhs for product in products)
     own = set(type_of(x).labels)
-    return any(
+    return bool(products) and any(
         op.fn.data == "sum"
         and set(op.labels) == set(labels)
         and isinstance(product := op.operand.owner, region.BinaryOp)
         and product.fn.data == "mul"
         and set(product.result.type.labels) - own
+        and (plain or any(own - {*type_of(behind_views(o)).labels} for o in product.operands))
         for op in _reached(x)
     )
 

@@ -7,6 +7,7 @@ from polyc.test.support.novel import (
     graphs,
     language,
     losses,
+    pools,
     science,
     sequence,
     tensors,
@@ -14,7 +15,7 @@ from polyc.test.support.novel import (
 )
 from polyc.test.support.novel.registry import Novel, names
 
-FIELDS = (filters, graphs, language, losses, science, sequence, tensors, vision)
+FIELDS = (filters, graphs, language, losses, pools, science, sequence, tensors, vision)
 """The files of modules."""
 
 

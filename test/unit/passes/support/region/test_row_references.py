@@ -204,3 +204,24 @@ def test_a_maximum_of_another_row_stays() -> None:
     module = whole(s.after(s.softmax(x)))
     fired = [note.text for note in postpone(module).fired]
     assert not any("maximum of scores" in note for note in fired)
+
+
+def smoothed(window: bool) -> ModuleOp:
+    """Values weighed by how near features are: of neighbours, one each, or of keys, for all."""
+    s = Parts()
+    other = s.input("x", 4, 1, 25, 3) if window else s.input("x", 1, 25, 3)
+    centre = s.input("c", 4, 30, 1, 3) if not window else s.input("c", 4, 1, 1, 3)
+    far = s.fn("sub", s.cast(other, f32), s.cast(centre, f32))
+    total = s.reduce("sum", s.fn("mul", far, far), 3)  # [4, 1, 25] or [4, 30, 25]
+    weight = s.fn("exp", s.fn("neg", total))
+    v = s.input("v", 4, 8, 1, 25) if window else s.input("v", 8, 1, 25)
+    spread = s.reshape(weight, 4, 1, 1 if window else 30, 25)
+    values = s.cast(v, f32)
+    return s.done(y=s.reduce("sum", s.fn("mul", spread, values), 3))
+
+
+@pytest.mark.parametrize("window", [True, False])
+def test_distances_are_scores_where_many_weigh_the_same(window: bool) -> None:
+    """Of neighbours of each point by itself no maximum is looked for."""
+    module = whole(smoothed(window))
+    assert bool(postpone(module).fired) is not window
