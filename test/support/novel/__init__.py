@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from polyc.test.support.novel import (
+    detection,
+    diffusion,
     filters,
+    finance,
     graphs,
+    heads,
     language,
+    layers,
     losses,
+    physics,
     science,
     sequence,
+    speech,
     tensors,
+    views,
     vision,
 )
 from polyc.test.support.novel.registry import Novel, names
 
-FIELDS = (filters, graphs, language, losses, science, sequence, tensors, vision)
+FIELDS = (
+    *(detection, diffusion, filters, finance, graphs, heads, language, layers),
+    *(losses, physics, science, sequence, speech, tensors, views, vision),
+)
 """The files of modules."""
 
 
