@@ -126,7 +126,7 @@ class ValueAtRisk(nn.Module):
         return order[k - 1], order[:k].mean(0), loss.kthvalue(x.shape[0] // 2, 0).values
 
 
-@novel("finance/kalman", (3, 5), (5003, 24))
+@novel("finance/kalman", (3, 4), (5003, 9))
 class Kalman(nn.Module):
     """A filter of place and speed for many series at once; its covariances are two by two."""
 

@@ -91,7 +91,8 @@ class GreedyCtc(nn.Module):
         before = F.pad(symbol[:, :-1], (1, 0), value=-1)
         keep = real & (symbol != 0) & (symbol != before)
         place = keep.long().cumsum(1)
-        out = torch.zeros_like(symbol).scatter_add_(1, place * keep, symbol * keep)
+        out = F.pad(torch.zeros_like(symbol), (0, 1))
+        out = out.scatter_add(1, place * keep, symbol * keep)
         score = best.masked_fill(~real, 0).sum(1) / lengths
         return out[:, 1:], keep.sum(1), score
 
