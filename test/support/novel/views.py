@@ -39,7 +39,7 @@ class WritesInPlace(One):
     def forward(self, x):
         y = x.clone()
         y[:, 1::2] *= 0.5
-        y[:, ::2, 3:].add_(y[:, :1, 3:])
+        y[:, ::2, 3:].add_(x[:, :1, 3:])
         y[..., 0] = y.mean(-1)
         y.transpose(1, 2)[:, -1].clamp_(min=0)
         y.masked_fill_(y > 2, 2.0)
