@@ -35,6 +35,7 @@ def floor_of(torch: Any, model: Any, given: Sequence[Any]) -> dict[str, float]:
     """The bytes and the products that a model cannot do without, and the microseconds of these."""
     fake: Any = library("torch._subclasses.fake_tensor", "torch")
     counter: Any = library("torch.utils.flop_counter", "torch")
+    model.requires_grad_(False)  # or the counter asks views of parameters for their gradients
     with torch.no_grad(), fake.FakeTensorMode(allow_non_fake_inputs=True) as mode:
         inputs = [mode.from_tensor(x) if torch.is_tensor(x) else x for x in given]
         with counter.FlopCounterMode(display=False) as counted:

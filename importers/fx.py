@@ -174,6 +174,8 @@ class Reading:
         convert = converter_of(SOURCE, name, name.rpartition(".")[0])
         complex_ = self._is_complex(node)
         if convert is None and not complex_:
+            if (numbers := self._known.numbers(node)) is not None:
+                return self._read(numbers, node.name, node)
             self.faults.missing(name, node.name, place_at(node), why(name))
             return UNKNOWN
         try:

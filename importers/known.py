@@ -94,12 +94,17 @@ class Known:
         known = self._places.get(node) if "scaled_dot_product" in name else None
         return known is not None and known.is_true
 
-    def _computed(self, node: Any) -> Any:
-        """The tensor of a node on the CPU; None where something of it is not known."""
+    def numbers(self, node: Any) -> Any:
+        """The tensor of a node of any type, to be a constant; None where it is not known."""
+        return self._computed(node, real=True)
+
+    def _computed(self, node: Any, real: bool = False) -> Any:
+        """The tensor of a node on the CPU, ``real`` numbers too; None where something of it is not
+        known."""
         target, fake = node.target, node.meta.get("val")
         if not hasattr(target, "_schema") or not hasattr(fake, "dtype"):
             return None
-        if fake.is_floating_point() or fake.is_complex() or "out" in node.kwargs:
+        if fake.is_complex() or "out" in node.kwargs or (fake.is_floating_point() and not real):
             return None
         torch = library("torch", "torch")
         if torch.Tag.nondeterministic_seeded in target.tags:

@@ -41,7 +41,14 @@ def from_exported(program: Any, name: str = "model", precision: str | None = Non
         )
     named = _debug_names(program)
     # Without a table of decompositions ATen's composite ops stay, and what writes in place is gone.
-    functional = program.run_decompositions({})
+    try:
+        functional = program.run_decompositions({})
+    except Exception as error:  # Of any kind: it runs ops of PyTorch's on tensors without numbers.
+        bad_model(
+            "an ExportedProgram",
+            f"cannot be run by PyTorch itself: {str(error).strip().splitlines()[0]}; a gradient "
+            "within it is such a case: compute it by hand, or outside of the model",
+        )
     known = decomposed(functional)
     try:
         return _said(known, named, name, precision)

@@ -66,6 +66,7 @@ STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "tiny": (
             "frontend-to-tiny",
+            "tiny-drop-value-masks",
             "tiny-split-reductions",
             "tiny-split-gates",
             "tiny-gather-first",

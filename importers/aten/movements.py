@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -201,6 +202,40 @@ def diagonal_scatter(
     return found.permute(*[order.index(axis) for axis in range(x.ndim)])
 
 
+@converter("torch", "aten.as_strided_scatter")
+def as_strided_scatter(
+    x: Value,
+    source: Value,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Value:
+    """Elements by their places in memory, which is that of a tensor whose axes lie in order.
+
+    Where each stride steps over all that smaller ones reach, a place says by divisions which
+    element of ``source`` it takes, if any; else elements are scattered.
+    """
+    source, count = to(source, x.dtype), math.prod(size)
+    first, whole = storage_offset or 0, [cast("int", one) for one in x.shape]
+    axes = sorted((i for i in range(len(size)) if size[i] > 1), key=lambda i: -stride[i])
+    reach, nested = 1, True
+    for i in reversed(axes):
+        nested, reach = nested and stride[i] >= reach, (size[i] - 1) * stride[i] + reach
+    flat = x.reshape(-1)
+    if not nested or not count:
+        places = _strided_places(size, stride, first).reshape(-1)
+        return gathers.scatter(flat, places, source.reshape(-1), 0).reshape(*whole)
+    left = f.arange(math.prod(whole)) - first
+    there, place = left >= 0, as_value(0, "i64")
+    for i in axes:
+        at = left // stride[i]
+        there, left = there & (at < size[i]), left - at * stride[i]
+        place = place + at * math.prod(size[i + 1 :])
+    there = there & (left == 0)
+    taken = gathers.take(source.reshape(-1), f.where(there, place, 0), 0)
+    return f.where(there, taken, flat).reshape(*whole)
+
+
 @converter("torch", "aten.flip")
 def flip(x: Value, dims: Sequence[int]) -> Value:
     """A scan of what is turned around, turned around, is one from the end."""
@@ -279,16 +314,22 @@ def _lengthened(x: Value, axis: int, by: int) -> Value:
     return constant_pad_nd(x, [n for pair in reversed(widths) for n in pair])
 
 
+def _strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> Value:
+    """The places in memory of the elements of a view."""
+    places: Value = as_value(offset, "i64").expand(*[1] * len(size))
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        along = [count if i == axis else 1 for i in range(len(size))]
+        places = places + f.iota(along, axis) * step
+    return places.expand(*size)
+
+
 @converter("torch", "aten.as_strided", "aten.as_strided_copy")
 def as_strided(
     x: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Value:
     """Elements by their places in memory, which is that of a tensor whose axes lie in order."""
-    places: Value = as_value(storage_offset or 0, "i64").expand(*[1] * len(size))
-    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        along = [count if i == axis else 1 for i in range(len(size))]
-        places = places + f.iota(along, axis) * step
-    return gathers.take(x.reshape(-1), places.expand(*size), 0)
+    places = _strided_places(size, stride, storage_offset or 0)
+    return gathers.take(x.reshape(-1), places, 0)
 
 
 # Side by side --------------------------------------------------------------------------------

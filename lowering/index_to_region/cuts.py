@@ -130,6 +130,13 @@ def _before_products(forms: Sequence[tuple[Key, Form | None]]) -> set[Key]:
     return {key for key, form in forms if key in first and not _reduces(key, form)}
 
 
+def _alone(key: Key, form: Form) -> int:
+    """What a key weighs where there are no products; -1 where it is one."""
+    if _contracts(key, form):
+        return -1
+    return len(form.choices) + REDUCTION if _reduces(key, form) else _ops(form)
+
+
 def _ops(form: Form | None) -> int:
     return 1 if form is None else (not form.same) + len(form.choices)
 
@@ -150,6 +157,9 @@ class Cutter:
     )
     nest: dict[Key, int] = field(default_factory=dict["Key", int])
     """Of each reduction, how many are computed in each other's steps inside of it."""
+    own: dict[Key, int] = field(default_factory=dict["Key", int])
+    """What a key that has a form weighs by itself; -1 is a sum of products, beside which others
+    weigh more."""
 
     def run(self, roots: Sequence[Key]) -> dict[SSAValue, str]:
         """The values to store so that the kernel of ``roots`` is not too much, with reasons."""
@@ -175,12 +185,26 @@ class Cutter:
             if key is not None and form is not None and (deep := self._deep(key, form, held)):
                 self.chosen[deep] = DEPTH
                 continue
-            if weight_of(whole.items()).total <= LIMIT:
+            if self._weight(whole) <= LIMIT:
                 return whole
             value = self._heaviest(held, operands)
             if value is None:
                 return whole
             self.chosen[value] = SIZE
+
+    def _weight(self, held: Mapping[Key, Form | None]) -> int:
+        """``weight_of`` in total; a key is in what many others take, and is looked at once."""
+        own, total = self.own, 0
+        for key, form in held.items():
+            if form is None:
+                total += 1
+                continue
+            if (one := own.get(key)) is None:
+                one = own[key] = _alone(key, form)
+            if one < 0:
+                return weight_of(held.items()).total
+            total += one
+        return total
 
     def _deep(self, key: Key, form: Form, held: Mapping[Key, Form | None]) -> SSAValue | None:
         """A reduction that would be computed in the steps of ``key``, and holds others itself."""

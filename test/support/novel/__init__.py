@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from polyc.test.support.novel import (
+    detection,
+    diffusion,
     filters,
+    finance,
     graphs,
+    heads,
     language,
+    layers,
     losses,
+    physics,
     pools,
     science,
     sequence,
+    speech,
     tensors,
+    views,
     vision,
 )
 from polyc.test.support.novel.registry import Novel, names
 
-FIELDS = (filters, graphs, language, losses, pools, science, sequence, tensors, vision)
+FIELDS = (
+    *(detection, diffusion, filters, finance, graphs, heads, language, layers),
+    *(losses, physics, pools, science, sequence, speech, tensors, views, vision),
+)
 """The files of modules."""
 
 

@@ -117,6 +117,22 @@ def test_what_is_known_and_no_sum_of_places_is_computed_as_it_is_said():
     agrees(module, model, x)
 
 
+class Windows(torch.nn.Module):
+    """Windows and places of pairs, for which no op of a graph stands."""
+
+    def forward(self, x: Any) -> Any:
+        size = x.shape[-1]
+        rows, columns = torch.triu_indices(size, size, 1)
+        window = torch.hann_window(size) + torch.kaiser_window(size, False, beta=9.0)
+        return (x * window)[:, rows] * x[:, columns] + torch.logspace(0, 1, 15)
+
+
+def test_what_no_op_says_and_reads_no_input_is_a_constant():
+    module, x = Windows(), torch.randn(3, 6)
+    model = imported(module, x)
+    agrees(module, model, x)
+
+
 def test_random_numbers_and_sizes_that_are_open_are_left():
     class Drawn(torch.nn.Module):
         def forward(self, x: Any) -> Any:

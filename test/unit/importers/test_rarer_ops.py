@@ -58,6 +58,9 @@ def near(found: Any, wanted: Any, rel: float = 1e-5) -> None:
         assert torch.equal(found, wanted), (found, wanted)
 
 
+ABOVE = torch.tensor([0.0, 1e-6, 0.03, 0.4, 1.9, 2.0, 2.1, 3.7, 9.0, 30.0])
+"""Where some functions are defined."""
+
 CASES: dict[str, tuple[Any, ...]] = {
     # Ranks
     "cummax": (lambda x, r, i: (*x.cummax(1), *r.cummax(1), *i.cummax(0)), X, ROUGH, TWICE),
@@ -107,6 +110,23 @@ CASES: dict[str, tuple[Any, ...]] = {
     "digamma": (lambda x: torch.digamma(x), EDGES),
     "erfinv": (lambda x: torch.erfinv(x), torch.linspace(-1, 1, 41)),
     "i0": (lambda x: torch.i0(x), EDGES),
+    **{
+        name: (getattr(torch.special, name), EDGES)
+        for name in (
+            *("i0e", "i1", "i1e", "erfcx", "log_ndtr", "modified_bessel_i1", "bessel_j0"),
+            *("bessel_j1", "spherical_bessel_j0"),
+        )
+    },
+    **{
+        name: (getattr(torch.special, name), ABOVE)
+        for name in (
+            *("modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0"),
+            *("scaled_modified_bessel_k1",),
+        )
+    },
+    "ndtri": (torch.special.ndtri, torch.cat([torch.linspace(0, 1, 41), ABOVE / 1e9])),
+    "zeta": (lambda x: (torch.special.zeta(x + 1, ABOVE), torch.special.zeta(1.0, x)), ABOVE),
+    "polygamma": (lambda x: [torch.polygamma(n, x + 0.05) for n in (0, 1, 2, 5)], ABOVE),
     # Made of others
     "adaptive_max_pool": (
         lambda x: (
@@ -140,6 +160,15 @@ CASES: dict[str, tuple[Any, ...]] = {
         ),
         *(X, torch.arange(4.0)),
     ),
+    "as_strided_scatter": (
+        lambda x, y: (
+            x.as_strided_scatter(y[:6].reshape(3, 2), (3, 2), (7, 2), 1),
+            x.as_strided_scatter(y[:6].reshape(2, 3), (2, 3), (2, 8)),
+            x.as_strided_scatter(y[:4].reshape(2, 2), (2, 2), (3, 2), 5),
+            x[0].clone().fill_diagonal_(3.5),
+        ),
+        *(X, torch.arange(9.0)),
+    ),
     "linspace between tensors": (lambda a, b: torch.linspace(a, b, 5), X[0, 0, 0], X[1, 1, 1]),
     "var_mean": (lambda x: (*torch.var_mean(x, False), *torch.std_mean(x, True)), X),
     # Quantization
@@ -172,7 +201,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """Functions with their arguments."""
 
-LOOSE = {"lgamma": 4e-6, "digamma": 1e-5, "i0": 2e-6, "erfinv": 2e-6}
+LOOSE = {"lgamma": 4e-6, "digamma": 1e-5, "i0": 2e-6, "erfinv": 2e-6, "zeta": 3e-6}
 """How far a function may be off, of its largest number."""
 
 SAID: set[str] = set()

@@ -164,8 +164,9 @@ def test_passes_by_name_are_lower_to_gpu(arch: str, capsys: pytest.CaptureFixtur
 
 
 def test_borders_are_in_the_order_of_the_pipeline():
-    assert ORDER[:17] == (
+    assert ORDER[:18] == (
         "frontend-to-tiny",
+        "tiny-drop-value-masks",
         "tiny-split-reductions",
         "tiny-split-gates",
         "tiny-gather-first",
