@@ -103,8 +103,8 @@ class GroupFunctions(RewritePattern):
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         for block in _blocks(op):
             kinds = Counter(kind_of(one) for one in block.ops)
-            if max((many for kind, many in kinds.items() if kind is not None), default=0) < LEAST:
-                continue
+            if max((many for kind, many in kinds.items() if kind is not None), default=0) < 2:
+                continue  # Nothing is a group, whatever registers are left.
             done, most = set[Operation](), _most(op, block)
             while most >= LEAST and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)
