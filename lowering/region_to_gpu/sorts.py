@@ -462,7 +462,7 @@ class PassBuilder(SortBuilder):
         # Neighbours in the tile are mostly neighbours where they go, and so are their threads.
         of_one = FragmentType.of([1, self.columns], self.element, self.layout_of(self.columns, 1))
         space, body = emit.value(tile.FragmentOp(of_one), "keys"), Region(point.block)
-        made = tile.MapOp(space, origin, point.inputs, [], point.input_maps, body)
+        made = tile.MapOp(space, point.origin, point.inputs, [], point.input_maps, body)
         emit.op(located(made, self.sorts.sort))
 
     def digit(self, emit: Emit, key: SSAValue, bits: Bits, unsigned: bool) -> SSAValue:

@@ -117,7 +117,7 @@ class GroupFunctions(RewritePattern):
         for block in _blocks(op):
             kinds = Counter(kind_of(one) for one in block.ops)
             if max((many for kind, many in kinds.items() if kind is not None), default=0) < PAIR:
-                continue
+                continue  # Nothing is a group, whatever registers are left.
             done, most = set[Operation](), _most(op, block)
             while most and (group := _next_group(block, done, most)) is not None:
                 group.build(rewriter)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -12,6 +13,7 @@ from polyc.dialects.gpu import module as gpu
 from polyc.lowering.index_to_region import IndexToRegion
 from polyc.lowering.index_to_region.kernels import Fuse
 from polyc.passes.pipeline import STAGES, build
+from polyc.playback.functions import Array
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import only
@@ -48,11 +50,18 @@ def assert_kernels_agree(module: ModuleOp, arch: str = "sm_90a") -> gpu.ModuleOp
     what its graph means of random inputs; its kernels."""
     inputs, wanted = wanted_of(module, {})
     built = gpu_module_of(lowered(module, arch, "gpu"))
+    assert_variants_agree(built, inputs, wanted)
+    return built
+
+
+def assert_variants_agree(
+    built: gpu.ModuleOp, inputs: Sequence[Array], wanted: Sequence[Any]
+) -> None:
+    """That each variant of kernels of known sizes computes what is wanted, without a fault."""
     for variant in built.dispatch().variants():
         result = simulate(built, inputs, {}, variant.variant_name)
         result.check()
         assert_agree(result.outputs, wanted, variant.variant_name)
-    return built
 
 
 def sizes_of(module: ModuleOp, sizes: dict[str, int]) -> dict[str, int]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 
-from polyc.cost.time import chosen, modelled
+from polyc.cost.time import chosen, seconds_of
+from polyc.cost.values import Values
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.conv import schedules as conv
@@ -47,7 +48,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     is_ranked = any(family.is_ranked(kernel, plans[0]) for family in (matmul, conv, loops))
     if all(weighed) or not any(weighed) or is_ranked:
         return list(plans)
-    kept: list[ScheduleOp] = []
+    kept, times = list[ScheduleOp](), _Times(kernel)
     shares: dict[ScheduleOp, float] = {}
     few: list[ScheduleOp] = []
     for number, plan in enumerate(plans):
@@ -56,7 +57,7 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
             continue
         before = [one for one in kept if kernel.symbol_names or not one.weighed]
         others = [one for one in plans[number + 1 :] if not one.weighed]
-        share = _share(kernel, plan, before, others)
+        share = _share(times, plan, before, others)
         if plan.of_few_queries and kernel.symbol_names and (share is None or share < SAME):
             # Which of them is the fastest their own conditions say.
             few.append(plan)
@@ -76,8 +77,28 @@ def worth(kernel: KernelOp, plans: Sequence[ScheduleOp]) -> list[ScheduleOp]:
     return kept
 
 
+class _Times:
+    """What schedules of a region take at sizes, by the model, which is asked once of each."""
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+        self._values: dict[tuple[int, ...], Values] = {}
+        self._seconds: dict[tuple[ScheduleOp, tuple[int, ...]], float] = {}
+
+    def seconds(self, plan: ScheduleOp, sizes: Mapping[str, int]) -> float:
+        """The time of a schedule."""
+        point = tuple(sizes.values())
+        if point not in self._values:
+            any_of = next(iter(self._values.values()), None)
+            new = Values(self.kernel, sizes) if any_of is None else any_of.at(sizes)
+            self._values[point] = new
+        if (plan, point) not in self._seconds:
+            self._seconds[plan, point] = seconds_of(self._values[point], plan)
+        return self._seconds[plan, point]
+
+
 def _share(
-    kernel: KernelOp,
+    times: _Times,
     plan: ScheduleOp,
     before: Sequence[ScheduleOp],
     others: Sequence[ScheduleOp],
@@ -86,12 +107,12 @@ def _share(
     takes; None where it never runs.
     """
     found: list[float] = []
-    left = (sizes for sizes in _sizes(kernel, plan) if chosen(before, sizes) is None)
+    left = (sizes for sizes in _sizes(times.kernel, plan) if chosen(before, sizes) is None)
     for sizes in islice(left, ASKED):
         other = chosen(others, sizes)
         if other is None:
             return None
-        mine, theirs = (modelled(kernel, one, sizes).seconds for one in (plan, other))
+        mine, theirs = (times.seconds(one, sizes) for one in (plan, other))
         found.append(mine / theirs if theirs else 1.0)
     return max(found, default=None)
 

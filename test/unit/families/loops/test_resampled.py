@@ -30,6 +30,7 @@ from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
 from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
+from polyc.test.support.lowered import assert_variants_agree
 from polyc.test.support.sketch import Sketch, dim
 from polyc.test.support.split_programs import wanted_of, written
 from polyc.test.unit.families.loops.test_lines import Size, lowered
@@ -126,11 +127,7 @@ def test_what_is_resampled_is_what_the_graph_means(name: str, tmp_path: Path) ->
     for number, own in enumerate({every[0], draw.choice(every), every[-1]}):
         folder = tmp_path / str(number)
         folder.mkdir()
-        built = gpu_module_of(planned(module, folder, "gpu", own))
-        for variant in built.dispatch().variants():
-            result = simulate(built, inputs, {}, variant.variant_name)
-            result.check()
-            assert_agree(result.outputs, wanted)
+        assert_variants_agree(gpu_module_of(planned(module, folder, "gpu", own)), inputs, wanted)
 
 
 def test_an_infinity_and_a_number_that_is_none_stay_where_they_are(tmp_path: Path) -> None:
@@ -201,11 +198,7 @@ def test_a_line_may_have_one_point() -> None:
     """What it is brought for is several elements all the same, in a vector wider than the tile."""
     module = resized((2, 2, 4, 4), (1, 1), "cubic", f32)
     inputs, wanted = wanted_of(module, {})
-    built = gpu_module_of(lowered(module, "gpu"))
-    for variant in built.dispatch().variants():
-        result = simulate(built, inputs, {}, variant.variant_name)
-        result.check()
-        assert_agree(result.outputs, wanted)
+    assert_variants_agree(gpu_module_of(lowered(module, "gpu")), inputs, wanted)
 
 
 def test_tiles_are_chosen_by_what_they_take() -> None:

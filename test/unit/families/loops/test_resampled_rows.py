@@ -20,8 +20,8 @@ from polyc.families.loops.windows import WindowTile
 from polyc.lowering.gpu_to_cuda import cuda_units
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime.program import Program
-from polyc.test.support.agreeing import assert_agree
 from polyc.test.support.gpu_text import find, only
+from polyc.test.support.lowered import assert_variants_agree
 from polyc.test.support.sketch import Sketch, dim
 from polyc.test.support.split_programs import wanted_of, written
 from polyc.test.unit.families.loops.test_lines import Size, lowered
@@ -102,11 +102,7 @@ def test_what_is_resampled_is_what_the_graph_means(name: str, tmp_path: Path) ->
     for number, own in small.items():
         folder = tmp_path / str(number)
         folder.mkdir()
-        built = gpu_module_of(planned(module, folder, "gpu", own))
-        for variant in built.dispatch().variants():
-            result = simulate(built, inputs, {}, variant.variant_name)
-            result.check()
-            assert_agree(result.outputs, wanted)
+        assert_variants_agree(gpu_module_of(planned(module, folder, "gpu", own)), inputs, wanted)
 
 
 def test_an_infinity_and_a_number_that_is_none_stay_where_they_are(tmp_path: Path) -> None:

@@ -125,6 +125,20 @@ def test_a_way_to_sort(name: str) -> None:
     run_variant(case.program(), case.variant, [case.array()], case.sizes, arch)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_beside_what_is_sorted_lies_what_moves_by_a_size(arch: str) -> None:
+    """A slice is read so many elements behind the place where the last pass of a sort stores."""
+    s, n = Sketch("sorted", f32), Dim.sym("N")
+    x, y = s.input("x", n), s.input("y", n * 2)
+    order = frontend.SortOp(x, 0)
+    s.add(order)
+    places = s.cast(order.results[1], f32)
+    module = s.done(p=places, q=s.add(frontend.SliceOp(y, [n], [n * 2], [1])))
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal(size).astype(np.float32) for size in (600, 1200)]
+    run_variant(module, "passes", arrays, {"N": 600}, arch)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_pool_whose_row_falls_or_rises_all_the_way(turned: bool) -> None:
     """The worst rows: every element is below all before it, or none is."""
