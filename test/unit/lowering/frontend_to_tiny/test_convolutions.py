@@ -182,12 +182,22 @@ def test_groups_get_zeros_up_to_whole_tiles(name: str, element: Attribute) -> No
     assert_agree(result.outputs, wanted)
 
 
+@pytest.mark.parametrize(("each", "tile"), [(48, 64), (112, 128), (16, 16)])
+def test_tiles_of_groups_are_those_of_the_space_where_zeros_are_few(each: int, tile: int) -> None:
+    module = of(
+        frontend.Conv2dOp, (32, 2 * each, 28, 28), (2 * each, each, 3, 3), groups=2, padding=[1] * 4
+    )
+    plans = find(lowered(module, "sm_90a", "plan"), ScheduleOp)
+    assert {plan.tile_sizes[1] for plan in plans if plan.mma.data == "wgmma"} == {tile}
+
+
 @pytest.mark.parametrize(
     ("x", "w", "how"),
     [
         ((1, 48, 6, 7), (48, 24, 1, 1), {"groups": 2}),  # products of each group as it lies
         ((1, 64, 6, 7), (64, 32, 3, 3), {"groups": 2}),  # whole already
         ((1, 16, 6, 7), (48, 8, 3, 3), {"groups": 2}),  # smaller than a step
+        ((1, 32, 6, 7), (32, 16, 3, 3), {"groups": 2}),  # as many zeros
         ((1, 48, 6, 7), (48, 24, 3, 3), {"groups": 2, "element": f32}),
     ],
 )
