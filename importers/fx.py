@@ -213,6 +213,8 @@ class Reading:
         known = self._known.places(node, element_of(expected.dtype))
         if known is not None:
             return known.said()
+        if (numbers := self._known.table(node, name)) is not None:
+            return self._read(numbers, node.name, node)
         other = self._known.beside_true(node, name)
         kept = None if other is None else self._env.get(other)
         if not isinstance(kept, Value) or kept.dtype != "i1":

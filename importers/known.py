@@ -20,6 +20,18 @@ from polyc.trace.values import Value
 LARGEST = 1 << 24
 """Elements of a tensor that is computed at most."""
 
+TABLE = 1 << 16
+"""Elements of a table of a function at most: as many lie in a cache."""
+
+FUNCTIONS = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("pow", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+        *("sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf", "erfc", "sigmoid"),
+    )
+)
+"""Functions that take an element longer than a table is read."""
+
 AND = ("aten.bitwise_and", "aten.logical_and", "aten.__and__")
 
 
@@ -63,6 +75,7 @@ class Known:
     def __init__(self) -> None:
         self._tensors: dict[Any, Any] = {}
         self._places: dict[Any, Places | None] = {}
+        self._numbers: dict[Any, Any] = {}
 
     def places(self, node: Any, element: str) -> Places | None:
         """What a node of an ``element`` type is, where that is known and simple.
@@ -96,7 +109,20 @@ class Known:
 
     def numbers(self, node: Any) -> Any:
         """The tensor of a node of any type, to be a constant; None where it is not known."""
-        return self._computed(node, real=True)
+        if node in self._tensors:
+            return self._tensors[node]
+        if node not in self._numbers:
+            self._numbers[node] = self._computed(node, real=True)
+        return self._numbers[node]
+
+    def table(self, node: Any, name: str) -> Any:
+        """The same of a function that is read sooner than it is computed for each element that
+        wants it, as the rates of positions are; None of others."""
+        fake = node.meta.get("val")
+        if name.rpartition(".")[0] not in FUNCTIONS or not fake.is_floating_point():
+            return None
+        count = fake.numel()
+        return self.numbers(node) if isinstance(count, int) and 1 < count <= TABLE else None
 
     def _computed(self, node: Any, real: bool = False) -> Any:
         """The tensor of a node on the CPU, ``real`` numbers too; None where something of it is not
@@ -112,8 +138,8 @@ class Known:
         if not all(isinstance(size, int) for size in fake.shape) or fake.numel() > LARGEST:
             return None
         try:
-            args = [self._given(torch, one) for one in node.args]
-            kwargs = {k: self._given(torch, one) for k, one in node.kwargs.items()}
+            args = [self._given(torch, one, real) for one in node.args]
+            kwargs = {k: self._given(torch, one, real) for k, one in node.kwargs.items()}
             with _real(torch), torch.no_grad():
                 found = target(*args, **kwargs)
         except (_Unknown, RuntimeError, NotImplementedError):
@@ -121,10 +147,12 @@ class Known:
         same = isinstance(found, torch.Tensor) and found.shape == fake.shape
         return found if same and found.dtype == fake.dtype else None
 
-    def _given(self, torch: Any, given: Any) -> Any:
+    def _given(self, torch: Any, given: Any, real: bool) -> Any:
         if hasattr(given, "meta") and hasattr(given, "all_input_nodes"):
             if given in self._tensors:
                 return self._tensors[given]
+            if real and (found := self.numbers(given)) is not None:
+                return found
             value = given.meta.get("val")
             if isinstance(value, bool | int | float) and given.op == "call_function":
                 return value
@@ -132,7 +160,7 @@ class Known:
         if isinstance(given, torch.device):
             return torch.device("cpu")
         if isinstance(given, list | tuple):
-            return [self._given(torch, one) for one in cast("Sequence[Any]", given)]
+            return [self._given(torch, one, real) for one in cast("Sequence[Any]", given)]
         if isinstance(given, Mapping):
             raise _Unknown
         return given

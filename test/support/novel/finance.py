@@ -335,7 +335,7 @@ class NormalScores(One):
         z = torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6))
         c = z - z.mean(-1, keepdim=True)
         v = c.square().mean(-1)
-        return z, (c**3).mean(-1) / v**1.5, (c**4).mean(-1) / v**2 - 3
+        return z, (c.abs() ** 3).mean(-1) / v**1.5, (c**4).mean(-1) / v**2 - 3
 
 
 @novel("finance/periodic_density", (5, 7), (3001, 257))

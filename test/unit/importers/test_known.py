@@ -133,6 +133,25 @@ def test_what_no_op_says_and_reads_no_input_is_a_constant():
     agrees(module, model, x)
 
 
+class Rates(torch.nn.Module):
+    """Sines of positions, whose rates are functions of whole numbers alone."""
+
+    def forward(self, x: Any) -> Any:
+        k = torch.arange(8)
+        rate = 10000 ** (2 * torch.div(k, 2, rounding_mode="floor") / 8)
+        decay = torch.exp(-0.5 * torch.arange(8))
+        return torch.sin(x[..., None] / rate) * decay
+
+
+def test_a_function_of_whole_numbers_is_a_table():
+    module, x = Rates(), torch.randn(3, 5)
+    model = imported(module, x)
+    agrees(module, model, x)
+    said = [str(op) for op in model.graph.body.block.ops]
+    assert any("elementwise sin" in one for one in said)
+    assert not any("elementwise pow" in one or "elementwise exp" in one for one in said)
+
+
 def test_random_numbers_and_sizes_that_are_open_are_left():
     class Drawn(torch.nn.Module):
         def forward(self, x: Any) -> Any:
