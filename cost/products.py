@@ -140,7 +140,8 @@ SHARED_RATES = Rates(
     twice=0.817,
     alike=0.557,
 )
-"""The same of known sizes, with what L2 gives all multiprocessors, and memory."""
+"""The same of known sizes, with what L2 gives all multiprocessors, and memory: fitted to 4390 times
+of 283 products, two thirds of them on an H100, beside which ``H200_RATES`` count two fifths."""
 
 CONV_RATES = Rates(
     cycle=0.51,
