@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute
 
 from polyc.bench.windows import CASES
+from polyc.dialects.gpu import module as gpu
+from polyc.dialects.gpu.kernel import KernelOp as GpuKernelOp
 from polyc.dialects.plan import ScheduleOp
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import Loops, find_loops, type_of
 from polyc.families.loops.windows import find_window, ranked
+from polyc.passes.finish import finish
+from polyc.passes.pipeline import ABOVE_GPU, build
+from polyc.playback.gpu.simulate import simulate
+from polyc.test.support.agreeing import assert_agree, meant
 from polyc.test.support.gpu_text import find, only
 from polyc.test.support.lowered import lowered
 from polyc.tools.parsing import parse_text
+from polyc.tools.pipeline import run_pass
 from polyc.tools.registry import make_context
 
 
@@ -66,3 +74,21 @@ def test_neighbours_that_share_little_of_a_mean_have_a_vector_each() -> None:
     near = near.replace("56, 56", "112, 112")
     module = lowered(parse_text(make_context(), near, "x.mlir"), "sm_90a", "plan")
     assert find(module, ScheduleOp)[0].variant.data.startswith("window_")
+
+
+def test_threads_that_are_no_power_of_two_compute_what_is_meant() -> None:
+    """With a NaN, which a maximum keeps."""
+    text = CASES["max_last"].text("f16").replace("[64, ", "[2, ")
+    module = parse_text(make_context(), text, "x.mlir")
+    x = np.random.default_rng(1).normal(size=(2, 112, 112, 64)).astype(np.float16)
+    x[0, 3, 3, :2] = np.nan
+    expected = meant(module, [x], {})
+    for name in ABOVE_GPU:
+        run_pass(make_context(), build(name, "sm_90a"), module)
+    finish(module)
+    kernels = only(module, gpu.ModuleOp)
+    threads = [op.threads.value.data for op in find(kernels, GpuKernelOp)]
+    assert all(count & (count - 1) for count in threads)
+    result = simulate(kernels, [x], {})
+    result.check()
+    assert_agree(result.outputs, expected, "threads")
