@@ -91,7 +91,7 @@ def tile_of(
             wide = power_within(columns, beside if parts else elements)
     else:
         wide = COLUMNS if space.column is None else power_within(columns, COLUMNS)
-        plain = space.row is not None and is_plain(loops.values, space.row)
+        plain = is_plain(loops.values, space.row)
         if vector == 1 and not loops.reductions and space.column is not None and plain:
             wide = _narrowed(loops, space, wide, elements // (WARPS * warp))
     high = elements // wide

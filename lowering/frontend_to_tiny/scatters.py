@@ -11,7 +11,15 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from polyc.dialects import frontend, tiny
 from polyc.dialects.common.dim import Dim, Shape
-from polyc.dialects.common.elements import MAX_BITS, bounds, holds, is_integer, neutral, width
+from polyc.dialects.common.elements import (
+    MAX_BITS,
+    Number,
+    bounds,
+    holds,
+    is_integer,
+    neutral,
+    width,
+)
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
@@ -183,17 +191,26 @@ def _combined(
     ):
         return build.add(tiny.ScatterOp(fn, value, updates, indices, axes))
     reduction, combined = REDUCED[fn]
-    none, last = neutral(reduction, own.element_type), over + 1 == len(own.dims)
-    # Along lines the groups lie beside each other, and else their updates do.
-    parts = -(-(own.dims[over].constant() or 0) // groups) if last else groups
+    none = neutral(reduction, own.element_type)
+    # Updates that follow each other are of other groups, as sorted ones fall to one place.  Along
+    # lines groups lie beside each other.
+    parts = -(-(own.dims[over].constant() or 0) // groups)
+    beside = all(size == Dim.const(1) for size in own.dims[over + 1 :])
+
+    def parted(value: SSAValue, fill: Number) -> SSAValue:
+        value = cut(build, value, over, parts, fill)
+        order = list(range(len(own.dims) + 1))
+        order[over : over + 2] = over + 1, over
+        return value if beside else build.permute(value, order)
+
     # What fills up the last of them falls to no place.
-    updates = cut(build, updates, over, parts, none)
-    parted = [cut(build, one, over, parts, _largest(one)) for one in indices]
-    group = over + last
+    updates = parted(updates, none)
+    indices = [parted(one, _largest(one)) for one in indices]
+    group = over + beside
     start = (*sizes[:group], tiny.tensor_of(updates).dims[group], *sizes[group:])
     nothing = build.splat(none, start, own.element_type)
     axes = [axis + (axis >= group) for axis in axes]
-    found = build.add(tiny.ScatterOp(fn, nothing, updates, parted, axes))
+    found = build.add(tiny.ScatterOp(fn, nothing, updates, indices, axes))
     return build.binary(combined, value, build.reduce(reduction, found, (group,)))
 
 

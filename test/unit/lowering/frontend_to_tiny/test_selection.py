@@ -133,7 +133,7 @@ def test_sorts_are_stable_and_keep_the_signs_of_zeros(element: Attribute) -> Non
             np.testing.assert_array_equal(found[1], wanted)
 
 
-ROOM = {f16: 15, bf16: 15, i8: 24, ui8: 23, i16: 16, f32: 0, i32: 0}
+ROOM: dict[Attribute, int] = {f16: 15, bf16: 15, i8: 24, ui8: 23, i16: 16, f32: 0, i32: 0}
 """Bits of a place beside an element in a key of 32."""
 
 
