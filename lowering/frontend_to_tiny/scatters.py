@@ -11,7 +11,7 @@ from polyc.dialects.common.dim import Dim, Shape
 from polyc.dialects.common.elements import MAX_BITS, holds, width
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
-from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
+from polyc.lowering.frontend_to_tiny.gathers import from_start, index_of
 
 
 class LowerScatter(RewritePattern):
@@ -111,7 +111,7 @@ class LowerScatter(RewritePattern):
         shape: Shape = (*own[:batch], tuples, *one, *sizes[batch + count :])
         found: list[SSAValue] = []
         for i in range(count):
-            part = build.reshape(part_of(build, indices, i), (*own[:batch], tuples))
+            part = build.reshape(index_of(build, indices, i), (*own[:batch], tuples))
             index = from_start(build, part, sizes[batch + i], op.counts_from_end)
             found.append(build.expand(index, range(batch + 1), shape))
         updates = build.reshape(updates, shape)
