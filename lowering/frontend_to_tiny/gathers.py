@@ -99,7 +99,7 @@ class LowerGather(RewritePattern):
         batch, sizes, own = op.number, tiny.tensor_of(value).dims, tiny.tensor_of(indices).dims
         count = own[-1].constant()
         assert count is not None
-        parts = [part_of(build, indices, i) for i in range(count)]
+        parts = [index_of(build, indices, i) for i in range(count)]
         tuples = own[batch:-1] or (Dim.const(1),)
         first, *rest = tuples
         one = [Dim.const(1)] * (count - 1)
@@ -120,14 +120,20 @@ class LowerGather(RewritePattern):
 
 
 def part_of(build: Builder, indices: SSAValue, number: int) -> SSAValue:
-    """One index of each tuple; of tuples that are joined, the tensor that it is in."""
+    """One number of each tuple."""
     own = tiny.tensor_of(indices).dims
-    if (alone := _joined_at(indices, number)) is not None:
-        return build.reshape(alone, own[:-1])
     low = [*(Dim.const(0) for _ in own[:-1]), Dim.const(number)]
     high = [*own[:-1], Dim.const(number + 1)]
     part = build.add(tiny.SliceOp(indices, low, high, [1] * len(own)))
     return build.reshape(part, own[:-1])
+
+
+def index_of(build: Builder, indices: SSAValue, number: int) -> SSAValue:
+    """One index of each tuple; of tuples that are joined, the tensor that it is in."""
+    alone = _joined_at(indices, number)
+    if alone is None:
+        return part_of(build, indices, number)
+    return build.reshape(alone, tiny.tensor_of(indices).dims[:-1])
 
 
 def _joined_at(indices: SSAValue, number: int) -> SSAValue | None:

@@ -23,7 +23,7 @@ from polyc.dialects.common.elements import (
 from polyc.dialects.common.movements import MovementOp
 from polyc.dialects.common.sizes import product
 from polyc.lowering.frontend_to_tiny.builder import Builder, lowered_all, replace
-from polyc.lowering.frontend_to_tiny.gathers import from_start, part_of
+from polyc.lowering.frontend_to_tiny.gathers import from_start, index_of
 from polyc.lowering.frontend_to_tiny.in_parts import cut, parts_near
 
 IN_ORDER = 64
@@ -146,7 +146,7 @@ class LowerScatter(RewritePattern):
         shape: Shape = (*own[:batch], tuples, *one, *sizes[batch + count :])
         found: list[SSAValue] = []
         for i in range(count):
-            part = build.reshape(part_of(build, indices, i), (*own[:batch], tuples))
+            part = build.reshape(index_of(build, indices, i), (*own[:batch], tuples))
             index = from_start(build, part, sizes[batch + i], op.counts_from_end)
             found.append(build.expand(index, range(batch + 1), shape))
         updates = build.reshape(updates, shape)

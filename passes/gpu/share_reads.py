@@ -100,7 +100,7 @@ class ComputeOnce(RewritePattern):
         block = op.body.block
         if any(inner.regions for inner in block.ops):
             return
-        rows = {
+        rows: dict[SSAValue, int] = {
             argument: number
             for number, (argument, source, access) in enumerate(
                 zip(block.args[1:], op.inputs, op.input_maps, strict=False)

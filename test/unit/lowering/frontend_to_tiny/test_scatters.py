@@ -171,10 +171,10 @@ def test_one_update_of_a_line_is_a_choice(at: Gathering, fn: str) -> None:
 def test_a_place_is_of_more_bits_than_a_short_index() -> None:
     """One of 8 bits is of no place beyond 127, with which its bits agree."""
     one = Scattering("set", Gathering(BY_ELEMENT, (2, 300), (2, 1), 1))
-    inputs = [np.zeros((2, 300), np.float32), np.asarray([[5], [-3]], np.int8)]
-    inputs.append(np.ones((2, 1), np.float32))
-    assert np.flatnonzero(one.meant(*inputs, f32)).tolist() == [5]
-    every_layer(one, one.module(f32, i8), inputs, f32, {}, 0)
+    x, i = np.zeros((2, 300), np.float32), np.asarray([[5], [-3]], np.int8)
+    u = np.ones((2, 1), np.float32)
+    assert one.meant(x, i, u, f32).reshape(-1).nonzero()[0].tolist() == [5]
+    every_layer(one, one.module(f32, i8), [x, i, u], f32, {}, 0)
 
 
 def test_a_one_hot_row_is_made_beside_its_maximum() -> None:

@@ -79,8 +79,9 @@ def test_text_compiles_clean(path: Path, arch: str) -> None:
     result = compile_cuda(source, arch)
     assert result.warnings() == ()
     assert set(result.kernels) == {k.sym_name.data for k in module.kernels()}
+    calls = "__noinline__" in source  # The long way of a sine has a frame.
     for name, info in result.kernels.items():
-        assert (info.spill_bytes, info.stack) == (0, 0), (name, info)
+        assert info.spill_bytes == 0 and (calls or info.stack == 0), (name, info)
 
 
 def test_texts_use_every_op() -> None:

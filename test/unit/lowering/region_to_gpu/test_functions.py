@@ -78,10 +78,13 @@ def test_every_function_is_one_thing_at_every_layer() -> None:
     result = simulate(kernels, arrays, sizes, f"f_{variant}")
     result.check()
     assert_agree(result.outputs, expected, "threads")
+    source = cuda_source(kernels)
+    calls = "__noinline__" in source  # The long way of a sine has a frame.
     for target in (arch, "sm_90a"):
-        built = nvrtc.compile_cuda(cuda_source(kernels), target)
+        built = nvrtc.compile_cuda(source, target)
         assert not built.warnings()
-        assert all((info.spill_bytes, info.stack) == (0, 0) for info in built.kernels.values())
+        for info in built.kernels.values():
+            assert info.spill_bytes == 0 and (calls or info.stack == 0)
 
 
 def reduced(*axes: int) -> ModuleOp:
