@@ -56,8 +56,9 @@ def rows_of_weights(points: int) -> ModuleOp:
 def of_columns(module: ModuleOp, columns: int, vector: int) -> float:
     """The bytes of L2's time of a plan whose 256 threads have a tile of so many columns."""
     found = lowered(module, "plan")
-    kernel, plan = only(found, KernelOp), next(
-        op for op in found.walk() if isinstance(op, ScheduleOp)
+    kernel, plan = (
+        only(found, KernelOp),
+        next(op for op in found.walk() if isinstance(op, ScheduleOp)),
     )
     fields = plan.fields() | {"algo_choice": {"loops": "serial"}, "split_k": 1}
     fields |= {"tile": [1, columns, 1], "warp_tile": [1, columns // 8], "vectorize": vector}

@@ -1,4 +1,4 @@
-"""Reductions that one loop has together, and those that a block leaves out: what kernels compute."""
+"""Reductions that one loop has together, and those that a block leaves out: what is computed."""
 
 from __future__ import annotations
 
