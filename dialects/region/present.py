@@ -148,4 +148,3 @@ def _joined(fn: str, one: float, other: float) -> float:
             return max(one, other)
         case _:
             return min(one, other)
-

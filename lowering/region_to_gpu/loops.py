@@ -322,7 +322,7 @@ class LoopBuilder(LoopBase):
                 here = emit.both(here, emit.compare("sle", at, emit.index(found.last)))
             assert here is not None
             holds.append(here)
-        return holds[0] if len(holds) == 1 else emit.value(arith.OrIOp(*holds))
+        return holds[0] if len(holds) == 1 else emit.value(arith.OrIOp(holds[0], holds[1]))
 
     def _begun(
         self,

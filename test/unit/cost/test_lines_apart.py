@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from polyc.cost.device import H100
 from polyc.cost.time import modelled
 from polyc.dialects.plan import ScheduleOp
+from polyc.dialects.plan.fields import Record
 from polyc.dialects.region import KernelOp
 from polyc.families.loops.recognise import find_loops
 from polyc.families.loops.schedules import schedules
@@ -56,12 +57,15 @@ def rows_of_weights(points: int) -> ModuleOp:
 def of_columns(module: ModuleOp, columns: int, vector: int) -> float:
     """The bytes of L2's time of a plan whose 256 threads have a tile of so many columns."""
     found = lowered(module, "plan")
-    kernel, plan = only(found, KernelOp), next(
-        op for op in found.walk() if isinstance(op, ScheduleOp)
+    kernel, plan = (
+        only(found, KernelOp),
+        next(op for op in found.walk() if isinstance(op, ScheduleOp)),
     )
-    fields = plan.fields() | {"algo_choice": {"loops": "serial"}, "split_k": 1}
+    fields = plan.fields()
+    fields |= {"algo_choice": {"loops": "serial"}, "split_k": 1}
     fields |= {"tile": [1, columns, 1], "warp_tile": [1, columns // 8], "vectorize": vector}
-    fields |= {"vectorize_axis": "i1.i.i", "bind": {"i0": "block.x", "i1.o": "block.x"}}
+    bound: Record = {"i0": "block.x", "i1.o": "block.x"}
+    fields |= {"vectorize_axis": "i1.i.i", "bind": bound}
     return modelled(kernel, ScheduleOp(plan.region, "one", fields, ()), {}, H100).cache
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,11 +46,11 @@ def unpooled(
     s, count = Sketch("f", f32), len(plane)
     shape = [*lead, *plane]
     x, axes = s.input("x", *shape), list(range(len(lead), len(shape)))
-    words = dict[str, list[int]](
-        stride=[stride or size] * count, padding=[padding] * 2 * count, dilation=[dilation] * count
-    )
-    y = s.add(frontend.PoolOp("max", x, axes, [size] * count, **words))
-    at = s.add(frontend.ArgPoolOp("max", x, axes, [size] * count, whole=whole, **words))
+    sizes, steps, spreads = ([n] * count for n in (size, stride or size, dilation))
+    words: dict[str, Any] = {"stride": steps, "padding": [padding] * 2 * count}
+    words["dilation"] = spreads
+    y = s.add(frontend.PoolOp("max", x, axes, sizes, **words))
+    at = s.add(frontend.ArgPoolOp("max", x, axes, sizes, whole=whole, **words))
     own = [int(n.constant() or 0) for n in frontend.tensor_of(y).dims]
     flat, base = own[len(lead) :], [*lead, prod(plane) + room]
     if form == "planes":
