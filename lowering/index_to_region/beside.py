@@ -136,6 +136,8 @@ class Beside(Composition):
             if sum(one is kernel for one, _ in self.asked[value]) > 1 or point.guard is not None:
                 continue
             whole = list(Root(value, point).stored_axes) == list(kernel.iters)
+            # Of one that it reads a part of it has that part alone.
+            whole &= [axis.size for axis in kernel.iters] == list(extent(value, self.graph))
             if whole and not self._reads_made_of(kernel, value):
                 return kernel, point
         return None

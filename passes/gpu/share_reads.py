@@ -176,10 +176,13 @@ MOST_ENDS = 2
 
 
 def _of_rows(block: Block, rows: Set[SSAValue]) -> set[SSAValue]:
-    """The values of a block that follow from numbers of rows, and from what is outside of it."""
+    """The values of a block that follow from numbers of rows, and from what is outside of it: not
+    from where in the tile they are."""
     found = set(rows)
     known = set[SSAValue](found)
     for op in block.ops:
+        if isinstance(op, tile.TileIndexOp):
+            continue
         inside = [v for v in op.operands if v.owner is block or _is_in(v, block)]
         if effect_of(op) is not Effect.NONE or not all(v in known for v in inside):
             continue

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IntegerAttr, f16, f32
+from xdsl.dialects.builtin import IntegerAttr, f16, f32, i32
 from xdsl.dialects.builtin import ModuleOp as BuiltinModule
 from xdsl.ir import Attribute, Operation
 
+from polyc.dialects import frontend
 from polyc.dialects.gpu import hardware as hw
 from polyc.dialects.gpu import tile
 from polyc.dialects.gpu.module import KernelOp, ModuleOp
@@ -178,4 +179,16 @@ def test_what_columns_have_a_part_in_stays() -> None:
     kernels = only(run(str(tiles), PASS), ModuleOp)
     made = [op for op in find(kernels, tile.MapOp) if find(op, math.CosOp)]
     assert made and all(len(op.body.block.args) > 2 for op in made)
+    assert_kernels_agree(module)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_follows_from_a_place_is_of_each_element(axis: int) -> None:
+    """A function of where in the tile an element is follows from no row's number."""
+    s = Sketch("placed", f16)
+    x, w, d = s.input("x", 64, 32), s.input("w", 32, 64), s.input("d", 64, 1, element=f32)
+    product = s.cast(s.gemm(x, w), f32)
+    place = s.cast(s.add(frontend.IotaOp(frontend.tensor((64, 64), i32), axis)), f32)
+    wave = s.fn("cos", s.fn("mul", place, s.number(0.25, f32)))
+    module = s.done(y=s.fn("add", s.fn("mul", product, wave), s.fn("cos", d)))
     assert_kernels_agree(module)
