@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from polyc.test.support import zoo
+from polyc.dialects.region import KernelOp
+from polyc.test.support import kernelbench, zoo
 from polyc.test.support.root import ROOT
 from polyc.test.support.zoo import Outcome
 
@@ -24,6 +25,7 @@ from polyc.test.support.novel import (  # noqa: E402
     corpus,
     registry,
 )
+from polyc.test.support.novel.finance import BinomialTree  # noqa: E402
 
 BOARD = ROOT / bench.BOARD
 
@@ -36,6 +38,17 @@ def test_a_module_is_right_at_playback(name: str) -> None:
     """At its small size, beside PyTorch in f64."""
     found = zoo.outcome(Novel(name).case(), plan=False)
     assert found.state == "right", found.why
+
+
+def test_a_part_of_a_value_is_not_stored_as_all_of_it() -> None:
+    """Each step of a tree has an element less: a kernel that reads a state's first ones, at the
+    points where it has others, does not store that state."""
+    model, inputs = BinomialTree(57, 20), BinomialTree.inputs(57, 20)
+    job = kernelbench.planned(kernelbench.imported(model, inputs), "region")
+    job.module.verify()
+    kernels = [op for op in job.module.walk() if isinstance(op, KernelOp)]
+    for kernel in kernels:
+        assert {out.shape for out in kernel.outs} == {kernel.outs.data[0].shape}
 
 
 def test_every_field_has_modules_of_two_sizes() -> None:

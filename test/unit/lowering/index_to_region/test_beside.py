@@ -69,19 +69,6 @@ def test_what_a_kernel_reads_of_others_is_not_made_of_what_it_stores() -> None:
     assert_kernels_agree(module)
 
 
-def test_a_part_of_a_value_is_not_stored_as_all_of_it() -> None:
-    """Each step of a tree has one element less, which is of two neighbours of the one before."""
-    s = Sketch("tree", f32)
-    value = s.input("x", 5, 40)
-    for size in range(39, 9, -1):
-        up, down = s.cut(value, 1, 1, size + 1), s.cut(value, 1, 0, size)
-        waits = s.fn("mul", s.fn("add", up, down), s.number(0.49))
-        value = s.fn("max", waits, s.fn("tanh", s.fn("exp", down)))
-    module = s.done(y=value)
-    assert len(kernels(module)) > 1
-    assert_kernels_agree(module)
-
-
 def statistics(rows: int, row: int, element: Attribute = f32) -> ModuleOp:
     """A mean, a variance about it and a maximum of rows of which some elements count."""
     s = Sketch("rows", element)
