@@ -222,6 +222,8 @@ class Beside(Composition):
         counts = {head: points(tiny.tensor_of(head.operand).dims) for head in heads}
         most = max(counts.values())
         heads = [head for head in heads if counts[head] * SHORT > most]
+        if not heads:  # Of no points.
+            return None
         found: set[tuple[Shape, tuple[int, ...]]] = set()
         whole, inner = set[SSAValue](), False
         for head in heads:

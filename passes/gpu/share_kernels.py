@@ -118,17 +118,24 @@ class ShareLaunches(RewritePattern):
         found = contents.of(launches, {})
         first: dict[int, LaunchOp] = {}
         again: list[LaunchOp] = []
-        instead: dict[BindAttr, BindAttr] = {}
+        theirs: list[Mapping[BindAttr, BindAttr]] = []
         for launch, key in zip(launches, found, strict=True):
             other = first.setdefault(key, launch)
             if other is launch or not contents.writes_workspaces_alone(launch):
                 continue
             again.append(launch)
             pairs = zip(contents.memories(launch), contents.memories(other), strict=True)
-            instead |= {own: its for own, its in pairs if own != its}
-        kept = [launch for launch in launches if launch not in again]
-        before = [key for launch, key in zip(launches, found, strict=True) if launch in kept]
-        if not again or contents.of(kept, instead) != before:
+            theirs.append({own: its for own, its in pairs if own != its})
+        # Where one launch reads the results of both, the last ones of the two stay apart.
+        while again:
+            instead = dict(pair for pairs in theirs for pair in pairs.items())
+            kept = [launch for launch in launches if launch not in again]
+            before = [key for launch, key in zip(launches, found, strict=True) if launch in kept]
+            if contents.of(kept, instead) == before:
+                break
+            again.pop()
+            theirs.pop()
+        else:
             return
         for launch in kept:
             self.moved(launch, contents.kernels[launch.kernel_name], instead, rewriter)

@@ -733,7 +733,14 @@ BY_KNOWN_SIZES = (
 ELSEWHERE = {one.__name__ for one in (quantized, ranks, special)}
 """Files whose converters, and these, have cases in ``test_rarer_ops.py``."""
 
-RARER = ("block_diag", "diagonal_scatter", "index_reduce", "std_mean_all", "var_mean_all")
+RARER = (
+    "as_strided_scatter",
+    "block_diag",
+    "diagonal_scatter",
+    "index_reduce",
+    "std_mean_all",
+    "var_mean_all",
+)
 
 
 def test_every_converter_has_a_case() -> None:

@@ -102,7 +102,7 @@ def test_tiles_suit_the_sizes(found: Scatters, tiles: list[list[int]], vector: i
 
 KERNELS: list[Scatters] = [
     rows("V", "D"),
-    rows(3, 5, count=MANY),
+    rows(3, 5, count=MANY, fn="max"),
     rows("V", "D", element=f16),
     rows("V", 1),
     region(ROWS, ("V",), ("N",), ("N",)),
