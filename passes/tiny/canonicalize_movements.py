@@ -307,8 +307,10 @@ def _put_slice(
     high: Sequence[Dim],
     steps: Sequence[int],
 ) -> None:
-    """Replace ``op`` by a slice of ``source``, if that is one which verifies."""
+    """Replace ``op`` by a slice of ``source``, if that is one which verifies, of some elements."""
     shape, dims = slice_sizes(low, high, steps), tiny.tensor_of(source).dims
+    if any(size.constant() == 0 for size in shape):
+        return  # What holds of each element says nothing of where none begin.
     some = [d - 1 for d in shape]
     inside = all(
         never_negative(a, op, some) and never_negative(size - b, op, some)

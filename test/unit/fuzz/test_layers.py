@@ -108,6 +108,18 @@ frontend.graph @f(%a: !frontend.tensor<[3, 1], bf16>, %b: !frontend.tensor<[3, 0
 """,  # noqa: E501
         {},
     ),
+    "a slice of nothing beside what a pad added": (
+        """
+frontend.graph @f(%a: !frontend.tensor<[1, 6, 0], f32>) -> (y: !frontend.tensor<[2, 4, 0], f32>) {
+  %0 = frontend.pad %a low [2, 2, 2] high [2, 0, 1] value 0.5
+      : !frontend.tensor<[1, 6, 0], f32> -> !frontend.tensor<[5, 8, 3], f32>
+  %1 = frontend.slice %0 [1:3, 0:8:2, 2:2:3]
+      : !frontend.tensor<[5, 8, 3], f32> -> !frontend.tensor<[2, 4, 0], f32>
+  frontend.output %1 : !frontend.tensor<[2, 4, 0], f32>
+}
+""",
+        {},
+    ),
 }
 """What random programs found, made small."""
 
