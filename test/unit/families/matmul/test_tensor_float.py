@@ -189,7 +189,7 @@ CASES: list[tuple[str, tuple[str, ...], str, dict[str, int], tuple[int, ...]]] =
     ("f32x3", ("transpose_a", "transpose_b"), "f32x3_copied_64x64_split2", EVEN, ()),
     ("f32x3", (), "f32x3_copied_128x128", EVEN, ()),
     ("tf32", ("transpose_b",), "tf32_64x64_parts32_by3", DEEP, ()),
-    ("tf32", (), "tf32_64x192_parts4", DEEP, (2,)),
+    ("tf32", (), "tf32_64x64_parts3_by2", DEEP, (2,)),
     ("f32x3", (), "f32x3_copied_64x192_parts4", DEEP, ()),
 ]
 
