@@ -112,17 +112,15 @@ def _pixel_by_pixel(conv: Convolution, build: Builder, x: SSAValue, w: SSAValue)
     pixel with them."""
     n, *pixels, c = tiny.tensor_of(x).dims
     f = tiny.tensor_of(w).dims[0]
-    w = build.reshape(w, (f, c))
+    w = build.rounded(build.reshape(w, (f, c)), conv.element)
     if conv.first:  # A matrix of filters times one of each image, as it lies.
         x = build.permute(x, (0, len(pixels) + 1, *range(1, len(pixels) + 1)))
-    x, w = (build.rounded(v, conv.element) for v in (x, w))
-    if conv.first:
         kept, over = (n, f, c, *pixels), 2
-        left, right = (1, 2), (0, *range(2, len(kept)))
-        operands = build.expand(w, left, kept), build.expand(x, right, kept)
+        image = build.expand(build.rounded(x, conv.element), (0, *range(2, len(kept))), kept)
+        operands = build.expand(w, (1, 2), kept), image
     else:
         kept, over = (n, *pixels, f, c), len(pixels) + 2
-        image = build.expand(x, (*range(over - 1), over), kept)
+        image = build.expand(build.rounded(x, conv.element), (*range(over - 1), over), kept)
         operands = image, build.expand(w, (over - 1, over), kept)
     return build.contract(*operands, (over,), conv.precision)
 

@@ -92,10 +92,7 @@ class MergeAxes(RewritePattern):
             or _only_gathers(op)
             or GEMM.takes(found)
             or _is_vectors(op, found)
-            or (
-                reduced(op)
-                and not any(family.contracts and family.takes(op) for family in FAMILIES)
-            )
+            or (reduced(op) and not _are_products(op))
             or (not reduced(op) and (_turned(found) or wider(op, found)))
         ):
             rewriter.replace(op, found, [])
@@ -187,7 +184,7 @@ class HeadsApart(RewritePattern):
             return
         divided = axes_apart(without_unread(op))
         apart = digits_apart(divided)
-        if apart is op or any(family.contracts and family.takes(op) for family in FAMILIES):
+        if apart is op or _are_products(op):
             return
         if divided is not op and ATTENTION.takes(divided):
             rewriter.replace(op, divided, [])
@@ -430,11 +427,10 @@ def _of_one_tap(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
     rows and columns apart, and neither as it is nor merged: filters in groups do so."""
     if not any(op.labels[1:] for op in kernel.walk() if isinstance(op, ReduceOp)):
         return None
-    contracting = [family for family in FAMILIES if family.contracts]
     plain = without_points(kernel)
-    if plain is kernel or any(f.takes(one) for f in contracting for one in (kernel, merged)):
+    if plain is kernel or _are_products(kernel, merged):
         return None
-    return plain if any(family.takes(plain) for family in contracting) else None
+    return plain if _are_products(plain) else None
 
 
 def _of_lines(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
@@ -443,9 +439,12 @@ def _of_lines(kernel: KernelOp, merged: KernelOp) -> KernelOp | None:
     lines = with_a_row(merged)
     if lines is merged or not CONV.takes(lines):
         return None
-    contracting = [family for family in FAMILIES if family.contracts]
-    taken = any(family.takes(one) for family in contracting for one in (kernel, merged))
-    return None if taken else lines
+    return None if _are_products(kernel, merged) else lines
+
+
+def _are_products(*kernels: KernelOp) -> bool:
+    """Whether a family of products takes one of some regions."""
+    return any(family.contracts and family.takes(one) for family in FAMILIES for one in kernels)
 
 
 def _turned(kernel: KernelOp) -> bool:

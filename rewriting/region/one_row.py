@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap, AffineSymExpr
 from polyc.affine.expressions import Floor, linear_of
 from polyc.dialects.common.dim import Dim
 from polyc.dialects.region import IndexOp, InsideOp, KernelOp, ReadOp, ReduceOp
-from polyc.dialects.region.types import AxisAttr, MemRefType, val_type
+from polyc.dialects.region.types import AxisAttr, MemRefType, ValType, val_type
 from polyc.rewriting.region.merge_axes import sums_products
 from polyc.rewriting.region.other_shapes import OverOthers
 from polyc.rewriting.region.points import moved_set
@@ -31,12 +31,8 @@ def with_a_row(kernel: KernelOp) -> KernelOp:
         return kernel
     summed = {label for op in ops if isinstance(op, ReduceOp) for label in op.labels}
     outer = {axis.label for axis in kernel.iters}
-    along = {
-        pair
-        for op in ops
-        if isinstance(op, ReadOp)
-        for pair in _windows(op, outer - summed, summed)
-    }
+    reads = (op for op in ops if isinstance(op, ReadOp))
+    along = {axis for op in reads for axis in _windows(op, outer - summed, summed)}
     if len(along) != 1:
         return kernel
     row = _WithARow(kernel, along.pop())
@@ -67,22 +63,25 @@ class _WithARow(OverOthers):
     def __init__(self, kernel: KernelOp, along: str) -> None:
         super().__init__(kernel)
         self.along = along
-        taken = {a.label for op in kernel.walk() for r in op.results for a in _axes(r)}
+        kinds = (r.type for op in kernel.walk() for r in op.results)
+        taken = {a.label for kind in kinds if isinstance(kind, ValType) for a in kind.axes}
         label = f"{along}_row"
         while label in taken:
             label += "_"
         self.row = AxisAttr.of(label, 1)
         self.places: dict[SSAValue, int] = {}
         self.uneven = False
+        others = set[SSAValue]()
         for op in kernel.walk():
-            if isinstance(op, ReadOp) and along in val_type(op.result).labels:
-                place = self.place(op)
-                if place is None or self.places.setdefault(op.tensor, place) != place:
-                    self.uneven = True
-        read = [op for op in kernel.walk() if isinstance(op, ReadOp)]
-        self.uneven |= any(
-            op.tensor in self.places and along not in val_type(op.result).labels for op in read
-        )
+            if not isinstance(op, ReadOp):
+                continue
+            if along not in val_type(op.result).labels:
+                others.add(op.tensor)
+                continue
+            place = self.place(op)
+            if place is None or self.places.setdefault(op.tensor, place) != place:
+                self.uneven = True
+        self.uneven |= not others.isdisjoint(self.places)
 
     def place(self, op: ReadOp) -> int | None:
         """The coordinate of a read that goes along the axis, of which there is one."""
@@ -128,8 +127,3 @@ class _WithARow(OverOthers):
         fill = None if op.fill is None else op.fill.value.data
         access = AffineMap(len(own), op.map.data.num_symbols, tuple(results))
         return ReadOp(tensor, access, own, guard, fill)
-
-
-def _axes(value: SSAValue) -> Iterable[AxisAttr]:
-    kind = value.type
-    return getattr(kind, "axes", ())

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from polyc.dialects import tiny
 from polyc.dialects.region import KernelOp
-from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.test.support.agreeing import assert_agree
-from polyc.test.support.gemm_programs import inputs_of, tensor
+from polyc.test.support.gemm_programs import tensor
+from polyc.test.support.gpu_text import find
+from polyc.test.support.lowered import lowered
+from polyc.test.support.split_programs import wanted_of
 from polyc.tools.parsing import parse_text
-from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 TF32 = ', precision = "tf32"'
@@ -52,31 +52,17 @@ def graph(axes: int, first: bool, element: str, changed: str = "") -> str:
 """
 
 
-def lowered(text: str, *stages: str) -> ModuleOp:
-    ctx = make_context()
-    module = parse_text(ctx, text, "t.mlir")
-    for stage in stages:
-        for name in STAGES[stage]:
-            build(name, "sm_90a").apply(ctx, module)
-    return module
-
-
 @pytest.mark.parametrize("element", ["f16", "f32"])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("axes", PIXELS)
 def test_a_pixel_is_read_where_it_lies(axes: int, first: bool, element: str) -> None:
     """By one kernel, whose numbers are those of the graph; weights are no image."""
-    text = graph(axes, first, element)
-    module = lowered(text, "tiny", "index", "region", "plan")
-    *weights, product = [op for op in module.walk() if isinstance(op, KernelOp)]
+    module = parse_text(make_context(), graph(axes, first, element), "t.mlir")
+    *weights, product = find(lowered(module, "sm_90a", "plan"), KernelOp)
     assert "%X:" in str(product) and not any("%X:" in str(kernel) for kernel in weights)
-    inputs = inputs_of(lowered(text), {})
-    wanted = play(lowered(text, "tiny"), "g", inputs, {})
-    assert wanted is not None
-    for stage in ("tiles", "gpu"):
-        for one in STAGES[stage]:
-            build(one, "sm_90a").apply(make_context(), module)
-    found = simulate(gpu_module_of(module), inputs, {}, schedule="random", completion="random")
+    inputs, wanted = wanted_of(module, {})
+    kernels = gpu_module_of(lowered(module, "sm_90a", "gpu"))
+    found = simulate(kernels, inputs, {}, schedule="random", completion="random")
     found.check()
     assert_agree(found.outputs, wanted, f"{axes}, {first}, {element}")
 
@@ -85,6 +71,7 @@ def test_a_pixel_is_read_where_it_lies(axes: int, first: bool, element: str) -> 
 @pytest.mark.parametrize("changed", ["", "stride", "padding", "taps", "groups"])
 def test_what_is_a_product_of_pixels(axes: int, changed: str) -> None:
     """Windows of more, far ones, those beyond the edge and groups are images."""
-    module = lowered(graph(axes, True, "f16", changed), "tiny")
+    module = parse_text(make_context(), graph(axes, True, "f16", changed), "t.mlir")
+    module = lowered(module, "sm_90a", "tiny")
     dims = [tiny.tensor_of(op.operands[0]).dims for op in module.walk() if op.name == "tiny.reduce"]
     assert (len(dims) == 1 and len(dims[0]) == axes + 3) == (changed == "")

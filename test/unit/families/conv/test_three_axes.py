@@ -14,10 +14,10 @@ from polyc.families.conv.convolution import Convolution
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.registry import BY_NAME
 from polyc.lowering.gpu_to_cuda import cuda_units
-from polyc.passes.pipeline import STAGES, build
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.runtime import nvrtc
 from polyc.test.support.gemm_programs import inputs_of, tensor
+from polyc.test.support.lowered import lowered
 from polyc.tools.parsing import parse_text
 from polyc.tools.play import play
 from polyc.tools.registry import make_context
@@ -71,13 +71,8 @@ CASES = {
 }
 
 
-def lowered(text: str, *stages: str) -> ModuleOp:
-    ctx = make_context()
-    module = parse_text(ctx, text, "t.mlir")
-    for stage in stages:
-        for name in STAGES[stage]:
-            build(name, "sm_90a").apply(ctx, module)
-    return module
+def parsed(text: str) -> ModuleOp:
+    return parse_text(make_context(), text, "t.mlir")
 
 
 def conv_of(module: ModuleOp) -> Convolution:
@@ -90,7 +85,8 @@ def conv_of(module: ModuleOp) -> Convolution:
 def test_planes_are_stored_where_they_lie(name: str) -> None:
     """By one kernel, with what follows, that agrees with the graph by the simulator."""
     case = CASES[name]
-    module = lowered(case.text, "tiny", "index", "region", "plan")
+    graph = parsed(case.text)
+    module = lowered(graph, "sm_90a", "plan")
     conv = conv_of(module)
     planes = case.y[2]
     assert conv.plane is not None and conv.turned
@@ -100,13 +96,10 @@ def test_planes_are_stored_where_they_lie(name: str) -> None:
     assert conv.why_not_merged is not None and "planes" in conv.why_not_merged
     last = [op for op in module.walk() if isinstance(op, KernelOp)][-1]
     assert last is conv.kernel
-    inputs = inputs_of(lowered(case.text), {})
-    wanted = play(lowered(case.text, "tiny"), "g", inputs, {})
+    inputs = inputs_of(graph, {})
+    wanted = play(lowered(graph, "sm_90a", "tiny"), "g", inputs, {})
     assert wanted is not None
-    for stage in ("tiles", "gpu"):
-        for one in STAGES[stage]:
-            build(one, "sm_90a").apply(make_context(), module)
-    kernels = gpu_module_of(module)
+    kernels = gpu_module_of(lowered(graph, "sm_90a", "gpu"))
     found = simulate(kernels, inputs, {}, schedule="random", completion="random")
     found.check()
     np.testing.assert_array_equal(found.outputs[0], np.asarray(wanted[0]))
@@ -131,7 +124,7 @@ def test_a_residual_stays_with_an_image_of_the_graphs_order(element: str) -> Non
   frontend.output %3 : {y}
 }}
 """
-    module = lowered(text, "tiny", "index", "region")
+    module = lowered(parsed(text), "sm_90a", "region")
     last = [op for op in module.walk() if isinstance(op, KernelOp)][-1]
     conv = conv_of(module)
     assert conv.kernel is last and conv.filters_first
@@ -155,7 +148,7 @@ def test_long_epilogues_of_few_filters_are_what_turns_them(filters: int, alone: 
   frontend.output %3 : {y}
 }}
 """
-    module = lowered(text, "tiny", "index", "region")
+    module = lowered(parsed(text), "sm_90a", "region")
     last = [op for op in module.walk() if isinstance(op, KernelOp)][-1]
     conv = conv_of(module)
     assert (conv.kernel is not last) == alone

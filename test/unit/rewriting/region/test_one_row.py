@@ -10,15 +10,16 @@ from polyc.dialects.region import KernelOp
 from polyc.families.conv.recognise import find_convolution
 from polyc.families.registry import BY_NAME
 from polyc.lowering.gpu_to_cuda import cuda_units
-from polyc.passes.pipeline import STAGES, build
 from polyc.playback import region
 from polyc.playback.gpu.simulate import gpu_module_of, simulate
 from polyc.rewriting.region.one_row import with_a_row
 from polyc.runtime import nvrtc
 from polyc.test.support.agreeing import assert_agree
-from polyc.test.support.gemm_programs import inputs_of, tensor
+from polyc.test.support.gemm_programs import tensor
+from polyc.test.support.gpu_text import find, only
+from polyc.test.support.lowered import lowered
+from polyc.test.support.split_programs import wanted_of
 from polyc.tools.parsing import parse_text
-from polyc.tools.play import play
 from polyc.tools.registry import make_context
 
 CONV = BY_NAME["conv"]
@@ -42,31 +43,20 @@ def graph(axes: int, taps: int, groups: int) -> str:
 """
 
 
-def lowered(text: str, *stages: str) -> ModuleOp:
-    ctx = make_context()
-    module = parse_text(ctx, text, "t.mlir")
-    for stage in stages:
-        for name in STAGES[stage]:
-            build(name, "sm_90a").apply(ctx, module)
-    return module
+def parsed(text: str) -> ModuleOp:
+    return parse_text(make_context(), text, "t.mlir")
 
 
 @pytest.mark.parametrize("taps", [3, 16])
 def test_lines_in_groups_run_on_tensor_cores(taps: int) -> None:
     """As images of one row, by the implicit GEMM; the simulator finds the graph's numbers."""
-    text = graph(1, taps, 4)
-    module = lowered(text, "tiny", "index", "region", "plan")
-    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp) and CONV.takes(op))
+    module = parsed(graph(1, taps, 4))
+    (kernel,) = filter(CONV.takes, find(lowered(module, "sm_90a", "plan"), KernelOp))
     conv = find_convolution(kernel)
     assert kernel.iters.data[1 + conv.turned].label.endswith("_row")
     assert conv.groups.filters == 16
-    inputs = inputs_of(lowered(text), {})
-    wanted = play(lowered(text, "tiny"), "g", inputs, {})
-    assert wanted is not None
-    for stage in ("tiles", "gpu"):
-        for one in STAGES[stage]:
-            build(one, "sm_90a").apply(make_context(), module)
-    kernels = gpu_module_of(module)
+    inputs, wanted = wanted_of(module, {})
+    kernels = gpu_module_of(lowered(module, "sm_90a", "gpu"))
     found = simulate(kernels, inputs, {}, schedule="random", completion="random")
     found.check()
     assert_agree(found.outputs, wanted, f"{taps} taps")
@@ -107,9 +97,7 @@ builtin.module {{
 
 
 def kernel_of(text: str) -> KernelOp:
-    module = parse_text(make_context(), text, "t.mlir")
-    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
-    return kernel
+    return only(parsed(text), KernelOp)
 
 
 def test_a_row_is_another_view_of_the_same() -> None:
@@ -142,6 +130,6 @@ def test_other_lines_stay(old: str, new: str) -> None:
 
 def test_what_a_family_takes_has_no_row_more() -> None:
     """One row of taps along two axes is a convolution as it is."""
-    module = lowered(graph(2, 3, 4), "tiny", "index", "region", "plan")
-    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp) and CONV.takes(op))
+    plans = lowered(parsed(graph(2, 3, 4)), "sm_90a", "plan")
+    (kernel,) = filter(CONV.takes, find(plans, KernelOp))
     assert not any(axis.label.endswith("_row") for axis in kernel.iters)
